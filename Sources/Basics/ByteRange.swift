@@ -1,0 +1,17 @@
+/// A half-open range of byte offsets. Offsets are `Int64` as in `off_t`.
+package typealias ByteRange = Range<Int64>
+
+extension ByteRange {
+    /// `count` bytes from `offset`.
+    package init(at offset: Int64, count: Int64) { self = offset..<(offset + count) }
+
+    /// How many bytes; `Range.count` is an `Int` and offsets are not.
+    package var length: Int64 { upperBound - lowerBound }
+
+    /// This range widened outward to multiples of `unit`, then cut to `0..<limit`.
+    package func aligned(to unit: Int64, limit: Int64) -> ByteRange {
+        let lower = lowerBound / unit * unit
+        let upper = Swift.min((upperBound + unit - 1) / unit * unit, limit)
+        return lower..<Swift.max(lower, upper)
+    }
+}

@@ -1,0 +1,32 @@
+import CLinux
+
+/// Where time comes from. Everything that asks for the time or waits takes one of these, so tests turn the clock by hand.
+package protocol TimeSource: Sendable {
+    /// Wall-clock time (CLOCK_REALTIME); may jump.
+    func now() -> Timestamp
+    /// Time since some fixed point (CLOCK_MONOTONIC); never jumps. For measuring and deadlines.
+    func uptime() -> Duration
+    /// Returns after `duration`, or throws when the task is cancelled.
+    func sleep(for duration: Duration) async throws(CancellationError)
+}
+
+/// The machine's clocks.
+package struct SystemTime: TimeSource {
+    package init() {}
+
+    package func now() -> Timestamp {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec))
+    }
+
+    package func uptime() -> Duration {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return .seconds(Int64(time.tv_sec)) + .nanoseconds(Int64(time.tv_nsec))
+    }
+
+    package func sleep(for duration: Duration) async throws(CancellationError) {
+        do { try await Task.sleep(for: duration) } catch { throw CancellationError() }
+    }
+}

@@ -1,0 +1,36 @@
+/// A point in time as `struct timespec` has it: seconds since 1970-01-01 UTC and nanoseconds in 0..<1_000_000_000.
+package struct Timestamp: Hashable, Sendable {
+    package var seconds: Int64
+    package var nanoseconds: Int32
+
+    package init(seconds: Int64, nanoseconds: Int32 = 0) {
+        self.seconds = seconds
+        self.nanoseconds = nanoseconds
+    }
+
+    package static let epoch = Timestamp(seconds: 0)
+    /// Before every other timestamp: "never".
+    package static let distantPast = Timestamp(seconds: .min)
+
+    package static func + (left: Timestamp, right: Duration) -> Timestamp {
+        let (seconds, attoseconds) = right.components
+        var nanoseconds = Int64(left.nanoseconds) + attoseconds / 1_000_000_000
+        var total = left.seconds &+ seconds
+        if nanoseconds < 0 { (nanoseconds, total) = (nanoseconds + 1_000_000_000, total - 1) }
+        if nanoseconds >= 1_000_000_000 { (nanoseconds, total) = (nanoseconds - 1_000_000_000, total + 1) }
+        return Timestamp(seconds: total, nanoseconds: Int32(nanoseconds))
+    }
+
+    /// The time from `right` to `left`; negative when `left` is earlier. Saturates instead of overflowing.
+    package static func - (left: Timestamp, right: Timestamp) -> Duration {
+        let (seconds, overflow) = left.seconds.subtractingReportingOverflow(right.seconds)
+        if overflow { return left > right ? .seconds(Int64.max / 4) : .seconds(Int64.min / 4) }
+        return .seconds(seconds) + .nanoseconds(Int64(left.nanoseconds) - Int64(right.nanoseconds))
+    }
+}
+
+extension Timestamp: Comparable {
+    package static func < (left: Timestamp, right: Timestamp) -> Bool {
+        (left.seconds, left.nanoseconds) < (right.seconds, right.nanoseconds)
+    }
+}

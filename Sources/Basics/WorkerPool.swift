@@ -1,0 +1,58 @@
+import CLinux
+import Synchronization
+
+/// Fixed threads that run tasks and may block.
+///
+/// Everything that answers a kernel request later runs here and never on Swift's global pool, which is as wide as the
+/// machine has cores and starves when its threads wait. Child tasks and `async let` inherit the pool.
+/// The pool lives as long as the process; its threads are detached.
+package final class WorkerPool: TaskExecutor {
+    private struct Queue {
+        var jobs: [UnownedJob] = []
+        var head = 0
+    }
+
+    private let queue = Mutex(Queue())
+    private let available: Semaphore
+
+    /// Starts `threads` threads named `name` (15 bytes at most are kept).
+    package init(threads: Int, name: String) {
+        available = Semaphore()
+        for _ in 0..<threads {
+            startThread(name: name) { [self] in
+                while true {
+                    available.wait()
+                    if let job = next() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+                }
+            }
+        }
+    }
+
+    package func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        queue.withLock { $0.jobs.append(job) }
+        available.signal()
+    }
+
+    /// Starts `body` on the pool and returns at once.
+    @discardableResult
+    package func start<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Task<Value, Never> {
+        Task(executorPreference: self, operation: body)
+    }
+
+    private func next() -> UnownedJob? {
+        queue.withLock { queue in
+            guard queue.head < queue.jobs.count else { return nil }
+            let job = queue.jobs[queue.head]
+            queue.head += 1
+            if queue.head == queue.jobs.count {
+                queue.jobs.removeAll(keepingCapacity: true)
+                queue.head = 0
+            } else if queue.head > 1024, queue.head * 2 > queue.jobs.count {
+                queue.jobs.removeFirst(queue.head)
+                queue.head = 0
+            }
+            return job
+        }
+    }
+}

@@ -1,0 +1,35 @@
+// GNU and Linux calls that Swift's Glibc module does not show, because it is built without _GNU_SOURCE.
+// Plain prototypes and constants only; linux.c defines _GNU_SOURCE for itself alone.
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+#include <unistd.h>
+
+/// fallocate(2) with FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE. Returns 0 or -errno.
+int linux_punch_hole(int fd, int64_t offset, int64_t length);
+
+/// fallocate(2) mode 0. Returns 0 or -errno.
+int linux_allocate(int fd, int64_t offset, int64_t length);
+
+/// getrandom(2): fills the buffer whole. Returns 0 or -errno.
+int linux_random(void *buffer, size_t length);
+
+/// pthread_setname_np(3) for the calling thread; the name is cut to 15 bytes by the caller.
+void linux_name_thread(const char *name);
+
+/// Free and total bytes of the file system that holds fd (fstatvfs f_bavail, f_blocks). Returns 0 or -errno.
+int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes);
+
+/// flock(2) LOCK_EX | LOCK_NB. Returns 0 or -errno.
+int linux_lock_exclusive(int fd);

@@ -1,0 +1,40 @@
+/// What a store can do and its limits, as data that callers plan with. Sizes in bytes.
+package struct Capabilities: Sendable, Hashable {
+    /// Keys on one listing page.
+    package var listPage = 1000
+    package var longestKey = 1024
+    /// Largest object of one put.
+    package var largestPut: Int64 = 5 << 30
+    /// Largest source of one copy request.
+    package var largestCopy: Int64 = 5 << 30
+    package var largestObject: Int64 = 5 << 40
+    package var smallestPart: Int64 = 5 << 20
+    package var largestPart: Int64 = 5 << 30
+    package var mostParts = 10_000
+    /// Every part but the last must have one size (Cloudflare R2).
+    package var equalParts = false
+    /// Keys one batch delete takes; 1 when there is none.
+    package var deleteBatch = 1000
+    /// Names and values of user metadata together.
+    package var metadataBudget = 2048
+    package var putIfAbsent = true
+    package var putIfMatch = true
+    package var copyCondition = true
+    package var deleteIfMatch = false
+    package var partCopy = true
+    package var metadataUpdate = MetadataUpdate.copy
+    /// Directory markers `dir/` hold metadata and are listed.
+    package var markers = true
+    package var presign = true
+
+    package init() {}
+
+    /// How stored headers change after the put.
+    package enum MetadataUpdate: Sendable, Hashable {
+        /// A copy of the object onto itself: a new version, perhaps a new ETag.
+        case copy
+        /// In place; the version stays.
+        case inPlace
+        case none
+    }
+}

@@ -1,0 +1,42 @@
+package import Basics
+
+/// The headers stored with an object: set whole by a put, a multipart create or a metadata update.
+package struct ObjectMetadata: Hashable, Sendable {
+    /// nil leaves the store's default (S3: binary/octet-stream).
+    package var contentType: String?
+    package var cacheControl: String?
+    package var contentDisposition: String?
+    package var contentEncoding: String?
+    package var contentLanguage: String?
+    package var expires: String?
+    /// User metadata by lower-case name without the provider's prefix (`x-amz-meta-`); values are what a header can
+    /// hold (printable ASCII). Other text is percent-encoded by whoever sets it.
+    package var user: [String: String]
+
+    package init(contentType: String? = nil, user: [String: String] = [:]) {
+        self.contentType = contentType
+        self.user = user
+    }
+}
+
+/// What one HEAD or GET tells of an object.
+package struct ObjectInfo: Sendable, Hashable {
+    package var version: ObjectVersion
+    package var metadata: ObjectMetadata
+    /// As the store spells it; nil is the store's standard class.
+    package var storageClass: String?
+    /// Set while or after an archived object is restored.
+    package var restore: RestoreState?
+
+    package init(
+        version: ObjectVersion, metadata: ObjectMetadata, storageClass: String? = nil, restore: RestoreState? = nil
+    ) {
+        (self.version, self.metadata, self.storageClass, self.restore) = (version, metadata, storageClass, restore)
+    }
+}
+
+package enum RestoreState: Sendable, Hashable {
+    case ongoing
+    /// A readable copy exists until the given time, when the store tells one.
+    case restored(until: Timestamp?)
+}

@@ -1,0 +1,162 @@
+package import Basics
+
+/// A bucket (or the part of one below a prefix) as the rest of the program sees it.
+///
+/// One request each unless said otherwise; no retries here, they are a decorator. Every failure is an
+/// `ObjectStoreError` that keeps operation, key, provider code and request ID. All calls may run at once, are cancelled
+/// with their task, and run on the caller's executor. What a store cannot do it says in `capabilities`; calling it anyway
+/// throws `.notSupported` without a request.
+package protocol ObjectStore: Sendable {
+    var capabilities: Capabilities { get }
+
+    /// One page.
+    func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage
+    /// Never returns a body. `.notModified` when the condition says so.
+    func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo
+    /// Delivers exactly the bytes of the answered range to `sink`, or throws `.integrity`, in which case what the sink got
+    /// is worthless. Whole-object reads are checked against the store's checksum where it has one.
+    func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer
+    /// Sends `body` whole; the store checks it against a digest sent along.
+    func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer
+    func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer
+    /// A missing object is no error, unless `ifMatch` is given.
+    func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError)
+    /// Deletes up to `capabilities.deleteBatch` keys and returns those that remain with the reason for each.
+    func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError]
+
+    func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID
+    func uploadPart(_ part: PartRequest, body: any ByteSource) async throws(ObjectStoreError) -> UploadedPart
+    func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart
+    /// Every part the store has, in order (pages are followed).
+    func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart]
+    /// Every upload in progress whose key starts with `prefix` (pages are followed).
+    func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress]
+    /// `parts` in ascending order. The condition is checked when the object becomes visible.
+    func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer
+    /// An unknown upload is no error.
+    func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError)
+
+    /// Replaces the stored headers and keeps content, storage class, encryption, tags and ACL as far as the store's
+    /// `capabilities.metadataUpdate` says. `ifMatch` pins the version meant.
+    func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer
+    /// A URL that serves the object without credentials for `lifetime`.
+    func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String
+    /// Proves that the bucket exists and the credentials may list it; the error names what is wrong.
+    func checkAccess() async throws(ObjectStoreError)
+}
+
+/// When a read answers instead of `.preconditionFailed` or `.notModified`.
+package enum ReadCondition: Sendable, Hashable {
+    case ifMatch(ETag)
+    case ifNoneMatch(ETag)
+}
+
+/// What must be true at the destination for a write to happen; otherwise `.preconditionFailed`.
+package enum WriteCondition: Sendable, Hashable {
+    case absent
+    case match(ETag)
+}
+
+package struct GetRequest: Sendable, Hashable {
+    package var key: ObjectKey
+    /// nil asks for the whole object.
+    package var range: ByteRange?
+    package var condition: ReadCondition?
+
+    package init(_ key: ObjectKey, range: ByteRange? = nil, condition: ReadCondition? = nil) {
+        (self.key, self.range, self.condition) = (key, range, condition)
+    }
+}
+
+package struct GetAnswer: Sendable, Hashable {
+    package var info: ObjectInfo
+    /// The bytes delivered, cut to the object's end.
+    package var range: ByteRange
+
+    package init(info: ObjectInfo, range: ByteRange) { (self.info, self.range) = (info, range) }
+}
+
+package struct PutRequest: Sendable, Hashable {
+    package var key: ObjectKey
+    package var metadata: ObjectMetadata
+    package var condition: WriteCondition?
+    /// nil takes the mount's setting, which nil there leaves to the store.
+    package var storageClass: String?
+
+    package init(
+        _ key: ObjectKey, metadata: ObjectMetadata = ObjectMetadata(), condition: WriteCondition? = nil,
+        storageClass: String? = nil
+    ) {
+        (self.key, self.metadata, self.condition) = (key, metadata, condition)
+        self.storageClass = storageClass
+    }
+}
+
+package struct PutAnswer: Sendable, Hashable {
+    package var etag: ETag
+    package var versionID: String?
+    /// Last-Modified when the answer tells it (copies do).
+    package var modified: Timestamp?
+
+    package init(etag: ETag, versionID: String? = nil, modified: Timestamp? = nil) {
+        (self.etag, self.versionID, self.modified) = (etag, versionID, modified)
+    }
+}
+
+package struct CopySource: Sendable, Hashable {
+    package var key: ObjectKey
+    /// The version meant; another one there is `.preconditionFailed`.
+    package var ifMatch: ETag?
+
+    package init(_ key: ObjectKey, ifMatch: ETag? = nil) { (self.key, self.ifMatch) = (key, ifMatch) }
+}
+
+package struct CopyRequest: Sendable, Hashable {
+    package var source: CopySource
+    package var key: ObjectKey
+    /// nil keeps the source's headers.
+    package var metadata: ObjectMetadata?
+    package var condition: WriteCondition?
+
+    package init(
+        _ source: CopySource, to key: ObjectKey, metadata: ObjectMetadata? = nil, condition: WriteCondition? = nil
+    ) {
+        (self.source, self.key, self.metadata, self.condition) = (source, key, metadata, condition)
+    }
+}
+
+package struct PartRequest: Sendable, Hashable {
+    package var key: ObjectKey
+    package var upload: UploadID
+    /// From 1.
+    package var number: Int
+
+    package init(_ key: ObjectKey, _ upload: UploadID, number: Int) {
+        (self.key, self.upload, self.number) = (key, upload, number)
+    }
+}
+
+package struct UploadedPart: Sendable, Hashable {
+    package var number: Int
+    package var etag: ETag
+    /// In bytes.
+    package var size: Int64
+
+    package init(number: Int, etag: ETag, size: Int64) { (self.number, self.etag, self.size) = (number, etag, size) }
+}
+
+package struct UploadInProgress: Sendable, Hashable {
+    package var key: ObjectKey
+    package var upload: UploadID
+    package var initiated: Timestamp?
+
+    package init(key: ObjectKey, upload: UploadID, initiated: Timestamp?) {
+        (self.key, self.upload, self.initiated) = (key, upload, initiated)
+    }
+}

@@ -1,0 +1,94 @@
+/// Why a store operation failed: the one error type of this layer. Keeps what a person needs to ask the provider.
+package struct ObjectStoreError: Error, Sendable, Hashable {
+    package var kind: Kind
+    package var operation: Operation
+    package var key: ObjectKey?
+    /// HTTP status; nil when no answer came.
+    package var status: Int?
+    /// The provider's code (`NoSuchKey`), or a short name of the local failure.
+    package var code: String?
+    package var message: String
+    package var requestID: String?
+    /// How long the store asks to wait before a retry.
+    package var retryAfter: Duration?
+
+    package init(
+        _ kind: Kind, _ operation: Operation, key: ObjectKey? = nil, status: Int? = nil, code: String? = nil,
+        message: String, requestID: String? = nil, retryAfter: Duration? = nil
+    ) {
+        (self.kind, self.operation, self.key, self.status, self.code) = (kind, operation, key, status, code)
+        (self.message, self.requestID, self.retryAfter) = (message, requestID, retryAfter)
+    }
+
+    package enum Operation: String, Sendable, Hashable {
+        case list, head, get, put, copy, delete, deleteMany
+        case createUpload, uploadPart, uploadPartCopy, listParts, listUploads, completeUpload, abortUpload
+        case updateMetadata, presign, checkAccess
+    }
+
+    /// What went wrong, as far as callers act on it.
+    package enum Kind: Sendable, Hashable {
+        case notFound, noSuchBucket, noSuchUpload
+        /// The condition of the request did not hold.
+        case preconditionFailed
+        case notModified
+        /// Another request on the same key at the same time; try again.
+        case conflict
+        case accessDenied
+        /// Unknown key or wrong signature.
+        case credentialsRejected
+        case credentialsExpired
+        case clockSkew
+        /// The bucket lives in another region or endpoint than asked.
+        case wrongRegion
+        case invalidRange
+        /// Archived; readable only after a restore.
+        case archived(restoring: Bool)
+        case keyTooLong, metadataTooLarge, tooLarge
+        case partRejected
+        case invalidRequest
+        case notSupported
+        case quotaExceeded, storageFull
+        case throttled
+        /// 5xx, or an error document in a 200.
+        case serverFault
+        /// Bytes shorter, longer or other than promised.
+        case integrity
+        /// DNS or connection: nothing was sent.
+        case unreachable
+        /// The answer did not come or broke off; the request may have been carried out.
+        case interrupted
+        case timedOut
+        /// The server's certificate or TLS version was refused.
+        case insecure
+        case cancelled
+        /// This machine could not read the body or take the bytes; errno.
+        case local(errno: Int32)
+        /// The answer could not be understood.
+        case malformedAnswer
+    }
+
+    /// Whether the same request can succeed when sent again.
+    package var isRetryable: Bool {
+        switch kind {
+        case .conflict, .throttled, .serverFault, .integrity, .unreachable, .interrupted, .timedOut, .malformedAnswer:
+            true
+        case .notFound, .noSuchBucket, .noSuchUpload, .preconditionFailed, .notModified, .accessDenied,
+            .credentialsRejected, .credentialsExpired, .clockSkew, .wrongRegion, .invalidRange, .archived, .keyTooLong,
+            .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest, .notSupported, .quotaExceeded, .storageFull,
+            .insecure, .cancelled, .local:
+            false
+        }
+    }
+}
+
+extension ObjectStoreError: CustomStringConvertible {
+    package var description: String {
+        var text = "\(operation.rawValue)"
+        if let key { text += " \(key)" }
+        text += ": \(message)"
+        let details = [status.map { "HTTP \($0)" }, code, requestID.map { "request \($0)" }].compactMap(\.self)
+        if !details.isEmpty { text += " (\(details.joined(separator: ", ")))" }
+        return text
+    }
+}
