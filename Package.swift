@@ -63,7 +63,7 @@ let package = Package(
         room(
             "FileSystem",
             ["Metadata", "Blocks", "Journaling", "Staging", "Commits", "ObjectStorage", "Basics", logging]),
-        room("FuseBridge", ["CFuse3", "CLinux", "FileSystem", "Basics", logging], facesC: true),
+        room("FuseBridge", ["CFuse3", "CLinux", "FileSystem", "Metadata", "Basics", logging], facesC: true),
         room("Settings", ["ObjectStorage", "Basics"]),
         room("Emulator", ["Digests", "Basics"] + nio),
 
@@ -95,7 +95,7 @@ let package = Package(
         tests(
             "FileSystemTests",
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),
-        tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Basics"]),
+        tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics"]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests("EmulatorTests", ["Emulator", "Digests", "Basics"]),
         tests(

@@ -1,0 +1,246 @@
+package import Basics
+package import Metadata
+
+/// What the bridge asks of a mounted tree: the kernel's requests in POSIX terms, without FUSE's types.
+///
+/// Every call may come from any of the bridge's threads, and none of them waits for the network: what cannot be answered
+/// from memory, one indexed read or a cached block comes back as `.pending` work, which the bridge runs on the worker pool.
+package protocol FileSystemOperations: Sendable {
+    /// Looks `name` up. A missing name is `.success` with `ino` nil and how long the kernel may remember that.
+    /// Each success with an inode counts as one reference until `forget`.
+    func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply>
+    /// Gives back `count` references.
+    func forget(_ ino: InodeNumber, count: UInt64)
+    func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply>
+    func setAttributes(
+        _ ino: InodeNumber, to change: AttributeChange, handle: HandleID?
+    ) -> Outcome<AttributeReply>
+
+    func readLink(_ ino: InodeNumber) -> Outcome<ByteString>
+    func symlink(
+        _ name: ByteString, in parent: InodeNumber, target: ByteString, caller: Caller
+    ) -> Outcome<EntryReply>
+    func makeDirectory(
+        _ name: ByteString, in parent: InodeNumber, mode: UInt16, caller: Caller
+    ) -> Outcome<EntryReply>
+    func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void>
+    func unlink(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void>
+    func rename(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
+    ) -> Outcome<Void>
+
+    func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply>
+    func create(
+        _ name: ByteString, in parent: InodeNumber, mode: UInt16, flags: OpenFlags, caller: Caller
+    ) -> Outcome<CreateReply>
+    /// Reads into `buffer` from its start and answers how many bytes; fewer than `count` only at the end of the file.
+    func read(
+        _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
+    ) -> Outcome<Int>
+    /// `bytes` belong to the caller again as soon as this returns: `.pending` work holds a copy.
+    func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan) -> Outcome<Int>
+    /// close(2) of one descriptor of the handle.
+    func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
+    func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void>
+    /// The last descriptor of the handle is gone.
+    func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
+    /// fallocate(2); `mode` has Linux's FALLOC_FL_ bits.
+    func allocate(_ ino: InodeNumber, handle: HandleID, range: ByteRange, mode: Int32) -> Outcome<Void>
+    /// lseek(2) with SEEK_DATA or SEEK_HOLE: the next offset of that kind at or after `offset`.
+    func seek(_ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind) -> Outcome<Int64>
+
+    func openDirectory(_ ino: InodeNumber) -> Outcome<HandleID>
+    /// Appends entries after the position `offset` (0 is the start) until `reply` refuses one or the directory ends.
+    /// With `attributes`, each appended entry but `.` and `..` counts as one reference, as a lookup would.
+    func readDirectory(
+        _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply
+    ) -> Outcome<Void>
+    func releaseDirectory(_ ino: InodeNumber, handle: HandleID)
+    func syncDirectory(_ ino: InodeNumber) -> Outcome<Void>
+
+    func statistics() -> Outcome<FileSystemStatistics>
+    func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString>
+    func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]>
+    func setExtendedAttribute(
+        _ name: ByteString, of ino: InodeNumber, to value: ByteString, mode: ExtendedAttributeMode
+    ) -> Outcome<Void>
+    func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void>
+
+    /// Commits everything that is not committed; called after the last kernel request. Answers what could not be stored.
+    func shutDown() async -> [UnstoredFile]
+}
+
+/// A call's answer: now, or by work that may wait.
+package enum Outcome<Value: Sendable>: Sendable {
+    case ready(Result<Value, FileSystemError>)
+    /// Run exactly once, on the worker pool. Cancelling its task means the caller was interrupted by a signal.
+    case pending(@Sendable () async -> Result<Value, FileSystemError>)
+
+    package static func success(_ value: Value) -> Outcome { .ready(.success(value)) }
+    package static func failure(_ kind: FileSystemError.Kind, _ reason: String) -> Outcome {
+        .ready(.failure(FileSystemError(kind, reason)))
+    }
+}
+
+/// An open file or directory.
+package struct HandleID: RawRepresentable, Hashable, Sendable {
+    package let rawValue: UInt64
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+}
+
+/// Who makes a request.
+package struct Caller: Sendable, Hashable {
+    package var uid: UInt32
+    package var gid: UInt32
+    /// The process's umask; the kernel has applied it to `mode` already unless FUSE_CAP_DONT_MASK was negotiated.
+    package var umask: UInt16
+
+    package init(uid: UInt32, gid: UInt32, umask: UInt16 = 0) { (self.uid, self.gid, self.umask) = (uid, gid, umask) }
+}
+
+/// stat(2)'s fields, complete.
+package struct FileStatus: Sendable, Hashable {
+    package var ino: InodeNumber
+    package var kind: EntryKind
+    /// Permission bits, 0o7777.
+    package var mode: UInt16
+    package var links: UInt32
+    package var uid: UInt32
+    package var gid: UInt32
+    /// In bytes.
+    package var size: Int64
+    package var accessed: Timestamp
+    package var modified: Timestamp
+    package var changed: Timestamp
+    /// Preferred I/O size in bytes.
+    package var blockSize: Int32
+
+    package init(
+        ino: InodeNumber, kind: EntryKind, mode: UInt16, links: UInt32, uid: UInt32, gid: UInt32, size: Int64,
+        accessed: Timestamp, modified: Timestamp, changed: Timestamp, blockSize: Int32
+    ) {
+        (self.ino, self.kind, self.mode, self.links, self.uid, self.gid) = (ino, kind, mode, links, uid, gid)
+        (self.size, self.accessed, self.modified, self.changed) = (size, accessed, modified, changed)
+        self.blockSize = blockSize
+    }
+}
+
+package struct EntryReply: Sendable, Hashable {
+    /// nil: the name does not exist.
+    package var status: FileStatus?
+    /// How long the kernel may use the name, and the attributes, without asking.
+    package var entryTimeout: Duration
+    package var attributeTimeout: Duration
+
+    package init(status: FileStatus?, entryTimeout: Duration, attributeTimeout: Duration) {
+        (self.status, self.entryTimeout, self.attributeTimeout) = (status, entryTimeout, attributeTimeout)
+    }
+}
+
+package struct AttributeReply: Sendable, Hashable {
+    package var status: FileStatus
+    package var timeout: Duration
+
+    package init(status: FileStatus, timeout: Duration) { (self.status, self.timeout) = (status, timeout) }
+}
+
+/// setattr: the fields to change; nil stays.
+package struct AttributeChange: Sendable, Hashable {
+    package var mode: UInt16?
+    package var uid: UInt32?
+    package var gid: UInt32?
+    package var size: Int64?
+    package var accessed: Timestamp?
+    package var modified: Timestamp?
+
+    package init() {}
+}
+
+package struct OpenFlags: Sendable, Hashable {
+    package var reads: Bool
+    package var writes: Bool
+    package var append: Bool
+    package var truncate: Bool
+    package var exclusive: Bool
+    /// O_DIRECT: around the page cache.
+    package var direct: Bool
+
+    package init(
+        reads: Bool, writes: Bool, append: Bool = false, truncate: Bool = false, exclusive: Bool = false,
+        direct: Bool = false
+    ) {
+        (self.reads, self.writes, self.append, self.truncate) = (reads, writes, append, truncate)
+        (self.exclusive, self.direct) = (exclusive, direct)
+    }
+}
+
+package struct OpenReply: Sendable, Hashable {
+    package var handle: HandleID
+    /// The page cache was filled from the version this handle reads.
+    package var keepCache: Bool
+    package var direct: Bool
+
+    package init(handle: HandleID, keepCache: Bool, direct: Bool) {
+        (self.handle, self.keepCache, self.direct) = (handle, keepCache, direct)
+    }
+}
+
+package struct CreateReply: Sendable, Hashable {
+    package var entry: EntryReply
+    package var open: OpenReply
+
+    package init(entry: EntryReply, open: OpenReply) { (self.entry, self.open) = (entry, open) }
+}
+
+package enum SeekKind: Sendable { case data, hole }
+package enum ExtendedAttributeMode: Sendable { case createOrReplace, create, replace }
+
+/// Takes directory entries until it is full.
+package protocol DirectoryReply: AnyObject, Sendable {
+    /// False when the entry did not fit; it is not part of the reply then.
+    func append(_ entry: DirectoryEntry) -> Bool
+}
+
+package struct DirectoryEntry: Sendable {
+    package var name: ByteString
+    /// ino, kind and, for a reply with attributes, everything else.
+    package var status: FileStatus
+    /// The position after this entry, to continue from.
+    package var offset: UInt64
+    package var entryTimeout: Duration
+    package var attributeTimeout: Duration
+
+    package init(
+        name: ByteString, status: FileStatus, offset: UInt64, entryTimeout: Duration, attributeTimeout: Duration
+    ) {
+        (self.name, self.status, self.offset) = (name, status, offset)
+        (self.entryTimeout, self.attributeTimeout) = (entryTimeout, attributeTimeout)
+    }
+}
+
+/// statvfs(3)'s figures, in bytes.
+package struct FileSystemStatistics: Sendable, Hashable {
+    package var capacity: Int64
+    package var available: Int64
+    package var longestName: Int
+
+    package init(capacity: Int64, available: Int64, longestName: Int) {
+        (self.capacity, self.available, self.longestName) = (capacity, available, longestName)
+    }
+}
+
+/// A file whose bytes are here but not in the bucket.
+package struct UnstoredFile: Sendable, Hashable {
+    package var path: ByteString
+    package var reason: String
+
+    package init(path: ByteString, reason: String) { (self.path, self.reason) = (path, reason) }
+}
+
+/// What the file system tells the kernel on its own account; the bridge sends it from a thread no request waits for.
+package protocol KernelNotifier: Sendable {
+    /// Cached pages and attributes of the inode are no longer right.
+    func invalidate(_ ino: InodeNumber)
+    /// The name is gone or means something else.
+    func invalidate(_ name: ByteString, in parent: InodeNumber)
+}
