@@ -1,0 +1,136 @@
+import CSQLite3
+
+/// One connection to a database with its prepared statements.
+///
+/// Lent by `Database` to one thread at a time, for the length of a closure; keep it no longer. Not Sendable, without a
+/// lock of its own (SQLITE_OPEN_NOMUTEX). Statements are prepared once and found again by the address of their literal,
+/// so looking one up costs no hashing of SQL.
+package final class Connection {
+    private struct CachedStatement {
+        let handle: OpaquePointer
+        var inUse = false
+    }
+
+    private let handle: OpaquePointer
+    private var slots: [UnsafePointer<UInt8>: Int] = [:]
+    private var cached: [CachedStatement] = []
+
+    init(_ location: Database.Location, options: Database.Options) throws(SQLiteError) {
+        let path = location.path
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        var opened: OpaquePointer?
+        let status = sqlite3_open_v2(path, &opened, flags, nil)
+        guard status == SQLITE_OK, let opened else {
+            // Even a failed open leaves a handle that holds the message and must be closed.
+            var error = SQLiteError(status: status, connection: opened, sql: nil)
+            error.message = "cannot open \(path): \(error.message)"
+            sqlite3_close(opened)
+            throw error
+        }
+        handle = opened
+        let (seconds, attoseconds) = options.busyTimeout.components
+        sqlite3_busy_timeout(handle, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000))
+        try execute(
+            """
+            PRAGMA journal_mode = WAL;
+            PRAGMA synchronous = \(options.synchronous.rawValue);
+            PRAGMA foreign_keys = ON;
+            PRAGMA trusted_schema = OFF;
+            PRAGMA cache_size = -\(options.cacheSize / 1024);
+            PRAGMA mmap_size = \(options.memoryMap);
+            PRAGMA journal_size_limit = \(16 << 20);
+            """)
+    }
+
+    deinit {
+        for statement in cached { sqlite3_finalize(statement.handle) }
+        // Statements in use keep the connection alive, so nothing is open here and the close cannot be refused.
+        sqlite3_close(handle)
+    }
+
+    /// The prepared statement for a literal; compiled once for each connection. sqlite3_prepare_v3
+    package func prepare(_ sql: StaticString) throws(SQLiteError) -> Statement {
+        let key = sql.utf8Start
+        if let slot = slots[key] {
+            if !cached[slot].inUse {
+                cached[slot].inUse = true
+                return Statement(handle: cached[slot].handle, connection: self, slot: slot)
+            }
+            return Statement(handle: try compile(sql, flags: 0), connection: self, slot: nil)
+        }
+        let handle = try compile(sql, flags: UInt32(SQLITE_PREPARE_PERSISTENT))
+        slots[key] = cached.count
+        cached.append(CachedStatement(handle: handle, inUse: true))
+        return Statement(handle: handle, connection: self, slot: cached.count - 1)
+    }
+
+    /// Runs a statement that answers no rows, with `values` for its parameters from 1 on.
+    package func run<each Value: Bindable>(
+        _ sql: StaticString, _ values: repeat each Value
+    ) throws(SQLiteError) {
+        let statement = try prepare(sql)
+        try statement.bind(repeat each values)
+        try statement.run()
+    }
+
+    /// Runs a script of any number of statements without parameters. sqlite3_exec
+    package func execute(_ script: String) throws(SQLiteError) {
+        let status = sqlite3_exec(handle, script, nil, nil, nil)
+        if status != SQLITE_OK { throw SQLiteError(status: status, connection: handle, sql: script) }
+    }
+
+    /// Runs `body` in a write transaction: all of it, or with an error none. Inside another one it joins that one.
+    package func transaction<Result>(
+        _ body: () throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        try within("BEGIN IMMEDIATE", body)
+    }
+
+    /// Runs `body` on one state of the database, whatever is written meanwhile.
+    package func snapshot<Result>(
+        _ body: () throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        try within("BEGIN DEFERRED", body)
+    }
+
+    /// Rows the last INSERT, UPDATE or DELETE touched. sqlite3_changes64
+    package var changes: Int { Int(sqlite3_changes64(handle)) }
+
+    /// sqlite3_last_insert_rowid
+    package var lastInsertedRowID: Int64 { sqlite3_last_insert_rowid(handle) }
+
+    /// sqlite3_get_autocommit
+    private var isInTransaction: Bool { sqlite3_get_autocommit(handle) == 0 }
+
+    func endUse(of slot: Int) { cached[slot].inUse = false }
+
+    /// Readers refuse to write, so that a write through one is found at once and not by a lock fight.
+    func forbidWriting() throws(SQLiteError) { try execute("PRAGMA query_only = ON") }
+
+    private func within<Result>(
+        _ begin: StaticString, _ body: () throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        if isInTransaction { return try body() }
+        try run(begin)
+        do {
+            let result = try body()
+            try run("COMMIT")
+            return result
+        } catch {
+            // Some failures (disk full, I/O) have rolled back already; sqlite.org/lang_transaction.html section 3.
+            if isInTransaction { try? run("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func compile(_ sql: StaticString, flags: UInt32) throws(SQLiteError) -> OpaquePointer {
+        var compiled: OpaquePointer?
+        let status = sql.utf8Start.withMemoryRebound(to: CChar.self, capacity: sql.utf8CodeUnitCount + 1) {
+            sqlite3_prepare_v3(handle, $0, Int32(sql.utf8CodeUnitCount + 1), flags, &compiled, nil)
+        }
+        guard status == SQLITE_OK, let compiled else {
+            throw SQLiteError(status: status, connection: handle, sql: "\(sql)")
+        }
+        return compiled
+    }
+}

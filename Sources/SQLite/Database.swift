@@ -1,0 +1,182 @@
+import Basics
+import CSQLite3
+import Synchronization
+
+import func Glibc.unlink
+
+/// A database file: one connection that writes, some that read beside it (WAL), lent to one thread at a time.
+///
+/// The closures need their error spelled, as Swift does not infer it:
+/// `try database.read { (connection) throws(SQLiteError) in … }`. Any thread may call; calls wait for a free connection and do disk I/O, so they are for libfuse's threads and our
+/// `WorkerPool`, never for a task elsewhere, and never while holding a lock. Do not nest `read` and `write` of one
+/// database: the inner call can wait for the outer one for ever. Every commit is atomic; with `.full` it has reached the
+/// disk when `write` returns, with `.normal` a power cut may take the newest commits but never damages the file.
+package final class Database: Sendable {
+    package enum Location: Sendable, Hashable {
+        case file(String)
+        /// Lives as long as the `Database`; read and written through one connection.
+        case memory
+
+        var path: String {
+            switch self {
+            case .file(let path): path
+            case .memory: ":memory:"
+            }
+        }
+    }
+
+    package enum Synchronous: String, Sendable {
+        /// Caches.
+        case normal = "NORMAL"
+        /// Journals: a commit that returned survives a power cut.
+        case full = "FULL"
+    }
+
+    package struct Options: Sendable {
+        package var synchronous = Synchronous.normal
+        /// Connections that read at the same time; with 0 readers take turns with the writer.
+        package var readers = 4
+        /// How long to wait for a lock that another process holds.
+        package var busyTimeout = Duration.seconds(5)
+        /// Bytes of pages that each connection keeps.
+        package var cacheSize = 2 << 20
+        /// Bytes of the file that are read through a memory map; a disk error there is a SIGBUS.
+        package var memoryMap = 0
+
+        package init() {}
+    }
+
+    private let writer: Lender
+    private let readers: Lender
+
+    /// Opens or creates the database and brings it to the newest schema: script `n` leads from version `n` to `n + 1`.
+    ///
+    /// Throws `.corrupt` when the file is no database, `.newerSchema` when it knows more scripts than `migrations` has.
+    package init(
+        _ location: Location, options: Options = Options(), migrations: [String] = []
+    ) throws(SQLiteError) {
+        let first = try Connection(location, options: options)
+        try migrate(first, with: migrations, name: location.path)
+        writer = Lender([first])
+        guard location != .memory, options.readers > 0 else {
+            readers = writer
+            return
+        }
+        var connections: [Connection] = []
+        for _ in 0..<options.readers {
+            let connection = try Connection(location, options: options)
+            try connection.forbidWriting()
+            connections.append(connection)
+        }
+        readers = Lender(connections)
+    }
+
+    /// Lends a reading connection. Each statement sees the newest commit; `snapshot` makes several see the same one.
+    package func read<Result>(
+        _ body: (Connection) throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        try readers.lend(body)
+    }
+
+    /// Lends the writing connection, outside a transaction: each statement commits by itself.
+    package func write<Result>(
+        _ body: (Connection) throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        try writer.lend(body)
+    }
+
+    /// Runs one statement that answers no rows on the writing connection, with `values` for its parameters from 1 on.
+    package func run<each Value: Bindable>(_ sql: StaticString, _ values: repeat each Value) throws(SQLiteError) {
+        try writer.lend { (connection) throws(SQLiteError) in try connection.run(sql, repeat each values) }
+    }
+
+    /// Lends the writing connection in a transaction, which an error rolls back.
+    package func transaction<Result>(
+        _ body: (Connection) throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        try writer.lend { (connection) throws(SQLiteError) in
+            try connection.transaction { () throws(SQLiteError) in try body(connection) }
+        }
+    }
+
+    /// Waits until every connection is back and closes them; later calls throw `.closed`.
+    package func close() {
+        readers.close()
+        writer.close()
+    }
+
+    /// Deletes a database that nobody has open, with its write-ahead log; a missing one is no error.
+    package static func remove(_ path: String) {
+        for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+    }
+}
+
+/// Hands out connections and takes them back. Whoever finds none waits.
+///
+/// The mutex guards the list alone; a connection taken from the list belongs to its borrower, which is why it may do I/O.
+private final class Lender: Sendable {
+    private struct Shelf: @unchecked Sendable {
+        // Sendable: connections on the shelf have no user, and the mutex orders one borrower after the other.
+        var connections: [Connection]
+        var isClosed = false
+    }
+
+    private let shelf: Mutex<Shelf>
+    private let available: Semaphore
+    private let count: Int
+
+    init(_ connections: [Connection]) {
+        count = connections.count
+        shelf = Mutex(Shelf(connections: connections))
+        available = Semaphore()
+        for _ in connections { available.signal() }
+    }
+
+    func lend<Result>(_ body: (Connection) throws(SQLiteError) -> Result) throws(SQLiteError) -> Result {
+        available.wait()
+        defer { available.signal() }
+        let taken = shelf.withLock { Taken(connection: $0.isClosed ? nil : $0.connections.popLast()) }
+        guard let connection = taken.connection else {
+            throw SQLiteError(.closed, message: "the database is closed")
+        }
+        defer {
+            shelf.withLock { [taken] in if let connection = taken.connection { $0.connections.append(connection) } }
+        }
+        return try body(connection)
+    }
+
+    func close() {
+        for _ in 0..<count { available.wait() }
+        let closed = shelf.withLock { shelf in
+            defer { shelf.connections = [] }
+            shelf.isClosed = true
+            return Shelf(connections: shelf.connections)
+        }
+        // The connections end here, outside the lock: closing the last one writes the log back to the file.
+        withExtendedLifetime(closed) {}
+        for _ in 0..<count { available.signal() }
+    }
+
+    private struct Taken: @unchecked Sendable {
+        // Sendable: one borrower at a time, see above.
+        let connection: Connection?
+    }
+}
+
+private func migrate(_ connection: Connection, with scripts: [String], name: String) throws(SQLiteError) {
+    try connection.transaction { () throws(SQLiteError) in
+        let statement = try connection.prepare("PRAGMA user_version")
+        let version = try statement.step() ? Int(statement.int64(0)) : 0
+        statement.reset()
+        guard version <= scripts.count, version >= 0 else {
+            throw SQLiteError(
+                .newerSchema(found: version, known: scripts.count),
+                message: """
+                    \(name) was written by a newer version of this program (schema \(version), known \(scripts.count)); \
+                    use that version, or another cache directory
+                    """)
+        }
+        for script in scripts[version...] { try connection.execute(script) }
+        if version < scripts.count { try connection.execute("PRAGMA user_version = \(scripts.count)") }
+    }
+}

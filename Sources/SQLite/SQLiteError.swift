@@ -1,0 +1,78 @@
+import CSQLite3
+
+/// Why a database call failed: the one error type of this room.
+package struct SQLiteError: Error, Sendable, Hashable {
+    package var kind: Kind
+    /// SQLite's primary result code (`SQLITE_FULL`), 0 when the failure is ours.
+    package var code: Int32
+    /// SQLite's extended result code (`SQLITE_IOERR_FSYNC`), 0 when the failure is ours.
+    package var extendedCode: Int32
+    package var message: String
+    /// The statement that failed, when there was one.
+    package var sql: String?
+
+    /// What went wrong, as far as callers act on it.
+    package enum Kind: Sendable, Hashable {
+        /// The file is damaged or is no database: a cache is thrown away and built anew.
+        case corrupt
+        /// No space left on the disk.
+        case full
+        /// The disk failed, or the file went away under the connection.
+        case inputOutput
+        /// Another process held the database longer than the busy timeout.
+        case busy
+        /// A row broke a constraint of the schema.
+        case constraint
+        case cannotOpen
+        case readOnly
+        case outOfMemory
+        /// A newer release of this program wrote the database.
+        case newerSchema(found: Int, known: Int)
+        case closed
+        /// The SQL or its use is wrong: a mistake in this program.
+        case misuse
+    }
+
+    /// Whether the file itself is damaged, so that nothing but starting over helps.
+    package var isCorrupt: Bool { kind == .corrupt }
+
+    package init(_ kind: Kind, message: String, sql: String? = nil) {
+        (self.kind, self.message, self.sql) = (kind, message, sql)
+        (code, extendedCode) = (0, 0)
+    }
+
+    /// The error a call on `connection` left there. sqlite3_extended_errcode, sqlite3_errmsg.
+    init(status: Int32, connection: OpaquePointer?, sql: String?) {
+        extendedCode = connection.map(sqlite3_extended_errcode) ?? status
+        if extendedCode & 0xff != status & 0xff { extendedCode = status }
+        code = extendedCode & 0xff
+        kind = Self.kind(code)
+        let text = connection.flatMap(sqlite3_errmsg) ?? sqlite3_errstr(status)
+        message = text.map { String(cString: $0) } ?? "SQLite error \(status)"
+        self.sql = sql
+    }
+
+    /// https://www.sqlite.org/rescode.html, primary codes.
+    private static func kind(_ code: Int32) -> Kind {
+        switch code {
+        case SQLITE_CORRUPT, SQLITE_NOTADB: .corrupt
+        case SQLITE_FULL: .full
+        case SQLITE_IOERR, SQLITE_PROTOCOL: .inputOutput
+        case SQLITE_BUSY, SQLITE_LOCKED: .busy
+        case SQLITE_CONSTRAINT: .constraint
+        case SQLITE_CANTOPEN, SQLITE_PERM, SQLITE_AUTH: .cannotOpen
+        case SQLITE_READONLY: .readOnly
+        case SQLITE_NOMEM: .outOfMemory
+        default: .misuse
+        }
+    }
+}
+
+extension SQLiteError: CustomStringConvertible {
+    package var description: String {
+        var text = message
+        if code != 0 { text += " (SQLite \(extendedCode))" }
+        if let sql { text += " in: \(sql)" }
+        return text
+    }
+}
