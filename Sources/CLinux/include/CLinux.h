@@ -33,3 +33,9 @@ int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes);
 
 /// flock(2) LOCK_EX | LOCK_NB. Returns 0 or -errno.
 int linux_lock_exclusive(int fd);
+
+/// Whether the processor computes CRC-32C (SSE 4.2, ARMv8 CRC): 1 or 0.
+int linux_has_crc32c(void);
+
+/// Takes bytes into a CRC-32C register (inverted at start and end by the caller). Only where linux_has_crc32c answers 1.
+uint32_t linux_crc32c(uint32_t crc, const void *bytes, size_t length);
