@@ -50,7 +50,7 @@ let package = Package(
         .target(name: "CLinux"),
 
         room("Basics", ["CLinux", system], facesC: true),
-        room("Digests", ["Basics", "CZlib", crypto], facesC: true),
+        room("Digests", ["Basics", "CLinux", "CZlib", crypto], facesC: true),
         room("SQLite", ["CSQLite3", "Basics"], facesC: true),
         room("HTTP", ["CCurl", "Basics", logging], facesC: true),
         room("ObjectStorage", ["Basics", "Digests", logging]),
@@ -81,7 +81,7 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["ObjectStorage", "Digests", "Basics"], path: "Tests/TestSupport",
             swiftSettings: strict),
-        tests("BasicsTests", ["Basics"]),
+        tests("BasicsTests", ["Basics", system]),
         tests("DigestsTests", ["Digests", "Basics"]),
         tests("SQLiteTests", ["SQLite", "Basics"]),
         tests("HTTPTests", ["HTTP", "Basics"] + nio),
