@@ -100,6 +100,7 @@ let package = Package(
         tests("EmulatorTests", ["Emulator", "Digests", "Basics"]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
+        tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),
         tests("MountTests", ["Basics"]),
     ]
 )
