@@ -55,7 +55,7 @@ let package = Package(
         room("HTTP", ["CCurl", "Basics", logging], facesC: true),
         room("ObjectStorage", ["Basics", "Digests", logging]),
         room("Providers", ["ObjectStorage", "HTTP", "Digests", "Basics", logging]),
-        room("Metadata", ["SQLite", "ObjectStorage", "Basics"]),
+        room("Metadata", ["SQLite", "ObjectStorage", "Digests", "Basics"]),
         room("Blocks", ["SQLite", "ObjectStorage", "Digests", "Basics", logging]),
         room("Journaling", ["SQLite", "Basics"]),
         room("Staging", ["Journaling", "Basics"]),
