@@ -21,6 +21,31 @@ package final class Buffer: @unchecked Sendable {
     package var bytes: UnsafeMutableRawBufferPointer {
         UnsafeMutableRawBufferPointer(start: base, count: capacity)
     }
+
+    /// Copies `bytes` to `offset`.
+    package func write(_ bytes: RawSpan, at offset: Int) {
+        precondition(offset >= 0 && bytes.byteCount <= capacity - offset, "bytes exceed the buffer")
+        bytes.withUnsafeBytes { source in
+            guard !source.isEmpty else { return }
+            UnsafeMutableRawBufferPointer(rebasing: self.bytes[offset...]).copyMemory(from: source)
+        }
+    }
+
+    /// Whether the bytes from `offset` on are `bytes`.
+    package func holds(_ bytes: RawSpan, at offset: Int) -> Bool {
+        precondition(offset >= 0 && bytes.byteCount <= capacity - offset, "bytes exceed the buffer")
+        return bytes.withUnsafeBytes { expected in
+            guard let start = expected.baseAddress else { return true }
+            return memcmp(base + offset, start, expected.count) == 0
+        }
+    }
+
+    /// Lends the bytes in `range`.
+    package func withBytes<Result, Failure: Error>(
+        _ range: Range<Int>, _ body: (RawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try body(UnsafeRawBufferPointer(rebasing: bytes[range]).bytes)
+    }
 }
 
 /// Reuses large buffers, since the first touch of fresh memory costs more than the copy into it (1.8-4.7 us a page).

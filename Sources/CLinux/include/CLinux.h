@@ -2,6 +2,7 @@
 // Plain prototypes and constants only; linux.c defines _GNU_SOURCE for itself alone.
 #pragma once
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
