@@ -15,8 +15,8 @@ func room(_ name: String, _ dependencies: [Target.Dependency] = [], facesC: Bool
     .target(name: name, dependencies: dependencies, swiftSettings: facesC ? strict : strict + [.strictMemorySafety()])
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
-    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], swiftSettings: strict)
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+    .testTarget(name: name, dependencies: dependencies + ["TestSupport"], exclude: exclude, swiftSettings: strict)
 }
 
 func systemLibrary(_ name: String, pkgConfig: String, apt: String) -> Target {
@@ -101,6 +101,6 @@ let package = Package(
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),
-        tests("MountTests", ["Basics"]),
+        tests("MountTests", [], exclude: ["programs"]),
     ]
 )

@@ -1,0 +1,34 @@
+import Testing
+
+extension RealMounts {
+    /// Files much bigger than the memory a mount may use.
+    @Suite struct BigFiles {
+        /// 1 GiB of bytes that no compression and no zero page makes cheap, the same each time, made as it is read.
+        private static let generate = """
+            generate() { openssl enc -aes-128-ctr -nosalt -K 000102030405060708090a0b0c0d0e0f \
+                -iv 00000000000000000000000000000000 -in /dev/zero 2>/dev/null | head -c 1073741824 || true; }
+
+            """
+
+        @Test(.timeLimit(.minutes(8)))
+        func aGibibyteGoesThroughInBoundedMemory() async throws {
+            try await withMount("ttl=600") { world, store in
+                try await world.sh("ls >/dev/null")
+                let up = try await store.requests {
+                    try await world.sh(
+                        Self.generate + "generate | dd of=big bs=1M iflag=fullblock", deadline: .seconds(200))
+                }
+                #expect(up.areWithin(["CreateMultipartUpload": 1, "UploadPart": 128, "CompleteMultipartUpload": 1]))
+                #expect(world.peakMemory < 300, "MiB, after writing")
+                try await world.unmount()
+                try await world.mount(["ttl=600"], cache: "another")
+                try await world.sh("ls >/dev/null")
+                let down = try await store.requests {
+                    try await world.sh(Self.generate + "cmp <(generate) big", deadline: .seconds(200))
+                }
+                #expect(down.areWithin(["GetObject": 128]))
+                #expect(world.peakMemory < 300, "MiB, after reading")
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Glibc
+import Testing
+
+extension RealMounts {
+    /// However a mount is asked to end, what was written is in the bucket before its process is gone.
+    @Suite struct Endings {
+        @Test(.timeLimit(.minutes(1)))
+        func unmountingRightAfterAWriteLosesNothing() async throws {
+            try await withMount { world, store in
+                try await store.setFaults("op=PutObject,kind=latency:500", "op=CopyObject,kind=latency:500")
+                try await world.sh(
+                    "for n in 1 2 3; do printf $n >file$n & done; wait; touch -d 2001-01-01 file1; mv file3 moved")
+                try await world.unmount()
+                try await store.setFaults()
+                #expect(try await world.outside("keys") == "file1\nfile2\nmoved\n")
+                #expect(try await world.outside("get", "moved") == "3")
+                try await world.mount(["attrs=exact"], cache: "another")
+                try await world.sh("test \"$(stat -c %Y file1)\" = \"$(date -d 2001-01-01 +%s)\"")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func terminatingCommitsAFileThatIsStillOpen() async throws {
+            try await withMount { world, store in
+                try await store.setFaults("op=PutObject,kind=latency:500")
+                let writer = try world.start("exec 3>file; printf 'still open' >&3; : >$T/written; exec sleep 60")
+                let written = await poll(for: .seconds(20)) { [scratch = world.scratch] in
+                    scratch.has("written") ? true : nil
+                }
+                try #require(written == true)
+                let daemon = try #require(world.daemon)
+                kill(daemon, SIGTERM)
+                try await world.daemonEnds(within: .seconds(30))
+                writer.send(SIGKILL)
+                _ = await writer.wait(deadline: .seconds(10))
+                #expect(try await world.outside("get", "file") == "still open")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func terminatingFinishesAnUploadOfManyParts() async throws {
+            try await withMount { world, store in
+                try await store.setFaults("op=UploadPart,kind=latency:300")
+                try await world.sh("head -c 40000000 /dev/urandom >$T/file")
+                let writer = try world.start("exec 3>file; cat $T/file >&3; : >$T/written; exec sleep 60")
+                let written = await poll(for: .seconds(30)) { [scratch = world.scratch] in
+                    scratch.has("written") ? true : nil
+                }
+                try #require(written == true)
+                let daemon = try #require(world.daemon)
+                kill(daemon, SIGTERM)
+                try await world.daemonEnds(within: .seconds(30))
+                writer.send(SIGKILL)
+                _ = await writer.wait(deadline: .seconds(10))
+                try await store.setFaults()
+                try await world.mount(cache: "another")
+                try await world.sh("cmp $T/file file")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func aMountIsEndedByItsOwnCommandToo() async throws {
+            try await withMount { world, _ in
+                try await world.sh("printf x >file")
+                let outcome = try await world.pailfs(["unmount", world.mountpoint])
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.daemonEnds(within: .seconds(1))
+                #expect(try await world.outside("get", "file") == "x")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func inTheForegroundTheProcessIsTheMount() async throws {
+            try await withStore { world, _ in
+                let child = try world.start(
+                    "cd $T; exec \(Programs.pailfs) mount \(world.bucket.url) $M -f -o \(world.options([]))")
+                let mounted = await poll(for: .seconds(20)) { [mountpoint = world.mountpoint] in
+                    World.isMounted(mountpoint) ? true : nil
+                }
+                #expect(mounted == true)
+                try await world.sh("printf x >file")
+                child.send(SIGTERM)
+                let outcome = await child.wait(deadline: .seconds(30))
+                #expect(outcome.succeeded, "\(outcome)")
+                #expect(!world.isMounted)
+                #expect(try await world.outside("get", "file") == "x")
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import Testing
+
+extension RealMounts {
+    /// What each act may cost in requests, counted at the store (SEMANTICS, "Requests").
+    @Suite struct RequestCeilings {
+        /// 2,500 objects in `many/`, three pages of a listing; the root has been listed.
+        private func withManyObjects(_ body: (World, Store) async throws -> Void) async throws {
+            try await withStore { world, store in
+                try await world.sh("\"$PYTHON\" \(Programs.helper("put_many.py")) 2500 many/name-%06d")
+                try await world.mount(["ttl=600"])
+                try await world.sh("ls >/dev/null")
+                try await body(world, store)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func listingADirectoryCostsOneRequestAPage() async throws {
+            try await withManyObjects { world, store in
+                let cost = try await store.requests { try await world.sh("test \"$(ls many | wc -l)\" = 2500") }
+                #expect(cost.areWithin(["ListObjectsV2": 3]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func listingWithAttributesCostsNoMoreThanTheNames() async throws {
+            try await withManyObjects { world, store in
+                let cost = try await store.requests { try await world.sh("test \"$(ls -l many | wc -l)\" = 2501") }
+                #expect(cost.areWithin(["ListObjectsV2": 3]))
+                let again = try await store.requests { try await world.sh("ls -l many >/dev/null; du -s many") }
+                #expect(again.areWithin([:]), "within ttl nothing is asked twice")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aRemountWithinTheTTLAsksNothingAgain() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls -l many >/dev/null")
+                try await world.unmount()
+                try await world.mount(["ttl=600"])
+                let cost = try await store.requests { try await world.sh("ls -l many | wc -l; find . -type f | wc -l") }
+                #expect(cost.areWithin([:]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aMissingNameInAListedDirectoryCostsNothing() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls many >/dev/null")
+                let cost = try await store.requests { try await world.sh("refuses stat many/no-such-name") }
+                #expect(cost.areWithin([:]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func oneNameOfADirectoryNeverListedCostsTwoRequestsAtMost() async throws {
+            try await withManyObjects { world, store in
+                let cost = try await store.requests { try await world.sh("stat many/name-001234 >/dev/null") }
+                #expect(cost.areWithin(["ListObjectsV2": 1, "HeadObject": 1]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func readingAListedFileCostsOneGetAndAgainNothing() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls many >/dev/null")
+                let cost = try await store.requests { try await world.sh("test \"$(cat many/name-001234)\" = 1234") }
+                #expect(cost.areWithin(["GetObject": 1]))
+                let again = try await store.requests { try await world.sh("test \"$(cat many/name-001234)\" = 1234") }
+                #expect(again.areWithin([:]))
+                try await world.unmount()
+                try await world.mount(["ttl=600"])
+                let later = try await store.requests { try await world.sh("test \"$(cat many/name-001234)\" = 1234") }
+                #expect(later.areWithin([:]), "the block cache survives a remount")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func writingASmallFileCostsOnePut() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls many >/dev/null")
+                let cost = try await store.requests { try await world.sh("printf new >many/new") }
+                #expect(cost.areWithin(["PutObject": 1]))
+                let back = try await store.requests { try await world.sh("test \"$(cat many/new)\" = new") }
+                #expect(back.areWithin([:]), "what was written is here")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func attributesTravelInThePut() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh(
+                    "printf x >$T/file; chmod 640 $T/file; touch -d 2001-01-01 $T/file; ls many >/dev/null")
+                try await world.sh("tar -C $T -cf $T/file.tar file")
+                let copied = try await store.requests { try await world.sh("cp -p $T/file many/copied") }
+                #expect(copied.areWithin(["PutObject": 1]))
+                let unpacked = try await store.requests { try await world.sh("tar -C many -xpf $T/file.tar") }
+                #expect(unpacked.areWithin(["PutObject": 1]))
+                let unchanged = try await store.requests { try await world.sh("chmod 640 many/copied") }
+                #expect(unchanged.areWithin([:]), "setting what is set costs nothing")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func removingCostsOneDelete() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls many >/dev/null")
+                let cost = try await store.requests { try await world.sh("rm many/name-000007") }
+                #expect(cost.areWithin(["DeleteObject": 1]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func makingAndRemovingADirectoryCostWhatThePageSays() async throws {
+            try await withManyObjects { world, store in
+                let made = try await store.requests { try await world.sh("mkdir directory") }
+                #expect(made.areWithin(["PutObject": 1]))
+                let filled = try await store.requests { try await world.sh("printf x >directory/file") }
+                #expect(filled.areWithin(["PutObject": 1]), "a directory made here needs no listing")
+                try await world.sh("rm directory/file")
+                let removed = try await store.requests { try await world.sh("rmdir directory") }
+                #expect(removed.areWithin(["ListObjectsV2": 1, "DeleteObject": 1]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func renamingAFileCostsOneCopyAndOneDelete() async throws {
+            try await withManyObjects { world, store in
+                try await world.sh("ls many >/dev/null")
+                let cost = try await store.requests { try await world.sh("mv many/name-000011 many/renamed") }
+                #expect(cost.areWithin(["CopyObject": 1, "DeleteObject": 1]))
+                try await world.sh("test \"$(cat many/renamed)\" = 11")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
+            try await withMount("ttl=600") { world, store in
+                try await world.sh("head -c 70000000 /dev/urandom >$T/big; ls >/dev/null")
+                let up = try await store.requests { try await world.sh("cp $T/big big") }
+                #expect(
+                    up.areWithin(["CreateMultipartUpload": 1, "UploadPart": 9, "CompleteMultipartUpload": 1]))
+                try await world.unmount()
+                try await world.mount(["ttl=600"], cache: "another")
+                try await world.sh("ls >/dev/null")
+                let down = try await store.requests { try await world.sh("cmp $T/big big") }
+                #expect(down.areWithin(["GetObject": 9]))
+                let again = try await store.requests { try await world.sh("cmp $T/big big") }
+                #expect(again.areWithin([:]))
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+import Glibc
+import Testing
+
+/// One line of pailstore's request log.
+struct LoggedRequest: Decodable, Sendable {
+    let operation: String
+    let key: String?
+    let status: Int
+}
+
+/// A pailstore serving one bucket on a port the kernel chose.
+struct Store: Sendable {
+    static let accessKey = "pailstore"
+    static let secretKey = "pailstore-secret"
+
+    let endpoint: String
+    let bucket: String
+    private let child: Child
+    private let logPath: String
+    private let scratch: Scratch
+
+    static func start(in scratch: Scratch, bucket: String = "pail") async throws -> Store {
+        let directory = try scratch.makeDirectory("store")
+        let log = scratch.path("requests.log")
+        let child = try Child(
+            [
+                Programs.pailstore, directory, "--listen", "127.0.0.1:0", "--bucket", bucket, "--log-requests", log,
+                "--seed", "1",
+            ],
+            environment: scratch.environment(), directory: scratch.directory, scratch: scratch)
+        struct Ready: Decodable { let s3: String }
+        let ready = await poll(for: .seconds(20)) {
+            child.output.split(separator: "\n").first.flatMap {
+                try? JSONDecoder().decode(Ready.self, from: Data($0.utf8))
+            }
+        }
+        guard let ready else {
+            child.send(SIGKILL)
+            throw ChildFailed(command: Programs.pailstore, outcome: await child.wait(deadline: .seconds(5)))
+        }
+        let endpoint = ready.s3.hasPrefix("http") ? ready.s3 : "http://\(ready.s3)"
+        return Store(endpoint: endpoint, bucket: bucket, child: child, logPath: log, scratch: scratch)
+    }
+
+    /// Every request answered so far.
+    var requests: [LoggedRequest] {
+        let text = (try? String(contentsOfFile: logPath, encoding: .utf8)) ?? ""
+        return text.split(separator: "\n").compactMap {
+            try? JSONDecoder().decode(LoggedRequest.self, from: Data($0.utf8))
+        }
+    }
+
+    /// Replaces the fault plan; no faults without specs.
+    func setFaults(_ specs: String...) async throws {
+        let plan = scratch.path("faults")
+        try specs.map { $0 + "\n" }.joined().write(toFile: plan, atomically: true, encoding: .utf8)
+        let curl = try Child(
+            ["curl", "-sS", "--fail", "-T", plan, "\(endpoint)/_pailstore/faults"], environment: scratch.environment(),
+            directory: scratch.directory, scratch: scratch)
+        let outcome = await curl.wait(deadline: .seconds(20))
+        guard outcome.succeeded else { throw ChildFailed(command: "PUT /_pailstore/faults", outcome: outcome) }
+    }
+
+    func stop() async {
+        child.send(SIGTERM)
+        let outcome = await child.wait(deadline: .seconds(20))
+        #expect(!outcome.missedDeadline, "pailstore did not end on SIGTERM")
+        #expect(outcome.errors == "", "pailstore complained")
+    }
+}

@@ -1,0 +1,95 @@
+import Testing
+
+extension RealMounts {
+    /// A store that fails or lies: what is not right is an error with a name, never wrong bytes, and it is right again
+    /// when the store is.
+    @Suite struct StoreFaults {
+        @Test(.timeLimit(.minutes(2)), arguments: ["cut:1000", "alter"])
+        func aDamagedBodyIsAnErrorAndNothingOfItIsKept(_ kind: String) async throws {
+            try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
+                try await world.sh("head -c 1000000 /dev/urandom >$T/file")
+                try await world.outside("put", "file", world.scratch.path("file"))
+                try await store.setFaults("op=GetObject,key=file,kind=\(kind)")
+                let outcome = try await world.attempt("cat file >$T/copy")
+                #expect(outcome.errors.contains("Input/output error"), "\(outcome)")
+                try await world.sh("cmp -n $(stat -c %s $T/copy) $T/copy $T/file")
+                try await store.setFaults()
+                try await world.sh("cmp file $T/file")
+                try await world.unmount()
+                try await world.mount()
+                try await world.sh("cmp file $T/file")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aCutRangeOfABigFileIsAnErrorAndNothingWrongIsServed() async throws {
+            try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
+                try await world.sh("head -c 40000000 /dev/urandom >$T/file")
+                try await world.outside("put", "file", world.scratch.path("file"))
+                try await store.setFaults("op=GetObject,key=file,kind=cut:3000000")
+                let outcome = try await world.attempt("cat file >$T/copy")
+                #expect(outcome.errors.contains("Input/output error"), "\(outcome)")
+                try await world.sh("cmp -n $(stat -c %s $T/copy) $T/copy $T/file")
+                try await store.setFaults()
+                try await world.sh("cmp file $T/file")
+            }
+        }
+
+        @Test(
+            .timeLimit(.minutes(2)),
+            arguments: ["kind=503,count=3", "kind=500,count=2", "kind=reset,count=3", "kind=cut:100,count=2"])
+        func faultsThatPassAreNotNoticed(_ fault: String) async throws {
+            try await withMount { world, store in
+                try await world.sh("head -c 20000000 /dev/urandom >$T/file")
+                try await store.setFaults(fault)
+                try await world.sh("cp $T/file file")
+                try await store.setFaults()
+                try await world.unmount()
+                try await world.mount(cache: "another")
+                try await store.setFaults(fault)
+                try await world.sh("cmp file $T/file")
+                try await store.setFaults()
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aCommitThatFailsIsTheErrorOfClose() async throws {
+            try await withMount("timeout=2", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
+                try await world.sh("printf before >file")
+                try await store.setFaults("op=PutObject,kind=500")
+                let outcome = try await world.attempt("printf after >file")
+                #expect(outcome.status != 0, "close reported a success that was none")
+                try await store.setFaults()
+                #expect(try await world.outside("get", "file") == "before", "the old object stays until the commit")
+                try await world.sh("printf again >file")
+                #expect(try await world.outside("get", "file") == "again")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)), .enabled(if: Machine.isRoot, "mounting a small tmpfs takes root"))
+        func aFullCacheDiskFailsTheWriterAndNobodyElse() async throws {
+            try await withStore { world, _ in
+                world.expectsErrorsInLog = true
+                let cache = try world.scratch.makeDirectory("small")
+                try await world.sh("mount -t tmpfs -o size=24m tmpfs $T/small")
+                do {
+                    try await world.mount(cache: "small")
+                    try await world.sh("printf x >before")
+                    let outcome = try await world.attempt("head -c 100000000 /dev/urandom >big", deadline: .seconds(90))
+                    #expect(outcome.errors.contains("No space left on device"), "\(outcome)")
+                    try await world.sh(
+                        "rm -f big; printf y >after; test \"$(cat before after)\" = xy; test \"$(ls | wc -l)\" = 2")
+                    try await world.unmount()
+                } catch {
+                    await world.finish()
+                    _ = try await world.attempt("cd /; umount $T/small")
+                    throw error
+                }
+                try await world.sh("cd /; umount \(cache)")
+            }
+        }
+    }
+}

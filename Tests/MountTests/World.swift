@@ -1,0 +1,222 @@
+import Foundation
+import Glibc
+import Testing
+
+/// Where a mount finds its bucket.
+struct Bucket: Sendable {
+    var endpoint: String
+    var name: String
+    var accessKey: String
+    var secretKey: String
+
+    init(of store: Store) {
+        (endpoint, name) = (store.endpoint, store.bucket)
+        (accessKey, secretKey) = (Store.accessKey, Store.secretKey)
+    }
+
+    init(endpoint: String, name: String, accessKey: String, secretKey: String) {
+        (self.endpoint, self.name) = (endpoint, name)
+        (self.accessKey, self.secretKey) = (accessKey, secretKey)
+    }
+
+    var url: String { "s3://\(name)" }
+
+    /// For pailfs, and under the names the helpers read.
+    var environment: [String: String] {
+        [
+            "PAILFS_ACCESS_KEY_ID": accessKey, "PAILFS_SECRET_ACCESS_KEY": secretKey,
+            "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "ENDPOINT": endpoint, "BUCKET": name,
+        ]
+    }
+}
+
+/// What a test works in: a scratch folder, a bucket, and at most one mount of it at a time.
+final class World {
+    let scratch: Scratch
+    let bucket: Bucket
+    let mountpoint: String
+    /// Set by tests that provoke errors on purpose.
+    var expectsErrorsInLog = false
+    private(set) var daemon: pid_t?
+
+    init(scratch: Scratch, bucket: Bucket) throws {
+        (self.scratch, self.bucket) = (scratch, bucket)
+        mountpoint = try scratch.makeDirectory("mnt")
+    }
+
+    // MARK: mounting
+
+    /// The `-o` value of an ordinary mount of this bucket.
+    func options(_ more: [String], cache: String = "cache") -> String {
+        ([
+            "endpoint=\(bucket.endpoint)", "region=us-east-1", "path-style",
+            "cache-dir=\(scratch.path(cache))", "log=\(logPath)",
+        ] + more).joined(separator: ",")
+    }
+
+    /// Mounts as a user would and checks that the kernel answers as soon as the command has returned. `cache` names the
+    /// cache directory: the same one finds what the last mount knew, another one is another machine.
+    func mount(_ more: [String] = [], cache: String = "cache") async throws {
+        let outcome = try await pailfs(["mount", bucket.url, mountpoint, "-o", options(more, cache: cache)])
+        guard outcome.succeeded else { throw ChildFailed(command: "pailfs mount", outcome: outcome) }
+        #expect(isMounted, "pailfs mount returned 0 and nothing is mounted")
+        #expect(outcome.errors == "", "a mount that succeeds says nothing")
+        let running = scratch.processes(running: Programs.pailfs)
+        #expect(running.count == 1, "one process serves a mount")
+        daemon = running.first
+    }
+
+    /// Unmounts with fusermount3 and waits until the mount's process has ended: only then has everything been committed.
+    func unmount() async throws {
+        let outcome = try await run(["fusermount3", "-u", mountpoint])
+        guard outcome.succeeded else { throw ChildFailed(command: "fusermount3 -u", outcome: outcome) }
+        try await daemonEnds(within: .seconds(60))
+    }
+
+    /// Waits for the end of a mount's process that something else has started.
+    func daemonEnds(within deadline: Duration) async throws {
+        guard let pid = daemon else { return }
+        let ended = await poll(for: deadline) { Self.isRunning(pid) ? nil : true }
+        try #require(ended == true, "the mount's process is still there \(deadline) after the unmount")
+        daemon = nil
+        #expect(!isMounted)
+    }
+
+    var isMounted: Bool { Self.isMounted(mountpoint) }
+
+    static func isMounted(_ mountpoint: String) -> Bool {
+        let mounts = (try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)) ?? ""
+        return mounts.split(separator: "\n").contains { $0.split(separator: " ").dropFirst().first == mountpoint[...] }
+    }
+
+    /// A zombie has ended: who should reap it may take their time.
+    static func isRunning(_ pid: pid_t) -> Bool {
+        guard let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8) else { return false }
+        return !status.contains("State:\tZ")
+    }
+
+    /// The largest resident set the mount's process ever had, in MiB.
+    var peakMemory: Int {
+        guard let pid = daemon, let status = try? String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8),
+            let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmHWM:") }),
+            let kibibytes = Int(line.filter(\.isNumber))
+        else { return .max }
+        return kibibytes / 1024
+    }
+
+    // MARK: programs
+
+    /// Runs pailfs with this bucket's credentials; `changing` replaces variables.
+    func pailfs(_ arguments: [String], changing: [String: String] = [:]) async throws -> Outcome {
+        try await run([Programs.pailfs] + arguments, environment: changing, in: scratch.directory)
+    }
+
+    /// Runs a bash script in the mountpoint and answers what it printed; throws when a command in it fails.
+    /// `$T` is the scratch folder, `$M` the mountpoint; the functions of programs/compare.sh are there.
+    @discardableResult
+    func sh(_ script: String, deadline: Duration = .seconds(60)) async throws -> String {
+        let outcome = try await attempt(script, deadline: deadline)
+        guard outcome.succeeded else { throw ChildFailed(command: script, outcome: outcome) }
+        return outcome.output
+    }
+
+    /// The same for a script that may fail.
+    func attempt(_ script: String, deadline: Duration = .seconds(60)) async throws -> Outcome {
+        try await run(Self.bash(script), in: mountpoint, deadline: deadline)
+    }
+
+    /// Runs Python source in the mountpoint; throws when it fails.
+    @discardableResult
+    func python(_ source: String, deadline: Duration = .seconds(60)) async throws -> String {
+        let outcome = try await run([Programs.python, "-c", source], in: mountpoint, deadline: deadline)
+        guard outcome.succeeded else { throw ChildFailed(command: source, outcome: outcome) }
+        return outcome.output
+    }
+
+    /// Asks the bucket from outside: programs/bucket.py, boto3.
+    @discardableResult
+    func outside(_ arguments: String..., deadline: Duration = .seconds(60)) async throws -> String {
+        let command = [Programs.python, Programs.helper("bucket.py")] + arguments
+        let outcome = try await run(command, in: scratch.directory, deadline: deadline)
+        guard outcome.succeeded else { throw ChildFailed(command: "bucket.py \(arguments)", outcome: outcome) }
+        return outcome.output
+    }
+
+    /// Starts a bash script that goes on while the test does other things.
+    func start(_ script: String) throws -> Child {
+        try Child(
+            Self.bash(script), environment: scratch.environment(childEnvironment), directory: mountpoint,
+            scratch: scratch)
+    }
+
+    private static func bash(_ script: String) -> [String] {
+        ["bash", "-euo", "pipefail", "-c", ". '\(Programs.helper("compare.sh"))'\n\(script)"]
+    }
+
+    private var childEnvironment: [String: String] {
+        bucket.environment.merging(["M": mountpoint]) { $1 }
+    }
+
+    private func run(
+        _ arguments: [String], environment: [String: String] = [:], in directory: String = "/",
+        deadline: Duration = .seconds(60)
+    ) async throws -> Outcome {
+        let child = try Child(
+            arguments, environment: scratch.environment(childEnvironment.merging(environment) { $1 }),
+            directory: directory, scratch: scratch)
+        return await child.wait(deadline: deadline)
+    }
+
+    // MARK: the end
+
+    var logPath: String { scratch.path("pailfs.log") }
+
+    /// Unmounts what is still mounted, and records what must not be: a dead or deaf process, errors in the log.
+    func finish() async {
+        if let pid = daemon {
+            if !Self.isRunning(pid) { Issue.record("the mount's process died: \(logTail)") }
+            do { try await unmount() } catch { Issue.record("\(error)\n\(logTail)") }
+        }
+        if isMounted { _ = try? await run(["fusermount3", "-uz", mountpoint]) }
+        for pid in scratch.processes(running: Programs.pailfs) {
+            Issue.record("process \(pid) was left behind")
+            kill(pid, SIGKILL)
+        }
+        let unexpected = logLines.filter { line in
+            let crashed = ["Fatal error", "Precondition failed", "leaked", "forgotten"].contains { line.contains($0) }
+            return crashed || !expectsErrorsInLog && [" error ", " critical "].contains { line.contains($0) }
+        }
+        #expect(unexpected.isEmpty, "unexpected words in the log")
+    }
+
+    private var logLines: [Substring] {
+        ((try? String(contentsOfFile: logPath, encoding: .utf8)) ?? "").split(separator: "\n")
+    }
+
+    private var logTail: String { logLines.suffix(20).joined(separator: "\n") }
+}
+
+/// Runs a test in a world of its own with a pailstore, and leaves nothing of it.
+func withStore(_ body: (World, Store) async throws -> Void) async throws {
+    let scratch = try Scratch()
+    defer { scratch.remove() }
+    let store = try await Store.start(in: scratch)
+    let world = try World(scratch: scratch, bucket: Bucket(of: store))
+    do {
+        try await body(world, store)
+    } catch {
+        await world.finish()
+        await store.stop()
+        throw error
+    }
+    await world.finish()
+    await store.stop()
+}
+
+/// The same with the bucket mounted.
+func withMount(_ options: String..., body: (World, Store) async throws -> Void) async throws {
+    try await withStore { world, store in
+        try await world.mount(options)
+        try await body(world, store)
+    }
+}
