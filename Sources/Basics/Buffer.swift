@@ -51,7 +51,7 @@ package final class Buffer: @unchecked Sendable {
 /// Reuses large buffers, since the first touch of fresh memory costs more than the copy into it (1.8-4.7 us a page).
 ///
 /// Each buffer counts against the memory budget from `borrow` until it is freed; idle buffers stay counted, are reused
-/// first, and are freed when a borrower of another size has to wait. Locked by its own mutex, a leaf.
+/// first, and are freed as far as needed when somebody else goes short of the budget. Locked by its own mutex, a leaf.
 package final class BufferPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // Sendable: an idle buffer has no owner but the pool.
@@ -62,13 +62,17 @@ package final class BufferPool: Sendable {
     private let idle = Mutex<[Int: [Idle]]>([:])
     private static let pageSize = 4096
 
-    package init(budget: MemoryBudget) { self.budget = budget }
+    package init(budget: MemoryBudget) {
+        self.budget = budget
+        budget.addReclaimer { [weak self] bytes in self?.freeIdle(atLeast: bytes) }
+    }
+
+    deinit { freeIdle() }
 
     /// A buffer of at least `capacity` bytes (rounded up to a power of two of pages); waits for the budget.
     package func borrow(_ capacity: Int) async throws(CancellationError) -> Buffer {
         let size = Self.sizeClass(capacity)
         if let buffer = tryBorrow(size) { return buffer }
-        freeIdle()
         try await budget.reserve(size)
         return allocate(size)
     }
@@ -79,22 +83,26 @@ package final class BufferPool: Sendable {
         if let base = idle.withLock({ $0[size]?.popLast()?.base }) {
             return Buffer(base: base, capacity: size, pool: self)
         }
-        if budget.tryReserve(size) { return allocate(size) }
-        freeIdle()
         return budget.tryReserve(size) ? allocate(size) : nil
     }
 
     /// Returns every idle buffer to the system and the budget.
-    package func freeIdle() {
-        let freed = idle.withLock { idle in
-            defer { idle.removeAll() }
-            return idle
-        }
-        for (size, buffers) in freed {
-            for buffer in buffers {
-                free(buffer.base)
-                budget.release(size)
+    package func freeIdle() { freeIdle(atLeast: .max) }
+
+    /// Frees idle buffers until `bytes` are given back or none is left: the smallest that is enough, or else the largest.
+    private func freeIdle(atLeast bytes: Int) {
+        var missing = bytes
+        while missing > 0 {
+            let freed: (base: Idle, size: Int)? = idle.withLock { idle in
+                let sizes = idle.keys.filter { idle[$0]?.isEmpty == false }
+                guard let size = sizes.filter({ $0 >= missing }).min() ?? sizes.max() else { return nil }
+                guard let base = idle[size]?.popLast() else { return nil }
+                return (base, size)
             }
+            guard let freed else { return }
+            free(freed.base.base)
+            budget.release(freed.size)
+            missing -= freed.size
         }
     }
 
@@ -106,12 +114,9 @@ package final class BufferPool: Sendable {
     }
 
     fileprivate func takeBack(_ base: UnsafeMutableRawPointer, capacity: Int) {
-        if budget.hasWaiters {
-            free(base)
-            budget.release(capacity)
-        } else {
-            idle.withLock { $0[capacity, default: []].append(Idle(base: base)) }
-        }
+        // First idle, then the look at the waiters: see `MemoryBudget.addReclaimer`.
+        idle.withLock { $0[capacity, default: []].append(Idle(base: base)) }
+        if budget.hasWaiters { freeIdle() }
     }
 
     private static func sizeClass(_ capacity: Int) -> Int {

@@ -11,7 +11,8 @@ extension ByteRange {
     /// This range widened outward to multiples of `unit`, then cut to `0..<limit`.
     package func aligned(to unit: Int64, limit: Int64) -> ByteRange {
         let lower = lowerBound / unit * unit
-        let upper = Swift.min((upperBound + unit - 1) / unit * unit, limit)
+        let (raised, overflow) = upperBound.addingReportingOverflow(unit - 1)
+        let upper = overflow ? limit : Swift.min(raised / unit * unit, limit)
         return lower..<Swift.max(lower, upper)
     }
 }

@@ -3,11 +3,15 @@ import Synchronization
 /// The hard quota on local disk that clean blocks and staged bytes share, counted in bytes and taken before writing.
 ///
 /// Clean bytes give way: when a reservation does not fit, the ledger asks the reclaimer (the block cache) to evict and
-/// tries again. It also keeps a floor of free space on the file system. Locked by its own mutex, a leaf; the reclaimer
-/// runs outside the lock, on the caller's thread, and must not call `reserve`.
+/// tries again. It also keeps a floor of free space on the file system. The limit is exact; the floor can be passed by as
+/// much as is reserved but not yet written. Locked by its own mutex, a leaf; the reclaimer and `freeSpace` run outside the
+/// lock, on the caller's thread, and must not call `reserve`.
 package final class SpaceLedger: Sendable {
     private struct State {
         var used: Int64 = 0
+        /// Everything ever reserved and released; differences tell what happened meanwhile.
+        var reserved: Int64 = 0
+        var released: Int64 = 0
         var reclaimer: (@Sendable (Int64) -> Void)?
     }
 
@@ -32,16 +36,23 @@ package final class SpaceLedger: Sendable {
 
     /// Takes `bytes` for new local data, evicting clean data for them if `evicting`; false when there is no room.
     package func reserve(_ bytes: Int64, evicting: Bool) -> Bool {
-        if take(bytes) { return true }
-        guard evicting, let reclaim = state.withLock({ $0.reclaimer }) else { return false }
-        reclaim(max(bytes, used + bytes - limit, floor + bytes - freeSpace()))
-        return take(bytes)
+        precondition(bytes >= 0, "negative bytes reserved")
+        guard bytes <= limit else { return false }
+        // Others may take what was evicted for us; as long as eviction yields something it is worth another try.
+        for _ in 0..<Self.attempts {
+            guard let shortage = take(bytes) else { return true }
+            guard evicting, let (reclaim, released) = reclaimer else { return false }
+            reclaim(max(bytes, shortage))
+            if state.withLock({ $0.released }) == released { return take(bytes) == nil }
+        }
+        return false
     }
 
     /// Gives back bytes whose data is gone from the disk.
     package func release(_ bytes: Int64) {
         state.withLock { state in
             state.used -= bytes
+            state.released &+= bytes
             precondition(state.used >= 0, "more disk space released than reserved")
         }
     }
@@ -49,12 +60,24 @@ package final class SpaceLedger: Sendable {
     /// Counts bytes already on disk when the cache opens; may exceed the limit, which then drains first.
     package func adopt(_ bytes: Int64) { state.withLock { $0.used += bytes } }
 
-    private func take(_ bytes: Int64) -> Bool {
-        guard freeSpace() - bytes >= floor else { return false }
+    private static let attempts = 8
+
+    private var reclaimer: (reclaim: @Sendable (Int64) -> Void, released: Int64)? {
+        state.withLock { state in state.reclaimer.map { ($0, state.released) } }
+    }
+
+    /// nil when the bytes are taken, else how many are missing.
+    private func take(_ bytes: Int64) -> Int64? {
+        let reservedBefore = state.withLock { $0.reserved }
+        let free = freeSpace()
         return state.withLock { state in
-            guard state.used + bytes <= limit else { return false }
+            // What others reserved since the look at the disk is not written yet, and is not in `free`.
+            let available = free - (state.reserved &- reservedBefore)
+            let shortage = max(bytes - (limit - state.used), bytes - (available - floor))
+            guard shortage <= 0 else { return shortage }
             state.used += bytes
-            return true
+            state.reserved &+= bytes
+            return nil
         }
     }
 }

@@ -12,12 +12,16 @@ package struct Timestamp: Hashable, Sendable {
     /// Before every other timestamp: "never".
     package static let distantPast = Timestamp(seconds: .min)
 
+    /// Saturates instead of overflowing; less than a nanosecond is dropped.
     package static func + (left: Timestamp, right: Duration) -> Timestamp {
         let (seconds, attoseconds) = right.components
         var nanoseconds = Int64(left.nanoseconds) + attoseconds / 1_000_000_000
-        var total = left.seconds &+ seconds
-        if nanoseconds < 0 { (nanoseconds, total) = (nanoseconds + 1_000_000_000, total - 1) }
-        if nanoseconds >= 1_000_000_000 { (nanoseconds, total) = (nanoseconds - 1_000_000_000, total + 1) }
+        var carry: Int64 = 0
+        if nanoseconds < 0 { (nanoseconds, carry) = (nanoseconds + 1_000_000_000, -1) }
+        if nanoseconds >= 1_000_000_000 { (nanoseconds, carry) = (nanoseconds - 1_000_000_000, 1) }
+        let (sum, firstOverflow) = left.seconds.addingReportingOverflow(seconds)
+        let (total, secondOverflow) = sum.addingReportingOverflow(carry)
+        if firstOverflow || secondOverflow { return Timestamp(seconds: right < .zero ? .min : .max) }
         return Timestamp(seconds: total, nanoseconds: Int32(nanoseconds))
     }
 

@@ -29,12 +29,21 @@ int linux_random(void *buffer, size_t length) {
 
 void linux_name_thread(const char *name) { pthread_setname_np(pthread_self(), name); }
 
+static int space(int status, const struct statvfs *figures, int64_t *free_bytes, int64_t *total_bytes) {
+    if (status != 0) return -errno;
+    *free_bytes = (int64_t)figures->f_bavail * (int64_t)figures->f_frsize;
+    *total_bytes = (int64_t)figures->f_blocks * (int64_t)figures->f_frsize;
+    return 0;
+}
+
 int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes) {
     struct statvfs figures;
-    if (fstatvfs(fd, &figures) != 0) return -errno;
-    *free_bytes = (int64_t)figures.f_bavail * (int64_t)figures.f_frsize;
-    *total_bytes = (int64_t)figures.f_blocks * (int64_t)figures.f_frsize;
-    return 0;
+    return space(fstatvfs(fd, &figures), &figures, free_bytes, total_bytes);
+}
+
+int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes) {
+    struct statvfs figures;
+    return space(statvfs(path, &figures), &figures, free_bytes, total_bytes);
 }
 
 int linux_lock_exclusive(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno; }

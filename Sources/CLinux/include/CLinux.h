@@ -32,6 +32,9 @@ void linux_name_thread(const char *name);
 /// Free and total bytes of the file system that holds fd (fstatvfs f_bavail, f_blocks). Returns 0 or -errno.
 int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes);
 
+/// The same for the file system that holds path (statvfs). Returns 0 or -errno.
+int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes);
+
 /// flock(2) LOCK_EX | LOCK_NB. Returns 0 or -errno.
 int linux_lock_exclusive(int fd);
 

@@ -1,0 +1,207 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+/// An open file that closes itself when the last reference ends.
+///
+/// All reads and writes name their offset, so any thread may call at any time; the kernel orders what overlaps. Every
+/// call is repeated after a signal and continued after a partial transfer. Nothing is flushed but by `sync` and `syncData`.
+package final class File: Sendable {
+    package enum Access: Sendable {
+        case read, readWrite
+    }
+
+    package enum Creation: Sendable {
+        /// The file must exist.
+        case never
+        case ifMissing
+        /// The file must not exist.
+        case exclusive
+        /// What was in the file is cut off.
+        case truncating
+    }
+
+    private let descriptor: FileDescriptor
+    /// The path it was opened by, for messages; the file may have another one by now.
+    package let path: String
+
+    /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP). open(2)
+    package init(
+        _ path: String, _ access: Access = .read, create: Creation = .never, permissions: UInt16 = 0o600
+    ) throws(FileError) {
+        var options: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow]
+        switch create {
+        case .never: break
+        case .ifMissing: options.insert(.create)
+        case .exclusive: options.formUnion([.create, .exclusiveCreate])
+        case .truncating: options.formUnion([.create, .truncate])
+        }
+        do {
+            descriptor = try FileDescriptor.open(
+                FilePath(path), access == .read ? .readOnly : .readWrite, options: options,
+                permissions: create == .never ? nil : FilePermissions(rawValue: CInterop.Mode(permissions)))
+        } catch {
+            throw FileError(
+                errno: (error as? Errno)?.rawValue ?? EIO, operation: create == .never ? "open" : "create", path: path)
+        }
+        self.path = path
+    }
+
+    deinit { try? descriptor.close() }
+
+    /// For calls that this type does not wrap; valid as long as the file is referenced.
+    package var rawDescriptor: Int32 { descriptor.rawValue }
+
+    // MARK: Bytes
+
+    /// Fills `buffer` from `offset` on; fewer bytes than that are read only at the end of the file. pread(2)
+    package func read(
+        at offset: Int64, into buffer: UnsafeMutableRawBufferPointer
+    ) throws(FileError) -> Int {
+        var done = 0
+        while done < buffer.count, let base = buffer.baseAddress {
+            let count = pread(rawDescriptor, base + done, buffer.count - done, off_t(offset) + done)
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw failure("read")
+            }
+            if count == 0 { break }
+            done += count
+        }
+        return done
+    }
+
+    /// Appends bytes from `offset` on until `output` is full or the file ends.
+    package func read(at offset: Int64, into output: inout OutputRawSpan) throws(FileError) {
+        try output.withUnsafeMutableBytes { (buffer, initialized) throws(FileError) in
+            initialized += try read(
+                at: offset, into: UnsafeMutableRawBufferPointer(rebasing: buffer[initialized...]))
+        }
+    }
+
+    /// The bytes of `range`, cut to the end of the file.
+    package func read(_ range: ByteRange) throws(FileError) -> [UInt8] {
+        let wanted = max(0, min(range.upperBound, try size) - range.lowerBound)
+        var failure: FileError?
+        let bytes = [UInt8](unsafeUninitializedCapacity: Int(wanted)) { buffer, count in
+            do throws(FileError) {
+                count = try read(at: range.lowerBound, into: UnsafeMutableRawBufferPointer(buffer))
+            } catch { failure = error }
+        }
+        if let failure { throw failure }
+        return bytes
+    }
+
+    /// Writes all of `bytes` at `offset`. After an error any part of them may have been written. pwrite(2)
+    package func write(_ bytes: RawSpan, at offset: Int64) throws(FileError) {
+        try bytes.withUnsafeBytes { (buffer) throws(FileError) in try write(buffer, at: offset) }
+    }
+
+    /// The same for bytes in raw memory.
+    package func write(_ buffer: UnsafeRawBufferPointer, at offset: Int64) throws(FileError) {
+        var done = 0
+        while done < buffer.count, let base = buffer.baseAddress {
+            let count = pwrite(rawDescriptor, base + done, buffer.count - done, off_t(offset) + done)
+            if count < 0 {
+                if errno == EINTR { continue }
+                throw failure("write")
+            }
+            done += count
+        }
+    }
+
+    package func write(_ bytes: [UInt8], at offset: Int64) throws(FileError) {
+        try write(bytes.span.bytes, at: offset)
+    }
+
+    // MARK: Size and space
+
+    /// In bytes. fstat(2)
+    package var size: Int64 {
+        get throws(FileError) {
+            var status = stat()
+            if fstat(rawDescriptor, &status) != 0 { throw failure("stat") }
+            return Int64(status.st_size)
+        }
+    }
+
+    /// Bytes that the file takes on the disk; less than its size where it has holes. fstat(2)
+    package var allocated: Int64 {
+        get throws(FileError) {
+            var status = stat()
+            if fstat(rawDescriptor, &status) != 0 { throw failure("stat") }
+            return Int64(status.st_blocks) * 512
+        }
+    }
+
+    /// Cuts or extends with a hole. ftruncate(2)
+    package func truncate(to size: Int64) throws(FileError) {
+        while ftruncate(rawDescriptor, off_t(size)) != 0 {
+            if errno != EINTR { throw failure("truncate") }
+        }
+    }
+
+    /// Gives the space of `range` back to the disk; it reads as zeros, the size stays. fallocate(2)
+    package func punchHole(_ range: ByteRange) throws(FileError) {
+        try check(linux_punch_hole(rawDescriptor, range.lowerBound, range.length), "punch a hole in")
+    }
+
+    /// Takes disk space for `range` now, extending the file, so that writing there cannot fail for want of it. fallocate(2)
+    package func allocate(_ range: ByteRange) throws(FileError) {
+        try check(linux_allocate(rawDescriptor, range.lowerBound, range.length), "allocate space for")
+    }
+
+    // MARK: Durability
+
+    /// Flushes content and metadata. After an error the content is in doubt, even if a second call succeeds. fsync(2)
+    package func sync() throws(FileError) {
+        if fsync(rawDescriptor) != 0 { throw failure("flush") }
+    }
+
+    /// Flushes content and what is needed to find it again. fdatasync(2)
+    package func syncData() throws(FileError) {
+        if fdatasync(rawDescriptor) != 0 { throw failure("flush") }
+    }
+
+    /// Takes the file's lock unless another open file holds it; it ends with this object. flock(2)
+    package func tryLock() throws(FileError) -> Bool {
+        let status = linux_lock_exclusive(rawDescriptor)
+        if status == -EWOULDBLOCK { return false }
+        try check(status, "lock")
+        return true
+    }
+
+    private func check(_ status: Int32, _ operation: String) throws(FileError) {
+        if status < 0 { throw FileError(errno: -status, operation: operation, path: path) }
+    }
+
+    private func failure(_ operation: String) -> FileError {
+        FileError(errno: errno, operation: operation, path: path)
+    }
+}
+
+/// A range of a file as a body to send; keeps the file open, and must not outlive changes to the range.
+package struct FileSource: ByteSource {
+    private let file: File
+    private let range: ByteRange
+
+    package init(_ file: File, _ range: ByteRange) { (self.file, self.range) = (file, range) }
+
+    package var count: Int64 { range.length }
+
+    package func read(at offset: Int64, into output: inout OutputRawSpan) throws(ByteTransferError) {
+        let wanted = Int(clamping: min(range.length - offset, Int64(output.freeCapacity)))
+        guard wanted > 0 else { return }
+        do throws(FileError) {
+            try output.withUnsafeMutableBytes { (buffer, initialized) throws(FileError) in
+                let target = UnsafeMutableRawBufferPointer(rebasing: buffer[initialized..<initialized + wanted])
+                let count = try file.read(at: range.lowerBound + offset, into: target)
+                // A file cut short under us would otherwise look like the end of the body.
+                if count < wanted {
+                    throw FileError(errno: EIO, operation: "read to the end of the body in", path: file.path)
+                }
+                initialized += count
+            }
+        } catch { throw ByteTransferError(error) }
+    }
+}

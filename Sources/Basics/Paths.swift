@@ -1,0 +1,100 @@
+import CLinux
+import Glibc
+import SystemPackage
+
+extension File {
+    /// Replaces the content of `path` whole or not at all, also across a power cut: a temporary file beside it is written,
+    /// flushed and renamed, and the directory flushed.
+    package static func writeAtomically(
+        _ bytes: [UInt8], to path: String, permissions: UInt16 = 0o600
+    ) throws(FileError) {
+        let temporary = "\(path).\(RandomID.hex(bytes: 8)).tmp"
+        do {
+            let file = try File(temporary, .readWrite, create: .exclusive, permissions: permissions)
+            try file.write(bytes, at: 0)
+            try file.sync()
+            try rename(temporary, to: path)
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+        try Directory.sync(Directory.parent(of: path))
+    }
+
+    /// Replaces whatever is at the new path. rename(2)
+    package static func rename(_ path: String, to newPath: String) throws(FileError) {
+        if Glibc.rename(path, newPath) != 0 {
+            throw FileError(errno: errno, operation: "rename to \(newPath)", path: path)
+        }
+    }
+
+    /// Removes a file; a missing one is no error. unlink(2)
+    package static func remove(_ path: String) throws(FileError) {
+        if unlink(path) != 0, errno != ENOENT { throw FileError(errno: errno, operation: "remove", path: path) }
+    }
+}
+
+/// Calls on directories.
+package enum Directory {
+    /// Creates `path` and what is missing above it; one that exists stays as it is. mkdir(2)
+    package static func create(_ path: String, permissions: UInt16 = 0o700) throws(FileError) {
+        if mkdir(path, mode_t(permissions)) == 0 { return }
+        let reason = errno
+        if reason == ENOENT, parent(of: path) != path {
+            try create(parent(of: path), permissions: permissions)
+            if mkdir(path, mode_t(permissions)) == 0 || errno == EEXIST { return }
+            throw FileError(errno: errno, operation: "create the directory", path: path)
+        }
+        var status = stat()
+        if reason == EEXIST, stat(path, &status) == 0, status.st_mode & Glibc.S_IFMT == Glibc.S_IFDIR { return }
+        throw FileError(errno: reason, operation: "create the directory", path: path)
+    }
+
+    /// The names in a directory, without `.` and `..`, in no order. readdir(3)
+    package static func names(in path: String) throws(FileError) -> [ByteString] {
+        guard let stream = opendir(path) else {
+            throw FileError(errno: errno, operation: "list the directory", path: path)
+        }
+        defer { closedir(stream) }
+        var names: [ByteString] = []
+        while true {
+            errno = 0
+            guard let entry = readdir(stream) else {
+                if errno != 0 { throw FileError(errno: errno, operation: "list the directory", path: path) }
+                return names
+            }
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { ByteString($0.prefix { $0 != 0 }) }
+            if name != ".", name != ".." { names.append(name) }
+        }
+    }
+
+    /// Makes renames, creations and removals in the directory survive a power cut. fsync(2)
+    package static func sync(_ path: String) throws(FileError) {
+        let descriptor: FileDescriptor
+        do {
+            descriptor = try FileDescriptor.open(
+                FilePath(path), .readOnly, options: [.closeOnExec, .directory])
+        } catch {
+            throw FileError(errno: (error as? Errno)?.rawValue ?? EIO, operation: "open the directory", path: path)
+        }
+        defer { try? descriptor.close() }
+        if fsync(descriptor.rawValue) != 0 {
+            throw FileError(errno: errno, operation: "flush the directory", path: path)
+        }
+    }
+
+    /// Free bytes of the file system that holds `path`, for users without privileges, and all its bytes. statvfs(3)
+    package static func space(at path: String) throws(FileError) -> (free: Int64, total: Int64) {
+        var (free, total): (Int64, Int64) = (0, 0)
+        let status = linux_path_space(path, &free, &total)
+        if status < 0 { throw FileError(errno: -status, operation: "ask the free space of", path: path) }
+        return (free, total)
+    }
+
+    static func parent(of path: String) -> String {
+        var path = path[...]
+        while path.count > 1, path.last == "/" { path = path.dropLast() }
+        guard let slash = path.lastIndex(of: "/") else { return "." }
+        return slash == path.startIndex ? "/" : String(path[..<slash])
+    }
+}

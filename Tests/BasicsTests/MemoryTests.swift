@@ -1,0 +1,247 @@
+import Basics
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct MemoryBudgetTests {
+    /// Starts a reservation and returns when it waits.
+    func startWaiting(_ budget: MemoryBudget, _ bytes: Int) async -> Task<Bool, Never> {
+        let before = budget.waiting
+        let task = Task {
+            do {
+                try await budget.reserve(bytes)
+                return true
+            } catch { return false }
+        }
+        while budget.waiting == before { await Task.yield() }
+        return task
+    }
+
+    @Test func bytesAreBoundedAndComeBack() async throws {
+        let budget = MemoryBudget(limit: 100)
+        try await budget.reserve(60)
+        #expect(!budget.tryReserve(41))
+        #expect(budget.tryReserve(40))
+        budget.release(100)
+        #expect(budget.used == 0)
+    }
+
+    @Test func aLargeWaiterIsNotOvertaken() async throws {
+        let budget = MemoryBudget(limit: 100)
+        try await budget.reserve(50)
+        let large = await startWaiting(budget, 80)
+        let small = await startWaiting(budget, 10)
+        #expect(!budget.tryReserve(1))
+        budget.release(50)
+        #expect(await large.value)
+        #expect(await small.value)
+        #expect(budget.used == 90)
+    }
+
+    @Test func moreThanTheLimitCountsAsTheLimit() async throws {
+        let budget = MemoryBudget(limit: 100)
+        try await budget.reserve(1000)
+        #expect(budget.used == 100)
+        budget.release(1000)
+        #expect(budget.used == 0)
+    }
+
+    @Test func aCancelledWaiterLetsTheNextPass() async throws {
+        let budget = MemoryBudget(limit: 100)
+        try await budget.reserve(50)
+        let large = await startWaiting(budget, 80)
+        let small = await startWaiting(budget, 10)
+        large.cancel()
+        #expect(await !large.value)
+        #expect(await small.value)
+        #expect(budget.used == 60)
+    }
+
+    @Test func aTaskCancelledBeforeItWaitsTakesNothing() async throws {
+        let budget = MemoryBudget(limit: 100)
+        try await budget.reserve(100)
+        let task = Task {
+            while !Task.isCancelled { await Task.yield() }
+            do {
+                try await budget.reserve(10)
+                return true
+            } catch { return false }
+        }
+        task.cancel()
+        #expect(await !task.value)
+        #expect(!budget.hasWaiters)
+    }
+
+    @Test func manyTasksNeverPassTheLimit() async {
+        let budget = MemoryBudget(limit: 1000)
+        let most = Peak()
+        await withTaskGroup(of: Void.self) { group in
+            for index in 0..<200 {
+                group.addTask {
+                    let bytes = 1 + index * 37 % 600
+                    do { try await budget.reserve(bytes) } catch { return }
+                    most.value.withLock { $0 = max($0, budget.used) }
+                    await Task.yield()
+                    budget.release(bytes)
+                }
+            }
+            for _ in 0..<50 { await group.next() }
+            group.cancelAll()
+        }
+        #expect(budget.used == 0)
+        #expect(most.value.withLock { $0 } <= 1000)
+    }
+}
+
+private final class Peak: Sendable {
+    let value = Mutex(0)
+}
+
+@Suite(.timeLimit(.minutes(1))) struct BufferPoolTests {
+    @Test func buffersAreAlignedRoundedAndReused() async throws {
+        let pool = BufferPool(budget: MemoryBudget(limit: 1 << 20))
+        var buffer = try await pool.borrow(5000)
+        #expect(buffer.capacity == 8192)
+        #expect(Int(bitPattern: buffer.base).isMultiple(of: 4096))
+        let address = buffer.base
+        buffer = try await pool.borrow(4096)  // the first goes back idle
+        buffer = try await pool.borrow(8192)
+        #expect(buffer.base == address)
+        #expect(pool.budget.used == 8192 + 4096)
+    }
+
+    @Test func idleBuffersOfAnotherSizeMakeRoom() async throws {
+        let pool = BufferPool(budget: MemoryBudget(limit: 64 << 10))
+        do {
+            var held: [Buffer] = []
+            for _ in 0..<16 { held.append(try await pool.borrow(4096)) }
+        }
+        #expect(pool.budget.used == 64 << 10)
+        let large = try #require(pool.tryBorrow(32 << 10))
+        #expect(large.capacity == 32 << 10)
+        // Only as many were freed as were needed.
+        #expect(pool.budget.used == 64 << 10)
+        #expect(pool.tryBorrow(64 << 10) == nil)
+    }
+
+    @Test func aPlainReservationAlsoGetsIdleBytes() async throws {
+        let budget = MemoryBudget(limit: 64 << 10)
+        let pool = BufferPool(budget: budget)
+        _ = try await pool.borrow(64 << 10)
+        #expect(budget.used == 64 << 10)
+        #expect(budget.tryReserve(1))
+        try await budget.reserve(60 << 10)
+        #expect(budget.used == 1 + (60 << 10))
+        pool.freeIdle()
+    }
+
+    @Test func aPoolThatEndsGivesItsIdleBuffersBack() async throws {
+        let budget = MemoryBudget(limit: 64 << 10)
+        do {
+            let pool = BufferPool(budget: budget)
+            _ = try await pool.borrow(4096)
+        }
+        #expect(budget.used == 0)
+    }
+
+    @Test func borrowersOfEverySizeAlwaysEnd() async throws {
+        let pool = BufferPool(budget: MemoryBudget(limit: 256 << 10))
+        await withTaskGroup(of: Void.self) { group in
+            for task in 0..<16 {
+                group.addTask {
+                    var random = SeededGenerator(seed: UInt64(task))
+                    for _ in 0..<200 {
+                        let size = 4096 << Int.random(in: 0...7, using: &random)  // up to twice the limit
+                        guard let buffer = try? await pool.borrow(size) else { return }
+                        buffer.base.storeBytes(of: UInt64(task), as: UInt64.self)
+                        await Task.yield()
+                        if buffer.base.load(as: UInt64.self) != UInt64(task) { Issue.record("two owners") }
+                    }
+                }
+            }
+        }
+        pool.freeIdle()
+        #expect(pool.budget.used == 0)
+    }
+}
+
+@Suite struct SpaceLedgerTests {
+    @Test func spaceIsTakenUpToTheLimitAndComesBack() {
+        let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
+        #expect(ledger.reserve(60, evicting: false))
+        #expect(!ledger.reserve(41, evicting: true))
+        #expect(ledger.reserve(40, evicting: false))
+        ledger.release(100)
+        #expect(ledger.used == 0)
+        #expect(!ledger.reserve(.max, evicting: true))
+    }
+
+    @Test func aFloorOfFreeSpaceIsKept() {
+        let ledger = SpaceLedger(limit: 1000, floor: 50) { 100 }
+        #expect(!ledger.reserve(51, evicting: false))
+        #expect(ledger.reserve(50, evicting: false))
+    }
+
+    @Test func cleanBytesGiveWayOnlyWhenAsked() {
+        let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
+        let asked = Mutex<[Int64]>([])
+        ledger.setReclaimer { bytes in
+            asked.withLock { $0.append(bytes) }
+            ledger.release(min(bytes, ledger.used))
+        }
+        #expect(ledger.reserve(90, evicting: true))
+        #expect(!ledger.reserve(30, evicting: false))
+        #expect(ledger.reserve(30, evicting: true))
+        #expect(asked.withLock { $0 } == [30])
+        #expect(ledger.used == 90)
+    }
+
+    @Test func anAdoptedExcessIsEvictedFirst() {
+        let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
+        ledger.adopt(250)
+        ledger.setReclaimer { ledger.release($0) }
+        #expect(ledger.reserve(10, evicting: true))
+        #expect(ledger.used == 100)
+    }
+
+    @Test func racersNeverPassTheLimitOrTheFloor() {
+        for isFloor in [false, true] {
+            let ledger = SpaceLedger(limit: isFloor ? 1 << 40 : 1000, floor: 0) { isFloor ? 1000 : 1 << 40 }
+            let (start, done) = (Semaphore(), Semaphore())
+            let taken = Mutex<Int64>(0)
+            for _ in 0..<8 {
+                startThread(name: "racer") {
+                    start.wait()
+                    // All look at the disk before anything is written, so what they take must fit together.
+                    if ledger.reserve(300, evicting: false) { taken.withLock { $0 += 300 } }
+                    done.signal()
+                }
+            }
+            for _ in 0..<8 { start.signal() }
+            for _ in 0..<8 { done.wait() }
+            if !isFloor { #expect(taken.withLock { $0 } == 900) }
+            #expect(ledger.used == taken.withLock { $0 })
+        }
+    }
+
+    @Test func aReservationDuringTheLookAtTheDiskCounts() {
+        final class Nested: Sendable {
+            let ledger = Mutex<SpaceLedger?>(nil)
+            let depth = Mutex(0)
+        }
+        let nested = Nested()
+        let ledger = SpaceLedger(limit: 1000, floor: 0) {
+            // Another reservation succeeds between this look and the decision that follows it.
+            let isFirst = nested.depth.withLock { depth in
+                depth += 1
+                return depth == 1
+            }
+            if isFirst { #expect(nested.ledger.withLock { $0 }?.reserve(80, evicting: false) == true) }
+            return 100
+        }
+        nested.ledger.withLock { $0 = ledger }
+        #expect(!ledger.reserve(30, evicting: false))
+        #expect(ledger.used == 80)
+        nested.ledger.withLock { $0 = nil }
+    }
+}
