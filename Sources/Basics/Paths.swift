@@ -50,6 +50,13 @@ package enum Directory {
         throw FileError(errno: reason, operation: "create the directory", path: path)
     }
 
+    /// Sets the permissions of a file or directory. chmod(2)
+    package static func setPermissions(_ permissions: UInt16, of path: String) throws(FileError) {
+        if chmod(path, mode_t(permissions)) != 0 {
+            throw FileError(errno: errno, operation: "set the permissions of", path: path)
+        }
+    }
+
     /// The names in a directory, without `.` and `..`, in no order. readdir(3)
     package static func names(in path: String) throws(FileError) -> [ByteString] {
         guard let stream = opendir(path) else {
@@ -97,4 +104,38 @@ package enum Directory {
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
+}
+
+/// What lstat(2) tells of a path; a symbolic link is not followed.
+package struct FileStatus: Sendable, Hashable {
+    package enum Kind: Sendable, Hashable {
+        case file, directory, symbolicLink, other
+    }
+
+    package var kind: Kind
+    /// The user that owns it.
+    package var owner: UInt32
+    /// The lowest twelve bits of the mode.
+    package var permissions: UInt16
+    /// In bytes.
+    package var size: Int64
+
+    /// nil when there is nothing at `path`.
+    package init?(of path: String) throws(FileError) {
+        var status = stat()
+        if lstat(path, &status) != 0 {
+            if errno == ENOENT { return nil }
+            throw FileError(errno: errno, operation: "stat", path: path)
+        }
+        switch status.st_mode & Glibc.S_IFMT {
+        case Glibc.S_IFREG: kind = .file
+        case Glibc.S_IFDIR: kind = .directory
+        case Glibc.S_IFLNK: kind = .symbolicLink
+        default: kind = .other
+        }
+        (owner, permissions, size) = (status.st_uid, UInt16(status.st_mode & 0o7777), Int64(status.st_size))
+    }
+
+    /// The user this process acts as. geteuid(2)
+    package static var ourUser: UInt32 { geteuid() }
 }

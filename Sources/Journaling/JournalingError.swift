@@ -1,0 +1,31 @@
+package import Basics
+
+/// Why the local state of a mount cannot be used: the one error type of this room. Each text names the remedy.
+package enum JournalingError: Error, Sendable, Hashable {
+    /// Another process uses the cache directory; what it wrote about itself, when it did.
+    case held(directory: String, pid: Int32?, mountpoint: String?)
+    /// The cache directory belongs to another user.
+    case foreign(directory: String, owner: UInt32)
+    /// The cache directory is a symbolic link or no directory at all.
+    case notADirectory(directory: String)
+    case file(FileError)
+}
+
+extension JournalingError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .held(let directory, let pid, let mountpoint):
+            let holder = "process \(pid.map { "\($0)" } ?? "unknown")"
+            let place = mountpoint.map { ", mounted on \($0)" } ?? ""
+            return "the cache directory \(directory) is in use by \(holder)\(place); "
+                + "unmount that first, or give this mount another cache-dir"
+        case .foreign(let directory, let owner):
+            return "the cache directory \(directory) belongs to user \(owner); "
+                + "mount as that user, or give this mount another cache-dir"
+        case .notADirectory(let directory):
+            return "the cache directory \(directory) is a symbolic link or no directory; "
+                + "give the directory itself as cache-dir"
+        case .file(let error): return error.description
+        }
+    }
+}
