@@ -1,0 +1,240 @@
+package import Basics
+package import ObjectStorage
+import SQLite
+import Synchronization
+
+/// One listing of one directory on its way into the cache, page by page.
+///
+/// Made by `MetadataCache.beginListing` before the first request is sent. One task adds the pages in order; `frontier`
+/// may be asked from any thread. Each page is one transaction or several; a listing that is dropped halfway leaves good
+/// rows and marks nothing complete.
+package final class ListingIngest: Sendable {
+    /// Which part of the directory is listed.
+    package enum Scope: Sendable, Hashable {
+        case all
+        /// Components after this one (`ListRequest.startAfter`).
+        case after(ByteString)
+        /// Components that begin so (`ListRequest.prefix` longer than the directory's key).
+        case prefix(ByteString)
+    }
+
+    private struct Progress {
+        /// All components before this are as the store has them, later ones were not listed yet.
+        var position: ByteString
+        var frontier: ByteString?
+        var isAtEnd = false
+        var hasSeenMarker = false
+    }
+
+    package let directory: InodeNumber
+    /// The directory's key when the listing began: the prefix to list.
+    package let key: ByteString
+    package let scope: Scope
+    package let start: RequestStart
+
+    private let cache: MetadataCache
+    private let number: UInt64
+    private let running: RunningListing
+    private let progress: Mutex<Progress>
+
+    init(_ directory: InodeNumber, key: ByteString, scope: Scope, start: RequestStart, cache: MetadataCache) {
+        (self.directory, self.key, self.scope, self.start, self.cache) = (directory, key, scope, start, cache)
+        number = cache.listingNumbers.wrappingAdd(1, ordering: .relaxed).newValue
+        running = RunningListing(directory: directory.row)
+        progress = Mutex(Progress(position: scope.lower, frontier: scope.lower))
+        cache.listings.withLock { [number, running] in $0[number] = running }
+    }
+
+    deinit { cache.listings.withLock { [number] in $0[number] = nil } }
+
+    /// Entries with a component before this are final, name and all; nil when all are, because the listing is through.
+    ///
+    /// It can lie before the last listed component: whether the object `a` is shown as `a` or `a%%file` is only known
+    /// once the listing has passed `a/`, which `a-1`, `a.txt` and their like come before.
+    package var frontier: ByteString? { progress.withLock { $0.frontier } }
+
+    /// Takes the next page in: adds and changes rows, keeps inode numbers, removes rows in the page's range that the store
+    /// no longer has; what is ours and newer than the listing stays.
+    ///
+    /// Throws `.superseded` when the directory was renamed or removed meanwhile, `.foreignKey` when a key lies elsewhere.
+    package func add(_ page: ListingPage) throws(MetadataError) {
+        let items = try items(of: page)
+        var upper = scope.upper
+        if page.next != nil {
+            // An empty page tells nothing about where the next one begins.
+            guard let last = items.last else { return }
+            upper = last.component.successor
+        }
+        var rest = items[...]
+        repeat {
+            let position = progress.withLock { $0.position }
+            // What lies before the position was in an earlier page's range: it is brought up to date, nothing removed.
+            let lower = rest.first.map { min($0.component, position) } ?? position
+            let merge = ListingMerge(
+                cache: cache, directory: directory.row, start: start, position: position, lower: lower, upper: upper)
+            let outcome = try cache.write { (connection) throws(SQLiteError) -> ListingMerge.Outcome? in
+                if self.running.isSuperseded { return nil }
+                return try merge.run(&rest, connection)
+            }
+            guard let outcome else { throw .superseded }
+            advance(to: outcome.reached, isAtEnd: page.next == nil && outcome.isDone, outcome)
+            if outcome.isDone { break }
+        } while true
+    }
+
+    /// Ends the listing: when it covered the whole directory and its last page was added, the directory is complete as
+    /// of the listing's start, and tombstones that the listing agrees with go.
+    package func finish() throws(MetadataError) {
+        let state = progress.withLock { $0 }
+        guard scope == .all, state.isAtEnd else { return }
+        let start = start
+        let ino = directory.row
+        let isRecorded = try cache.write { (connection) throws(SQLiteError) in
+            if self.running.isSuperseded { return false }
+            guard let entry = try EntryRow.find(connection, ino: ino) else { return false }
+            var row = try DirectoryRow.find(connection, ino: ino)
+            row.listedAt = max(row.listedAt ?? .min, start.at.nanosecondCount)
+            if !state.hasSeenMarker, (entry.ours ?? 0) <= start.sequence {
+                row.hasMarker = false
+                try self.forgetMarker(of: entry, connection)
+            }
+            try row.put(connection, ino: ino)
+            return true
+        }
+        guard isRecorded else { throw .superseded }
+        try removeTombstones()
+    }
+
+    // MARK: Pieces
+
+    private func advance(to reached: ByteString?, isAtEnd: Bool, _ outcome: ListingMerge.Outcome) {
+        progress.withLock { progress in
+            if let reached { progress.position = max(progress.position, reached) }
+            progress.hasSeenMarker = progress.hasSeenMarker || outcome.hasSeenMarker
+            progress.isAtEnd = isAtEnd
+            progress.frontier = isAtEnd ? nil : max(progress.frontier ?? "", outcome.frontier)
+        }
+        let position = progress.withLock { $0.position }
+        cache.recollection.withLock {
+            $0.recordListed(
+                directory.row, listing: number, from: scope.lower, to: reached == nil ? nil : position,
+                at: start.at.nanosecondCount)
+        }
+    }
+
+    /// The page's components in order, each once.
+    private func items(of page: ListingPage) throws(MetadataError) -> [ListingMerge.Item] {
+        var items: [ListingMerge.Item] = []
+        items.reserveCapacity(page.objects.count + page.commonPrefixes.count)
+        for object in page.objects {
+            let component = try component(of: object.key)
+            // Deeper keys, which a flat listing brings, only say that the directory is there.
+            if component.last == UInt8(ascii: "/") {
+                items.append(ListingMerge.Item(component: component, object: nil))
+            } else {
+                items.append(ListingMerge.Item(component: component, object: object))
+            }
+        }
+        for prefix in page.commonPrefixes {
+            items.append(ListingMerge.Item(component: try component(of: prefix), object: nil))
+        }
+        items.sort { $0.component < $1.component }
+        var last: ByteString?
+        items.removeAll { item in
+            defer { last = item.component }
+            return item.component == last
+        }
+        return items
+    }
+
+    private func component(of object: ObjectKey) throws(MetadataError) -> ByteString {
+        guard object.bytes.hasPrefix(key) else { throw .foreignKey }
+        let rest = object.bytes.bytes.dropFirst(key.count)
+        guard let slash = rest.firstIndex(of: UInt8(ascii: "/")) else { return ByteString(rest) }
+        return ByteString(rest[...slash])
+    }
+
+    private func forgetMarker(of entry: EntryRow, _ connection: Connection) throws(SQLiteError) {
+        guard entry.attributes.version != nil else { return }
+        var row = entry
+        row.attributes = Attributes(kind: .directory, mtime: entry.attributes.mtime)
+        try row.put(connection)
+        try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+    }
+
+    private func removeTombstones() throws(MetadataError) {
+        let batch = 1024
+        let (ino, sequence) = (directory.row, start.sequence)
+        while true {
+            let removed = try cache.write { (connection) throws(SQLiteError) in
+                try connection.run(
+                    """
+                    DELETE FROM tombstone WHERE parent = ?1 AND component IN
+                        (SELECT component FROM tombstone WHERE parent = ?1 AND ours <= ?2 LIMIT ?3)
+                    """, ino, sequence, Int64(batch))
+                return connection.changes
+            }
+            if removed < batch { return }
+        }
+    }
+}
+
+extension ListingIngest.Scope {
+    var lower: ByteString {
+        switch self {
+        case .all: ""
+        case .after(let component): component.successor
+        case .prefix(let prefix): prefix
+        }
+    }
+
+    /// The first component past the scope; nil when it goes to the end.
+    var upper: ByteString? {
+        guard case .prefix(let prefix) = self else { return nil }
+        var bytes = prefix.bytes
+        while let last = bytes.popLast() {
+            if last < 0xff { return ByteString(bytes + [last + 1]) }
+        }
+        return nil
+    }
+}
+
+/// A listing that runs, as renames and removals see it. `isSuperseded` is written and read inside write transactions,
+/// which are one at a time.
+final class RunningListing: Sendable {
+    let directory: Int64
+    private let superseded = Atomic(false)
+
+    init(directory: Int64) { self.directory = directory }
+
+    var isSuperseded: Bool { superseded.load(ordering: .acquiring) }
+    func supersede() { superseded.store(true, ordering: .releasing) }
+}
+
+extension MetadataCache {
+    /// Begins to take in a listing of a directory. To be called before the first page is asked for.
+    ///
+    /// Throws `.noSuchEntry` when the directory, or one above it, is gone.
+    package func beginListing(
+        of directory: InodeNumber, _ scope: ListingIngest.Scope = .all
+    ) throws(MetadataError) -> ListingIngest {
+        let start = beginRequest()
+        guard let key = try key(of: directory) else { throw .noSuchEntry(directory) }
+        guard key.isEmpty || key.last == UInt8(ascii: "/") else { throw .notDirectory(directory) }
+        let ingest = ListingIngest(directory, key: key, scope: scope, start: start, cache: self)
+        // A rename just before did not see the listing yet, and the remembered key may be older than the rename.
+        let current = try read { (connection) throws(SQLiteError) in
+            try self.key(of: directory.row, generation: nil, connection)
+        }
+        guard current == key else { throw .superseded }
+        return ingest
+    }
+
+    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs.
+    func supersedeListings(below directory: Int64, _ connection: Connection) throws(SQLiteError) {
+        let running = listings.withLock { Array($0.values) }
+        for listing in running where try ancestors(of: listing.directory, connection).contains(directory) {
+            listing.supersede()
+        }
+    }
+}

@@ -1,0 +1,238 @@
+import Basics
+import ObjectStorage
+import SQLite
+
+/// Merges the sorted items of a listing page with the sorted rows of the same range: at most `rowsEach` rows in one go,
+/// so that neither memory nor a transaction grows with what the store has lost. Unchanged rows are only read.
+struct ListingMerge {
+    struct Item {
+        let component: ByteString
+        /// nil: a directory.
+        let object: ListedObject?
+    }
+
+    struct Outcome {
+        /// Rows before this are merged; nil: to the end of the directory.
+        var reached: ByteString?
+        var frontier: ByteString = ""
+        var isDone: Bool
+        var hasSeenMarker: Bool
+    }
+
+    private enum Change {
+        case insert(Item)
+        case update(EntryRow, ListedObject)
+        case agree(EntryRow)
+        case vanish(EntryRow)
+    }
+
+    private static let rowsEach = 1024
+
+    let cache: MetadataCache
+    let directory: Int64
+    let start: RequestStart
+    /// Rows from here on that the page lacks are gone from the store.
+    let position: ByteString
+    let lower: ByteString
+    /// nil: the end of the directory.
+    let upper: ByteString?
+
+    /// Takes the items it has dealt with off the front of `items`. nil when the directory is gone.
+    func run(_ items: inout ArraySlice<Item>, _ connection: Connection) throws(SQLiteError) -> Outcome? {
+        guard try EntryRow.exists(connection, ino: directory) else {
+            return nil
+        }
+        var hasSeenMarker = false
+        if let own = items.first, own.component.isEmpty, let object = own.object, object.version.size == 0 {
+            try recordMarker(object, connection)
+            items = items.dropFirst()
+            hasSeenMarker = true
+        }
+        let (changes, reached, isDone) = try compare(&items, connection)
+        try apply(changes, connection)
+        var outcome = Outcome(reached: reached, isDone: isDone, hasSeenMarker: hasSeenMarker)
+        outcome.frontier = try frontier(reached, connection)
+        try cache.reap(connection, limit: MetadataCache.reapedWithEach)
+        return outcome
+    }
+
+    // MARK: Comparing
+
+    private func compare(
+        _ items: inout ArraySlice<Item>, _ connection: Connection
+    ) throws(SQLiteError) -> (changes: [Change], reached: ByteString?, isDone: Bool) {
+        var changes: [Change] = []
+        let statement = try connection.prepare(
+            "SELECT * FROM entry WHERE parent = ?1 AND component >= ?2 ORDER BY component LIMIT ?3")
+        try statement.bind(directory, at: 1)
+        try statement.bind(lower, at: 2)
+        try statement.bind(Int64(Self.rowsEach), at: 3)
+        var count = 0
+        var last: ByteString?
+        while try statement.step() {
+            let component = statement.bytes(1)
+            if let upper, component >= upper { break }
+            (count, last) = (count + 1, component)
+            while let item = items.first, item.component < component {
+                changes.append(.insert(item))
+                items = items.dropFirst()
+            }
+            if let item = items.first, item.component == component {
+                if let change = reconcile(statement, with: item) { changes.append(change) }
+                items = items.dropFirst()
+            } else if component >= position {
+                changes.append(.vanish(EntryRow(statement)))
+            }
+        }
+        if count == Self.rowsEach, let last { return (changes, last.successor, false) }
+        changes += items.map { .insert($0) }
+        items = []
+        return (changes, upper, true)
+    }
+
+    /// What an item changes in the row of the same component, usually nothing.
+    private func reconcile(_ row: borrowing Statement, with item: Item) -> Change? {
+        let isOurs = !row.isNull(21)
+        guard let object = item.object else { return isOurs ? .agree(EntryRow(row)) : nil }
+        let version = object.version
+        if !isOurs, row.int64(4) == version.size, row.isNull(13), row.optionalText(12) == version.etag.text,
+            row.int64(row.isNull(14) ? 8 : 14) == version.modified.seconds,
+            row.optionalText(17) == object.storageClass, !object.isSymlink
+        {
+            return nil
+        }
+        return .update(EntryRow(row), object)
+    }
+
+    // MARK: Applying
+
+    private func apply(_ changes: [Change], _ connection: Connection) throws(SQLiteError) {
+        let now = cache.clock.now
+        let hasTombstones = try self.hasTombstones(connection)
+        for change in changes {
+            switch change {
+            case .insert(let item):
+                if hasTombstones,
+                    let tombstone = try Tombstone.find(connection, parent: directory, component: item.component)
+                {
+                    if tombstone.ours > start.sequence { continue }
+                    try Tombstone.delete(connection, parent: directory, component: item.component)
+                }
+                try insert(item, connection)
+            case .update(let row, let object):
+                if row.isNewer(than: start, now: now) { continue }
+                try update(row, by: object, connection)
+            case .agree(var row):
+                if row.isNewer(than: start, now: now) { continue }
+                row.ours = nil
+                try row.put(connection)
+            case .vanish(let row):
+                _ = try cache.removeVanished(row, since: start, now: now, connection)
+            }
+        }
+    }
+
+    private func insert(_ item: Item, _ connection: Connection) throws(SQLiteError) {
+        let kind = cache.codec.kind(of: item.component, isSymlink: item.object?.isSymlink ?? false)
+        // A directory without marker has no time of its own; the first sight of it is at least a steady one.
+        let attributes = item.object.map { Attributes($0, kind: kind) } ?? Attributes(kind: kind, mtime: start.at)
+        let row = EntryRow(
+            parent: directory, component: item.component, ino: try cache.sequence.take(connection),
+            attributes: attributes, checkedAt: start.at.nanosecondCount, ours: nil,
+            abbreviated: cache.codec.abbreviatedName(of: item.component))
+        try row.put(connection)
+    }
+
+    private func update(
+        _ known: EntryRow, by object: ListedObject, _ connection: Connection
+    ) throws(SQLiteError) {
+        var row = known
+        let listed = object.version
+        let kind = cache.codec.kind(of: known.component, isSymlink: object.isSymlink)
+        if let version = known.attributes.version, version.hasContent(of: listed),
+            // Of our own commit the store's time was not known yet, so here it says nothing about the headers.
+            known.ours != nil || version.modified.seconds == listed.modified.seconds
+        {
+            row.attributes.storageClass = object.storageClass
+            row.attributes.version?.modified = listed.modified
+            if !known.attributes.headersKnown {
+                (row.attributes.mtime, row.attributes.ctime) = (listed.modified, listed.modified)
+            }
+            if object.isSymlink { row.attributes.kind = .symlink }
+            guard row.attributes != known.attributes || known.ours != nil else { return }
+        } else {
+            // The listing cannot tell a symlink that only its headers make one, so a changed one is a file until seen.
+            row.attributes = Attributes(object, kind: kind)
+            row.checkedAt = start.at.nanosecondCount
+            row.staleAt = nil
+            try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+        }
+        row.ours = nil
+        try row.put(connection)
+    }
+
+    /// Notes the zero-byte object whose key is the directory's own on the directory's entry.
+    private func recordMarker(_ object: ListedObject, _ connection: Connection) throws(SQLiteError) {
+        guard var row = try EntryRow.find(connection, ino: directory), row.ino != 1 else { return }
+        if let ours = row.ours, ours > start.sequence { return }
+        var state = try DirectoryRow.find(connection, ino: directory)
+        if state.hasMarker != true {
+            state.hasMarker = true
+            try state.put(connection, ino: directory)
+        }
+        let listed = object.version
+        if let version = row.attributes.version, version.hasContent(of: listed) {
+            if version.modified.seconds == listed.modified.seconds { return }
+            if row.ours != nil || row.attributes.headersKnown == false {
+                row.attributes.version = listed
+                if !row.attributes.headersKnown { row.attributes.mtime = listed.modified }
+                try row.put(connection)
+                return
+            }
+        }
+        let size = row.attributes.size
+        row.attributes = Attributes(object, kind: .directory)
+        row.attributes.size = size
+        try row.put(connection)
+        try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+    }
+
+    private func hasTombstones(_ connection: Connection) throws(SQLiteError) -> Bool {
+        let statement = try connection.prepare("SELECT 1 FROM tombstone WHERE parent = ?1 LIMIT 1")
+        try statement.bind(directory, at: 1)
+        return try statement.step()
+    }
+
+    // MARK: Frontier
+
+    /// The first entry whose shown name depends on what comes after `reached`: an object or link whose directory would
+    /// come later. Such names begin what was listed last, so few are asked for.
+    private func frontier(_ reached: ByteString?, _ connection: Connection) throws(SQLiteError) -> ByteString {
+        guard let reached, let last = try lastComponent(before: reached, connection) else { return reached ?? "" }
+        for count in 1...max(1, last.count) where count <= last.count {
+            guard count == last.count || last.bytes[count] < UInt8(ascii: "/") else { continue }
+            let base = ByteString(last.bytes.prefix(count))
+            for role in [NameCodec.Role.object, .link] {
+                guard let component = cache.codec.component(base, role), component < reached else { continue }
+                if try EntryRow.exists(connection, parent: directory, component: component) { return component }
+            }
+        }
+        return reached
+    }
+
+    private func lastComponent(before bound: ByteString, _ connection: Connection) throws(SQLiteError) -> ByteString? {
+        let statement = try connection.prepare(
+            "SELECT component FROM entry WHERE parent = ?1 AND component < ?2 ORDER BY component DESC LIMIT 1")
+        try statement.bind(directory, at: 1)
+        try statement.bind(bound, at: 2)
+        return try statement.step() ? statement.bytes(0) : nil
+    }
+}
+
+extension EntryRow {
+    static func exists(_ connection: Connection, ino: Int64) throws(SQLiteError) -> Bool {
+        let statement = try connection.prepare("SELECT 1 FROM entry WHERE ino = ?1")
+        try statement.bind(ino, at: 1)
+        return try statement.step()
+    }
+}

@@ -1,0 +1,279 @@
+package import Basics
+import SQLite
+import Synchronization
+
+/// From shown names to rows and back, and what is known of names without a row.
+extension MetadataCache {
+    /// Up to `limit` entries of a directory in listing order (by component, not by name): those after `component`
+    /// (nil: from the first) and before `bound` (nil: to the last). Ours are included, hidden ones are not.
+    package func children(
+        of directory: InodeNumber, after component: ByteString?, before bound: ByteString? = nil, limit: Int
+    ) throws(MetadataError) -> [Entry] {
+        let clock = clock
+        return try read { (connection) throws(SQLiteError) in
+            let state = try DirectoryRow.find(connection, ino: directory.row)
+            var entries: [Entry] = []
+            var lower = component.map { $0.successor } ?? ""
+            while entries.count < limit {
+                let wanted = limit - entries.count
+                let rows = try self.rows(of: directory.row, from: lower, before: bound, limit: wanted, connection)
+                for (row, name) in try self.named(rows, from: lower, connection) {
+                    if let name { entries.append(self.entry(row, name: name, in: state, clock)) }
+                }
+                guard rows.count == wanted, let last = rows.last else { break }
+                lower = last.component.successor
+            }
+            return entries
+        }
+    }
+
+    /// Components of a directory that `names=raw` cannot show, in order, at most `limit` after `component`. Looks at
+    /// each row from there on; for people who ask, not for every request.
+    package func hiddenComponents(
+        of directory: InodeNumber, after component: ByteString? = nil, limit: Int
+    ) throws(MetadataError) -> [ByteString] {
+        guard codec.style == .raw else { return [] }
+        return try read { (connection) throws(SQLiteError) in
+            var hidden: [ByteString] = []
+            var lower = component.map { $0.successor } ?? ""
+            while hidden.count < limit {
+                let rows = try self.rows(of: directory.row, from: lower, before: nil, limit: 1000, connection)
+                hidden += try self.named(rows, from: lower, connection).filter { $0.name == nil }.map(\.row.component)
+                guard rows.count == 1000, let last = rows.last else { break }
+                lower = last.component.successor
+            }
+            return Array(hidden.prefix(limit))
+        }
+    }
+
+    /// How many entries of a directory `names=raw` hides; costs a look at each row.
+    package func hiddenCount(of directory: InodeNumber) throws(MetadataError) -> Int {
+        try hiddenComponents(of: directory, limit: .max).count
+    }
+
+    /// The component that a new entry of this name gets. Throws `.invalidName` (EINVAL) where no key would be shown so:
+    /// escapes that are not needed, `a%%file` without something that shadows `a`, a plain file `a.rclonelink`.
+    package func component(
+        toCreate name: ByteString, _ kind: EntryKind, in parent: InodeNumber
+    ) throws(MetadataError) -> ByteString {
+        if let component = codec.componentToCreate(name, kind) { return component }
+        let wanted: ByteString?
+        switch (codec.meaning(of: name), kind) {
+        case (.object(let base), .file): wanted = codec.component(base, .object)
+        case (.link(let base), .symlink): wanted = codec.component(base, .link)
+        default: wanted = nil
+        }
+        guard let component = wanted else { throw .invalidName }
+        let shown = try read { (connection) throws(SQLiteError) in
+            let neighbours = try self.neighbours(of: component, in: parent.row, connection)
+            return self.codec.shownName(of: component, beside: neighbours)
+        }
+        guard shown == name else { throw .invalidName }
+        return component
+    }
+
+    // MARK: Pieces
+
+    /// The row that a name shows; nil when there is none.
+    func find(
+        _ name: ByteString, _ meaning: NameCodec.Meaning, in parent: Int64, _ connection: Connection
+    ) throws(SQLiteError) -> EntryRow? {
+        switch meaning {
+        case .plain(let base):
+            return try findFirst(base, in: parent, connection)
+        case .object(let base):
+            return try findBeside(codec.component(base, .object), name, in: parent, connection)
+        case .link(let base):
+            return try findBeside(codec.component(base, .link), name, in: parent, connection)
+        case .ownObject:
+            return try EntryRow.find(connection, parent: parent, component: "")
+        case .abbreviated:
+            let statement = try connection.prepare(
+                "SELECT component FROM entry WHERE parent = ?1 AND abbreviated = ?2")
+            try statement.bind(parent, at: 1)
+            try statement.bind(name, at: 2)
+            var components: [ByteString] = []
+            while try statement.step() { components.append(statement.bytes(0)) }
+            for component in components {
+                if let row = try findBeside(component, name, in: parent, connection) { return row }
+            }
+            return nil
+        }
+    }
+
+    /// The first of the components that share `base`, in the order in which they get the plain name.
+    private func findFirst(
+        _ base: ByteString, in parent: Int64, _ connection: Connection
+    ) throws(SQLiteError) -> EntryRow? {
+        // One statement; the second and third probe run only when the one before found nothing.
+        let statement = try connection.prepare(
+            """
+            SELECT * FROM entry WHERE parent = ?1 AND component = ?2
+            UNION ALL SELECT * FROM entry WHERE parent = ?1 AND component = ?3
+            UNION ALL SELECT * FROM entry WHERE parent = ?1 AND component = ?4
+            """)
+        try statement.bind(parent, at: 1)
+        var index: Int32 = 2
+        for role in NameCodec.Role.allCases {
+            // A parameter left NULL equals nothing.
+            if let component = codec.component(base, role) { try statement.bind(component, at: index) }
+            index += 1
+        }
+        guard try statement.step() else { return nil }
+        let row = EntryRow(statement)
+        // Plain names past the limit are abbreviated, so in both styles a base that long is not shown.
+        return base.count <= NameCodec.longestName ? row : nil
+    }
+
+    /// The row of `component` if its neighbours make `name` its name.
+    private func findBeside(
+        _ component: ByteString?, _ name: ByteString, in parent: Int64, _ connection: Connection
+    ) throws(SQLiteError) -> EntryRow? {
+        guard let component, let row = try EntryRow.find(connection, parent: parent, component: component) else {
+            return nil
+        }
+        return try codec.shownName(of: component, beside: neighbours(of: row, connection)) == name ? row : nil
+    }
+
+    func neighbours(of row: EntryRow, _ connection: Connection) throws(SQLiteError) -> NameCodec.Neighbours {
+        try neighbours(of: row.component, in: row.parent, connection)
+    }
+
+    /// The neighbours that come before a component in the claim to the plain name.
+    private func neighbours(
+        of component: ByteString, in parent: Int64, _ connection: Connection
+    ) throws(SQLiteError) -> NameCodec.Neighbours {
+        let role = codec.role(of: component)
+        guard role != .directory, !component.isEmpty else { return [] }
+        let base = codec.base(of: component)
+        var neighbours: NameCodec.Neighbours = []
+        if try EntryRow.exists(connection, parent: parent, component: base + "/") { neighbours.insert(.directory) }
+        if role == .link, let object = codec.component(base, .object),
+            try EntryRow.exists(connection, parent: parent, component: object)
+        {
+            neighbours.insert(.object)
+        }
+        return neighbours
+    }
+
+    private func rows(
+        of directory: Int64, from lower: ByteString, before bound: ByteString?, limit: Int, _ connection: Connection
+    ) throws(SQLiteError) -> [EntryRow] {
+        let statement = try connection.prepare(
+            "SELECT * FROM entry WHERE parent = ?1 AND component >= ?2 ORDER BY component LIMIT ?3")
+        try statement.bind(directory, at: 1)
+        try statement.bind(lower, at: 2)
+        try statement.bind(Int64(limit), at: 3)
+        var rows: [EntryRow] = []
+        while try statement.step() {
+            let row = EntryRow(statement)
+            if let bound, row.component >= bound { break }
+            rows.append(row)
+        }
+        return rows
+    }
+
+    /// Names of rows that are consecutive in one directory, of which `lower` begins the range.
+    ///
+    /// Neighbours are looked for among the rows themselves; only where one could lie outside of them is the database
+    /// asked, which is for names that begin the last row's.
+    private func named(
+        _ rows: [EntryRow], from lower: ByteString, _ connection: Connection
+    ) throws(SQLiteError) -> [(row: EntryRow, name: ByteString?)] {
+        guard let last = rows.last?.component else { return [] }
+        var directories: Set<ByteString> = []
+        for row in rows where row.attributes.kind == .directory { directories.insert(row.component.dropLast(1)) }
+        var objects: Set<ByteString>?
+        var named: [(row: EntryRow, name: ByteString?)] = []
+        named.reserveCapacity(rows.count)
+        for row in rows {
+            let role = codec.role(of: row.component)
+            var neighbours: NameCodec.Neighbours = []
+            if role != .directory, !row.component.isEmpty {
+                let base = codec.base(of: row.component)
+                if directories.contains(base) {
+                    neighbours.insert(.directory)
+                } else if base.precedesDirectoryPast(last) || base + "/" < lower {
+                    let isBeside = try EntryRow.exists(connection, parent: row.parent, component: base + "/")
+                    if isBeside { neighbours.insert(.directory) }
+                }
+                if role == .link, let object = codec.component(base, .object) {
+                    if object < lower {
+                        let isBeside = try EntryRow.exists(connection, parent: row.parent, component: object)
+                        if isBeside { neighbours.insert(.object) }
+                    } else {
+                        let known = objects ?? Set(rows.map(\.component))
+                        objects = known
+                        if known.contains(object) { neighbours.insert(.object) }
+                    }
+                }
+            }
+            named.append((row, codec.shownName(of: row.component, beside: neighbours)))
+        }
+        return named
+    }
+
+    /// Whether a name without a row is known to be missing.
+    func absence(
+        of name: ByteString, _ meaning: NameCodec.Meaning, in parent: Int64, _ directory: DirectoryRow, _ clock: Clock,
+        _ connection: Connection
+    ) throws(SQLiteError) -> LookupAnswer {
+        let stale = directory.staleAt ?? .min
+        var until = Int64.min
+        if let listedAt = directory.freshListing { until = clock.until(listedAt) }
+        let candidates = codec.candidates(of: meaning)
+        if let first = candidates.min(), let last = candidates.max() {
+            let listedAt: Int64? = recollection.withLock { recollection in
+                guard recollection.hasListed(parent) else { return nil }
+                return recollection.listedAt(parent, first, through: last)
+            }
+            if let listedAt, listedAt > stale { until = max(until, clock.until(listedAt)) }
+        }
+        if !clock.isFresh(until) {
+            for component in candidates {
+                guard let tombstone = try Tombstone.find(connection, parent: parent, component: component) else {
+                    continue
+                }
+                if tombstone.ours == pendingChange {
+                    return .absent(freshUntil: Timestamp(nanosecondCount: clock.until(clock.now)))
+                }
+                if tombstone.removedAt > stale { until = max(until, clock.until(tombstone.removedAt)) }
+            }
+        }
+        if clock.isFresh(until) { return .absent(freshUntil: Timestamp(nanosecondCount: until)) }
+        if let asked = recollection.withLock({ $0.missingSince(name, in: parent) }), asked > stale {
+            let until = clock.negativeUntil(asked)
+            if clock.isFresh(until: until, lifetime: clock.negativeTTL) {
+                return .absent(freshUntil: Timestamp(nanosecondCount: until))
+            }
+        }
+        return .unknown
+    }
+}
+
+extension NameCodec {
+    /// Every component that could make a name exist; empty when it cannot be told from the name.
+    func candidates(of meaning: Meaning) -> [ByteString] {
+        switch meaning {
+        case .plain(let base): Role.allCases.compactMap { component(base, $0) }
+        case .object(let base): [component(base, .object)].compactMap(\.self)
+        case .link(let base): [component(base, .link)].compactMap(\.self)
+        case .ownObject: [""]
+        case .abbreviated: []
+        }
+    }
+}
+
+extension ByteString {
+    /// The least byte string above this one.
+    var successor: ByteString {
+        var bytes = bytes
+        bytes.append(0)
+        return ByteString(bytes)
+    }
+
+    /// Whether the directory of this base would come after `last`, given that the object of this base does not.
+    func precedesDirectoryPast(_ last: ByteString) -> Bool {
+        last.hasPrefix(self) && (last.count == count || last.bytes[count] < UInt8(ascii: "/"))
+    }
+}

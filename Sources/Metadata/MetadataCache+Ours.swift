@@ -1,0 +1,208 @@
+package import Basics
+package import ObjectStorage
+import SQLite
+import Synchronization
+
+/// Our own changes. Each takes a number that requests begun before do not know.
+extension MetadataCache {
+    /// Adds an entry under a new inode number; a tombstone of the same component goes. A new directory counts as
+    /// completely listed, being empty.
+    ///
+    /// Throws `.exists` when a live entry has the component, `.notDirectory` when the parent is none (any more),
+    /// `.invalidName` when component and kind do not fit.
+    @discardableResult
+    package func create(
+        _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata? = nil,
+        pending: Bool
+    ) throws(MetadataError) -> Entry {
+        guard fits(component, attributes.kind) else { throw .invalidName }
+        let clock = clock
+        return try decide { (connection) throws(SQLiteError) in
+            guard try self.isDirectory(parent.row, connection) else { return .failure(.notDirectory(parent)) }
+            if let row = try EntryRow.find(connection, parent: parent.row, component: component) {
+                return .failure(.exists(InodeNumber(row: row.ino)))
+            }
+            let number = try self.sequence.take(connection)
+            let row = EntryRow(
+                parent: parent.row, component: component, ino: number, attributes: attributes, checkedAt: clock.now,
+                ours: pending ? pendingChange : number, abbreviated: self.codec.abbreviatedName(of: component))
+            try row.put(connection)
+            try Tombstone.delete(connection, parent: parent.row, component: component)
+            if attributes.kind == .directory {
+                let state = DirectoryRow(listedAt: clock.now, hasMarker: attributes.version != nil)
+                try state.put(connection, ino: number)
+            }
+            if let metadata { try self.putHeaders(metadata, of: row, connection) }
+            return .success(try self.entry(row, clock, connection))
+        }
+    }
+
+    /// Replaces what is known of an entry by what we made of it. With `metadata` the stored headers are replaced too,
+    /// without they stay. An inode number that is gone is no error: the file was removed while it was written.
+    package func update(
+        _ ino: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata? = nil, pending: Bool
+    ) throws(MetadataError) {
+        let clock = clock
+        try write { (connection) throws(SQLiteError) in
+            guard var row = try EntryRow.find(connection, ino: ino.row), row.ino != 1 || !pending else { return }
+            row.attributes = attributes
+            row.checkedAt = clock.now
+            row.staleAt = nil
+            row.ours = pending ? pendingChange : try self.sequence.take(connection)
+            try row.put(connection)
+            if let metadata { try self.putHeaders(metadata, of: row, connection) }
+            if attributes.kind == .directory {
+                var state = try DirectoryRow.find(connection, ino: row.ino)
+                state.hasMarker = attributes.version != nil
+                try state.put(connection, ino: row.ino)
+            }
+        }
+    }
+
+    /// Removes an entry and leaves a tombstone, so that older listings cannot bring it back. `pending` while the store
+    /// does not know yet: then no listing can, until `settleRemoval`. A directory takes what the cache knows below it
+    /// along. An inode number that is gone is no error.
+    package func remove(_ ino: InodeNumber, pending: Bool = false) throws(MetadataError) {
+        let clock = clock
+        try write { (connection) throws(SQLiteError) in
+            guard ino != .root, let row = try EntryRow.find(connection, ino: ino.row) else { return }
+            try self.delete(row, connection)
+            let tombstone = Tombstone(
+                removedAt: clock.now, ours: pending ? pendingChange : try self.sequence.take(connection))
+            try tombstone.put(connection, parent: row.parent, component: row.component)
+            try self.reap(connection, limit: Self.reapedWithEach)
+        }
+    }
+
+    /// Says that the store has carried out a removal (or the removal of a rename's source) that was left pending.
+    package func settleRemoval(of component: ByteString, in parent: InodeNumber) throws(MetadataError) {
+        let clock = clock
+        try write { (connection) throws(SQLiteError) in
+            guard let tombstone = try Tombstone.find(connection, parent: parent.row, component: component),
+                tombstone.ours == pendingChange
+            else { return }
+            let settled = Tombstone(removedAt: clock.now, ours: try self.sequence.take(connection))
+            try settled.put(connection, parent: parent.row, component: component)
+        }
+    }
+
+    /// Moves an entry, in one step for whoever looks; what lies below a directory moves with it at no cost. A live entry
+    /// at the target is replaced; of a directory there the caller knows that it is empty. The source gets a tombstone,
+    /// `pending` as in `remove`. The entry itself keeps whether it is pending.
+    ///
+    /// Throws `.noSuchEntry`, `.notDirectory` for the new parent, `.intoItself`, `.invalidName`.
+    @discardableResult
+    package func rename(
+        _ ino: InodeNumber, to parent: InodeNumber, _ component: ByteString, pending: Bool = false
+    ) throws(MetadataError) -> Entry {
+        let clock = clock
+        return try decide { (connection) throws(SQLiteError) -> Swift.Result<Entry, MetadataError> in
+            guard ino != .root, var row = try EntryRow.find(connection, ino: ino.row) else {
+                return .failure(.noSuchEntry(ino))
+            }
+            guard self.fits(component, row.attributes.kind) else { return .failure(.invalidName) }
+            guard try self.isDirectory(parent.row, connection) else { return .failure(.notDirectory(parent)) }
+            if (row.parent, row.component) == (parent.row, component) {
+                return .success(try self.entry(row, clock, connection))
+            }
+            if row.attributes.kind == .directory {
+                guard try !self.ancestors(of: parent.row, connection).contains(row.ino) else {
+                    return .failure(.intoItself)
+                }
+                try self.supersedeListings(below: row.ino, connection)
+                self.treeChanged.store(true, ordering: .relaxed)
+            }
+            if let replaced = try EntryRow.find(connection, parent: parent.row, component: component) {
+                try self.delete(replaced, connection)
+            }
+            let number = try self.sequence.take(connection)
+            try Self.deleteRow(row, connection)
+            let tombstone = Tombstone(removedAt: clock.now, ours: pending ? pendingChange : number)
+            try tombstone.put(connection, parent: row.parent, component: row.component)
+            try Tombstone.delete(connection, parent: parent.row, component: component)
+            (row.parent, row.component) = (parent.row, component)
+            row.abbreviated = self.codec.abbreviatedName(of: component)
+            row.ours = row.isPending ? pendingChange : number
+            row.checkedAt = clock.now
+            row.staleAt = nil
+            try row.put(connection)
+            try self.reap(connection, limit: Self.reapedWithEach)
+            return .success(try self.entry(row, clock, connection))
+        }
+    }
+
+    /// `refresh`: the next use asks the store. Ours stay. With `subtree` also everything the cache knows below, which
+    /// costs a look at each row there, some at a time.
+    package func invalidate(_ ino: InodeNumber, subtree: Bool) throws(MetadataError) {
+        let now = clock.now
+        invalidatedAt.store(now, ordering: .relaxed)
+        try write { (connection) throws(SQLiteError) in
+            try connection.run("UPDATE entry SET stale_at = ?2 WHERE ino = ?1", ino.row, now)
+            try Self.markStale(ino.row, now, connection)
+        }
+        guard subtree else { return }
+        var directories = [ino.row]
+        while let directory = directories.popLast() {
+            directories += try write { (connection) throws(SQLiteError) in
+                try Self.markStale(directory, now, connection)
+                let statement = try connection.prepare("SELECT ino FROM entry WHERE parent = ?1 AND kind = 1")
+                try statement.bind(directory, at: 1)
+                var found: [Int64] = []
+                while try statement.step() { found.append(statement.int64(0)) }
+                return found
+            }
+        }
+    }
+
+    // MARK: Pieces
+
+    /// Runs a transaction that can refuse before it has written.
+    private func decide<Result>(
+        _ body: (Connection) throws(SQLiteError) -> Swift.Result<Result, MetadataError>
+    ) throws(MetadataError) -> Result {
+        try write(body).get()
+    }
+
+    private static func markStale(_ directory: Int64, _ now: Int64, _ connection: Connection) throws(SQLiteError) {
+        try connection.run(
+            """
+            INSERT INTO directory (ino, stale_at) SELECT ?1, ?2 WHERE EXISTS
+                (SELECT 1 FROM entry WHERE ino = ?1 AND kind = 1)
+            ON CONFLICT (ino) DO UPDATE SET stale_at = ?2
+            """, directory, now)
+    }
+
+    private func fits(_ component: ByteString, _ kind: EntryKind) -> Bool {
+        switch codec.role(of: component) {
+        case .directory: kind == .directory
+        case .link: kind == .symlink
+        case .object: kind == .file || (kind == .symlink && codec.linkSuffix == nil)
+        }
+    }
+
+    private func isDirectory(_ ino: Int64, _ connection: Connection) throws(SQLiteError) -> Bool {
+        try EntryRow.find(connection, ino: ino)?.attributes.kind == .directory
+    }
+
+    func entry(_ row: EntryRow, _ clock: Clock, _ connection: Connection) throws(SQLiteError) -> Entry {
+        let name = try codec.shownName(of: row.component, beside: neighbours(of: row, connection))
+        return entry(row, name: name ?? "", in: try DirectoryRow.find(connection, ino: row.parent), clock)
+    }
+
+    /// A directory and the directories above it, up to the root.
+    func ancestors(of directory: Int64, _ connection: Connection) throws(SQLiteError) -> Set<Int64> {
+        var seen: Set<Int64> = []
+        var current = directory
+        while current != 0, seen.insert(current).inserted {
+            guard let row = try EntryRow.find(connection, ino: current) else { break }
+            current = row.parent
+        }
+        return seen
+    }
+
+    func putHeaders(_ metadata: ObjectMetadata, of row: EntryRow, _ connection: Connection) throws(SQLiteError) {
+        try connection.run(
+            "INSERT OR REPLACE INTO headers VALUES (?1, ?2, ?3)", row.ino, row.attributes.version?.etag.text,
+            StoredHeaders.encode(metadata))
+    }
+}

@@ -1,0 +1,176 @@
+package import Basics
+package import ObjectStorage
+import SQLite
+import Synchronization
+
+/// What the store told, outside of listings. Each answer is recorded `since` its request began: what is ours and newer
+/// stays as it is.
+extension MetadataCache {
+    /// Records an object or directory that the store has, from a HEAD (with `metadata`) or a listing of one name. An
+    /// entry that is known keeps its inode number.
+    ///
+    /// Answers what programs now see: our own newer state instead of the store's, nil when we have removed it since.
+    /// Throws `.notDirectory` when the parent is gone.
+    @discardableResult
+    package func recordRemote(
+        _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata?,
+        since start: RequestStart
+    ) throws(MetadataError) -> Entry? {
+        let clock = clock
+        let answer: Swift.Result<Entry?, MetadataError> = try write { (connection) throws(SQLiteError) in
+            guard try EntryRow.find(connection, ino: parent.row)?.attributes.kind == .directory else {
+                return .failure(.notDirectory(parent))
+            }
+            var row: EntryRow
+            if let known = try EntryRow.find(connection, parent: parent.row, component: component) {
+                row = known
+                if !row.isNewer(than: start, now: clock.now) {
+                    row = try self.replace(row, by: attributes, metadata, at: start, connection)
+                }
+            } else {
+                if let tombstone = try Tombstone.find(connection, parent: parent.row, component: component) {
+                    if tombstone.ours > start.sequence { return .success(nil) }
+                    try Tombstone.delete(connection, parent: parent.row, component: component)
+                }
+                row = EntryRow(
+                    parent: parent.row, component: component, ino: try self.sequence.take(connection),
+                    attributes: attributes, checkedAt: start.at.nanosecondCount, ours: nil,
+                    abbreviated: self.codec.abbreviatedName(of: component))
+                try row.put(connection)
+                if let metadata { try self.putHeaders(metadata, of: row, connection) }
+            }
+            return .success(try self.entry(row, clock, connection))
+        }
+        return try answer.get()
+    }
+
+    /// Records that the store has no object and no directory of this name. What was known of the name goes, unless it is
+    /// ours and newer.
+    package func recordAbsent(
+        _ name: ByteString, in parent: InodeNumber, since start: RequestStart
+    ) throws(MetadataError) {
+        guard let meaning = codec.meaning(of: name) else { return }
+        let now = clock.now
+        let isGone = try write { (connection) throws(SQLiteError) in
+            guard let row = try self.find(name, meaning, in: parent.row, connection) else { return true }
+            return try self.removeVanished(row, since: start, now: now, connection)
+        }
+        if isGone {
+            recollection.withLock { $0.recordMissing(name, in: parent.row, at: start.at.nanosecondCount) }
+        }
+    }
+
+    /// Records that the store does not have the object of an entry (a GET or HEAD said so). True when the entry is gone
+    /// now, false when ours is newer.
+    @discardableResult
+    package func recordGone(_ ino: InodeNumber, since start: RequestStart) throws(MetadataError) -> Bool {
+        let now = clock.now
+        return try write { (connection) throws(SQLiteError) in
+            guard ino != .root, let row = try EntryRow.find(connection, ino: ino.row) else { return true }
+            return try self.removeVanished(row, since: start, now: now, connection)
+        }
+    }
+
+    /// Records that the store still has the version the entry shows (304, or a GET pinned to it succeeded).
+    package func recordUnchanged(
+        _ ino: InodeNumber, _ etag: ETag, since start: RequestStart
+    ) throws(MetadataError) {
+        try write { (connection) throws(SQLiteError) in
+            try connection.run(
+                "UPDATE entry SET checked_at = max(checked_at, ?3) WHERE ino = ?1 AND etag = ?2", ino.row, etag.text,
+                start.at.nanosecondCount)
+        }
+    }
+
+    /// Records the headers of a version: the exact mode, owner and times and, for a symlink told by its headers, the kind.
+    /// False, and nothing happens, when the entry is gone, shows another version by now, or has changes of ours that
+    /// wait.
+    @discardableResult
+    package func recordHeaders(
+        _ ino: InodeNumber, for etag: ETag, _ attributes: Attributes, metadata: ObjectMetadata
+    ) throws(MetadataError) -> Bool {
+        try write { (connection) throws(SQLiteError) in
+            guard var row = try EntryRow.find(connection, ino: ino.row), !row.isPending,
+                let version = row.attributes.version, version.etag == etag
+            else { return false }
+            // The listing's version stays, because the next listing is compared with it.
+            row.attributes = attributes
+            row.attributes.version = version
+            row.attributes.headersKnown = true
+            try row.put(connection)
+            try self.putHeaders(metadata, of: row, connection)
+            return true
+        }
+    }
+
+    // MARK: Pieces
+
+    /// Writes what the store has over a known entry and returns the new row.
+    private func replace(
+        _ known: EntryRow, by attributes: Attributes, _ metadata: ObjectMetadata?, at start: RequestStart,
+        _ connection: Connection
+    ) throws(SQLiteError) -> EntryRow {
+        var row = known
+        let isSame = known.attributes.version?.isSame(as: attributes.version) ?? (attributes.version == nil)
+        if !(isSame && known.attributes.headersKnown && !attributes.headersKnown) { row.attributes = attributes }
+        row.checkedAt = start.at.nanosecondCount
+        row.staleAt = nil
+        // A directory's place in its parent is settled by the parent's listing alone.
+        if attributes.kind != .directory { row.ours = nil }
+        try row.put(connection)
+        if let metadata {
+            try putHeaders(metadata, of: row, connection)
+        } else if !row.attributes.headersKnown {
+            try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+        }
+        return row
+    }
+
+    /// Removes a row that the store does not have (any more). False when it stays: ours and newer, or a directory with
+    /// something newer of ours below it.
+    func removeVanished(
+        _ row: EntryRow, since start: RequestStart, now: Int64, _ connection: Connection
+    ) throws(SQLiteError) -> Bool {
+        if row.isNewer(than: start, now: now) { return false }
+        if row.attributes.kind == .directory, try ancestorsOfOurs(since: start, connection).contains(row.ino) {
+            return false
+        }
+        try delete(row, connection)
+        return true
+    }
+
+    /// All directories with something below them that a request begun at `start` cannot know of.
+    func ancestorsOfOurs(since start: RequestStart, _ connection: Connection) throws(SQLiteError) -> Set<Int64> {
+        var parents: Set<Int64> = []
+        do {
+            let statement = try connection.prepare("SELECT DISTINCT parent FROM entry WHERE ours > ?1")
+            try statement.bind(start.sequence, at: 1)
+            while try statement.step() { parents.insert(statement.int64(0)) }
+        }
+        var all: Set<Int64> = []
+        for parent in parents {
+            var current = parent
+            while current != 0, all.insert(current).inserted {
+                guard let row = try EntryRow.find(connection, ino: current) else { break }
+                current = row.parent
+            }
+        }
+        return all
+    }
+}
+
+extension ObjectVersion {
+    /// Whether a listing or HEAD shows this same version. Times are compared to the second, because some stores list
+    /// milliseconds and put whole seconds into Last-Modified; a version ID counts where both have one.
+    func isSame(as other: ObjectVersion?) -> Bool {
+        guard let other, hasContent(of: other) else { return false }
+        return modified.seconds == other.modified.seconds
+    }
+
+    /// Whether the bytes are the same, as far as the store tells.
+    func hasContent(of other: ObjectVersion) -> Bool {
+        guard etag == other.etag, size == other.size else { return false }
+        guard let versionID, let otherID = other.versionID else { return true }
+        return versionID == otherID
+    }
+}

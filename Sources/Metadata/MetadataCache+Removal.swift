@@ -1,0 +1,137 @@
+import ObjectStorage
+import SQLite
+import Synchronization
+
+/// Taking rows away: subtrees a bounded piece at a time, and what a dead process left.
+extension MetadataCache {
+    /// Goes on with the removal of what lies below removed directories; true when nothing is left to do. Every write
+    /// does a little of it; a removed tree of many entries wants this called from the background until it is done.
+    package func reap() throws(MetadataError) -> Bool {
+        try write { (connection) throws(SQLiteError) in try self.reap(connection, limit: 4096) }
+    }
+
+    /// Deletes a live row. What lies below a directory is out of sight at once and is reaped later.
+    func delete(_ row: EntryRow, _ connection: Connection) throws(SQLiteError) {
+        try Self.deleteRow(row, connection)
+        try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+        guard row.attributes.kind == .directory else { return }
+        try supersedeListings(below: row.ino, connection)
+        treeChanged.store(true, ordering: .relaxed)
+        try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
+    }
+
+    static func deleteRow(_ row: EntryRow, _ connection: Connection) throws(SQLiteError) {
+        try connection.run("DELETE FROM entry WHERE parent = ?1 AND component = ?2", row.parent, row.component)
+    }
+
+    /// Removes up to `limit` rows of directories that are gone; true when none are left.
+    @discardableResult
+    func reap(_ connection: Connection, limit: Int) throws(SQLiteError) -> Bool {
+        var rest = limit
+        while rest > 0 {
+            guard let directory = try Self.firstOrphan(connection) else { return true }
+            let removed = try Self.reapChildren(of: directory, limit: rest, connection)
+            rest -= removed + 1
+            if rest > 0 {
+                try connection.run("DELETE FROM directory WHERE ino = ?1", directory)
+                try connection.run("DELETE FROM orphan WHERE ino = ?1", directory)
+                recollection.withLock { $0.forgetListings(of: directory) }
+            }
+        }
+        return try Self.firstOrphan(connection) == nil
+    }
+
+    private static func firstOrphan(_ connection: Connection) throws(SQLiteError) -> Int64? {
+        let statement = try connection.prepare("SELECT ino FROM orphan LIMIT 1")
+        return try statement.step() ? statement.int64(0) : nil
+    }
+
+    private static func reapChildren(
+        of directory: Int64, limit: Int, _ connection: Connection
+    ) throws(SQLiteError) -> Int {
+        var rows: [EntryRow] = []
+        do {
+            let statement = try connection.prepare("SELECT * FROM entry WHERE parent = ?1 LIMIT ?2")
+            try statement.bind(directory, at: 1)
+            try statement.bind(Int64(limit), at: 2)
+            while try statement.step() { rows.append(EntryRow(statement)) }
+        }
+        for row in rows {
+            try deleteRow(row, connection)
+            try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+            if row.attributes.kind == .directory {
+                try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
+            }
+        }
+        guard rows.count < limit else { return rows.count }
+        return rows.count + (try deleteTombstones(of: directory, limit: limit - rows.count, connection))
+    }
+
+    private static func deleteTombstones(
+        of directory: Int64, limit: Int, _ connection: Connection
+    ) throws(SQLiteError) -> Int {
+        try connection.run(
+            """
+            DELETE FROM tombstone WHERE parent = ?1 AND component IN
+                (SELECT component FROM tombstone WHERE parent = ?1 LIMIT ?2)
+            """, directory, Int64(limit))
+        return connection.changes
+    }
+
+    // MARK: At opening
+
+    /// Empties a cache that was kept under another `setting`.
+    static func adopt(_ setting: String, _ connection: Connection) throws(SQLiteError) {
+        let statement = try connection.prepare("SELECT value FROM setting WHERE name = 'codec'")
+        let known = try statement.step() ? statement.text(0) : nil
+        statement.reset()
+        guard known != setting else { return }
+        if known != nil {
+            try connection.execute(
+                """
+                DELETE FROM entry WHERE ino <> 1;
+                DELETE FROM tombstone;
+                DELETE FROM directory;
+                DELETE FROM headers;
+                DELETE FROM orphan;
+                """)
+        }
+        try connection.run("INSERT OR REPLACE INTO setting VALUES ('codec', ?1)", setting)
+    }
+
+    /// Undoes what a process that is gone had not committed: entries that never were in the bucket go, others fall back
+    /// to the version they had, to be asked for again. Their directories count as not listed.
+    static func removePending(_ connection: Connection) throws(SQLiteError) {
+        var rows: [EntryRow] = []
+        do {
+            let statement = try connection.prepare("SELECT * FROM entry WHERE ours = 9223372036854775807")
+            while try statement.step() { rows.append(EntryRow(statement)) }
+        }
+        for var row in rows {
+            try forgetListing(of: row.parent, connection)
+            try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+            guard let version = row.attributes.version else {
+                try deleteRow(row, connection)
+                if row.attributes.kind == .directory {
+                    try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
+                }
+                continue
+            }
+            row.attributes = Attributes(
+                kind: row.attributes.kind, size: row.attributes.kind == .directory ? 0 : version.size,
+                mtime: version.modified, version: version, storageClass: row.attributes.storageClass)
+            (row.checkedAt, row.ours) = (0, nil)
+            try row.put(connection)
+        }
+        let statement = try connection.prepare("SELECT parent FROM tombstone WHERE ours = 9223372036854775807")
+        var parents: [Int64] = []
+        while try statement.step() { parents.append(statement.int64(0)) }
+        statement.reset()
+        for parent in parents { try forgetListing(of: parent, connection) }
+        try connection.run("DELETE FROM tombstone WHERE ours = 9223372036854775807")
+    }
+
+    private static func forgetListing(of directory: Int64, _ connection: Connection) throws(SQLiteError) {
+        try connection.run("UPDATE directory SET listed_at = NULL WHERE ino = ?1", directory)
+    }
+}

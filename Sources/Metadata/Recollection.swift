@@ -1,0 +1,64 @@
+import Basics
+
+/// What is worth remembering for seconds and not worth a row: which part of a directory a running or broken-off listing
+/// has covered, and names the store just said it does not have.
+///
+/// A value inside the cache's mutex; bounded; lost at unmount.
+struct Recollection {
+    /// Components from `lower` to before `upper` (nil: the end) were listed by a request begun at `checkedAt`.
+    private struct Stretch {
+        let listing: UInt64
+        let lower: ByteString
+        var upper: ByteString?
+        let checkedAt: Int64
+
+        func covers(_ first: ByteString, through last: ByteString) -> Bool {
+            guard lower <= first else { return false }
+            guard let upper else { return true }
+            return last < upper
+        }
+    }
+
+    private struct Name: Hashable {
+        let parent: Int64
+        let name: ByteString
+    }
+
+    private static let mostDirectories = 1024
+    private static let mostStretches = 4
+    private static let mostNames = 4096
+
+    private var stretches: [Int64: [Stretch]] = [:]
+    private var missing: [Name: Int64] = [:]
+
+    mutating func recordListed(
+        _ directory: Int64, listing: UInt64, from lower: ByteString, to upper: ByteString?, at checkedAt: Int64
+    ) {
+        if stretches.count >= Self.mostDirectories, stretches[directory] == nil { stretches.removeAll() }
+        var known = stretches[directory] ?? []
+        known.removeAll { $0.listing == listing }
+        if known.count >= Self.mostStretches { known.removeFirst() }
+        known.append(Stretch(listing: listing, lower: lower, upper: upper, checkedAt: checkedAt))
+        stretches[directory] = known
+    }
+
+    /// When the newest listing that covers all of `first...last` began.
+    func listedAt(_ directory: Int64, _ first: ByteString, through last: ByteString) -> Int64? {
+        stretches[directory]?.lazy.filter { $0.covers(first, through: last) }.map(\.checkedAt).max()
+    }
+
+    func hasListed(_ directory: Int64) -> Bool { stretches[directory] != nil }
+
+    mutating func forgetListings(of directory: Int64) { stretches[directory] = nil }
+
+    mutating func recordMissing(_ name: ByteString, in parent: Int64, at checkedAt: Int64) {
+        if missing.count >= Self.mostNames { missing.removeAll() }
+        missing[Name(parent: parent, name: name)] = checkedAt
+    }
+
+    func missingSince(_ name: ByteString, in parent: Int64) -> Int64? { missing[Name(parent: parent, name: name)] }
+
+    mutating func forgetMissing(_ name: ByteString, in parent: Int64) {
+        missing[Name(parent: parent, name: name)] = nil
+    }
+}
