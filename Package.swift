@@ -81,7 +81,7 @@ let package = Package(
         .target(
             name: "TestSupport", dependencies: ["ObjectStorage", "Digests", "Basics"], path: "Tests/TestSupport",
             swiftSettings: strict),
-        tests("BasicsTests", ["Basics", system]),
+        tests("BasicsTests", ["Basics"]),
         tests("DigestsTests", ["Digests", "Basics"]),
         tests("SQLiteTests", ["SQLite", "Basics"]),
         tests("HTTPTests", ["HTTP", "Basics"] + nio),
