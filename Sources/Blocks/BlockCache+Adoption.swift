@@ -1,0 +1,79 @@
+package import Basics
+import Logging
+package import ObjectStorage
+import Synchronization
+
+extension BlockCache {
+    /// Makes the staging file of an object that was just committed a file of the cache, by rename; no byte is copied.
+    ///
+    /// `present` are the ranges whose bytes are the object's, `reserved` is what the ledger counts for the file; both, and
+    /// the file, belong to the cache from here on. Nobody else may write to the file any more. Blocks can be read when
+    /// this returns; their checksums are computed in the background. A failure removes the file.
+    package func adopt(
+        stagingFile path: String, size: Int64, present: [ByteRange], reserved: Int64, key: ObjectKey,
+        version: ObjectVersion
+    ) {
+        let geometry = Geometry(size: size)
+        var chunks: [Int: BlockSet] = [:]
+        for range in present {
+            for chunk in Geometry.chunks(touching: range.clamped(to: 0..<size)) {
+                let blocks = geometry.blocks(within: range, in: chunk)
+                if !blocks.isEmpty { chunks[chunk, default: .empty].formUnion(BlockSet(blocks)) }
+            }
+        }
+        let cost = chunks.reduce(0) { $0 + geometry.charge(for: $1.value, in: $1.key) }
+        takeOver(reserved)
+        var held = reserved
+        do throws(ByteTransferError) {
+            guard size == version.size, !chunks.isEmpty, options.usesDisk, disk.isUsable else { throw Self.declined }
+            if cost > held {
+                guard reserve(cost - held) else { throw Self.declined }
+                held = cost
+            }
+            let object = open(key, version)
+            object.load()
+            guard object.state.withLock({ $0.fileID == nil && $0.landings == 0 }) else { throw Self.declined }
+            let file = try LocalFile(path)
+            try punchGaps(of: chunks, geometry, in: file)
+            if held > cost {
+                release(held - cost)
+                held = cost
+            }
+            let id = try claimFile(key, version)
+            try LocalDirectory.move(path, to: self.path(of: id))
+            guard object.install(file, id: id, present: chunks, epoch: nextEpoch()) else {
+                // A fetch was faster and has the old file open, which lives on without a name: start over next time.
+                try LocalDirectory.removeFile(self.path(of: id))
+                throw Self.declined
+            }
+            enqueueIfNeeded(object)
+            pool.start { object.sumAdopted() }
+        } catch {
+            if error.reason != Self.declined.reason {
+                logger.warning(
+                    "a committed file could not be moved to the cache",
+                    metadata: ["key": "\(key)", "error": "\(error)"])
+            }
+            try? LocalDirectory.removeFile(path)
+            release(held)
+        }
+    }
+
+    private static let declined = ByteTransferError(errno: 0, reason: "declined")
+
+    /// Frees everything of the file that is not a whole block of the object.
+    private func punchGaps(of chunks: [Int: BlockSet], _ geometry: Geometry, in file: LocalFile)
+        throws(ByteTransferError)
+    {
+        var next: Int64 = 0
+        for (chunk, blocks) in chunks.sorted(by: { $0.key < $1.key }) {
+            for run in blocks.runs {
+                let bytes = geometry.bytes(of: run, in: chunk)
+                if next < bytes.lowerBound { try file.punchHole(next..<bytes.lowerBound) }
+                next = bytes.upperBound
+            }
+        }
+        let end = (next + 4095) / 4096 * 4096
+        if end < file.size { try file.punchHole(end..<file.size) }
+    }
+}

@@ -1,0 +1,93 @@
+import Basics
+import ObjectStorage
+import SQLite
+
+extension BlockCache {
+    /// Evicts chunks, those used longest ago first, until about `bytes` of disk are free. Runs on the thread of whoever
+    /// needs the space, without any lock of his.
+    func reclaim(_ bytes: Int64) {
+        // A little more than asked, since each round writes rows first.
+        reclaim(bytes, atLeast: min(ledger.limit / 32, 64 << 20))
+    }
+
+    func reclaim(_ bytes: Int64, atLeast least: Int64) {
+        // The index orders by use, so uses go into it first.
+        flush()
+        let wanted = max(bytes, least)
+        var freed: Int64 = 0
+        var last: BlockIndex.Candidate?
+        while freed < wanted {
+            let candidates: [BlockIndex.Candidate]
+            do throws(SQLiteError) { candidates = try index.oldest(after: last, limit: 32) } catch {
+                disk.failed(error, doing: "index")
+                return
+            }
+            if candidates.isEmpty { return }
+            for candidate in candidates where freed < wanted {
+                freed += evict(candidate.chunk, of: instance(candidate.key, candidate.version))
+            }
+            last = candidates.last
+        }
+    }
+
+    @discardableResult
+    func evict(_ chunk: Int, of object: CachedObject) -> Int64 {
+        let freed = object.evict(chunk)
+        count { $0.evictedBytes += freed }
+        return freed
+    }
+
+    // MARK: Cleaning up after a crash
+
+    /// Cuts files that were being written when the process died down to what their rows name: the rest is not counted.
+    static func settle(_ index: BlockIndex, directory: String) throws(SQLiteError) {
+        for (file, size) in try index.unsettled() {
+            let path = directory + "/" + String(file.id, radix: 16)
+            let geometry = Geometry(size: size)
+            var changes = BlockIndex.Changes(file: file.id, settles: true)
+            var next: Int64 = 0
+            do throws(ByteTransferError) {
+                if file.chunks.isEmpty {
+                    try LocalDirectory.removeFile(path)
+                    changes.drops = true
+                } else {
+                    let open = try LocalFile(path)
+                    for row in file.chunks.sorted(by: { $0.chunk < $1.chunk }) {
+                        for run in row.present.runs {
+                            let bytes = geometry.bytes(of: run, in: row.chunk)
+                            try open.punchHole(min(next, bytes.lowerBound)..<bytes.lowerBound)
+                            next = bytes.upperBound
+                        }
+                    }
+                    let end = (next + 4095) / 4096 * 4096
+                    try open.punchHole(end..<max(end, open.size, size))
+                }
+            } catch {
+                // Nothing in it can be trusted to be counted: it goes whole.
+                try? LocalDirectory.removeFile(path)
+                changes.drops = true
+            }
+            try index.apply(changes)
+        }
+    }
+
+    /// Removes files that no row names: left by a process that died between removing a row and its file, or by an index
+    /// that was lost.
+    func removeStrays() {
+        var strays: [(name: String, id: Int64?)] = []
+        do throws(ByteTransferError) {
+            try LocalDirectory.forEachName(in: directory) { name in
+                let id = Int64(name, radix: 16)
+                if let id, (try? index.isKnown(id)) ?? true { return }
+                strays.append((name, id))
+            }
+        } catch {
+            disk.failed(error, doing: "scan")
+        }
+        for stray in strays {
+            let path = directory + "/" + stray.name
+            // Inside the transaction nobody can begin to use the number.
+            try? index.ifUnknown(stray.id ?? -1) { try? LocalDirectory.removeFile(path) }
+        }
+    }
+}

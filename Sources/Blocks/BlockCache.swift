@@ -1,0 +1,280 @@
+package import Basics
+package import Logging
+package import ObjectStorage
+package import SQLite
+import Synchronization
+
+/// Clean bytes of object versions, on disk and in memory; the only way to read an object.
+///
+/// Owns `directory`, one sparse file for each version with the bytes at their own offsets, and the index that says which
+/// of them are there. It never holds a byte that was not committed and may lose any of them: a block counts as present
+/// only with a row that names it, and as right only with a matching checksum. Every byte on disk is reserved in the
+/// `SpaceLedger` first; when that runs short the chunks used longest ago go. A disk that is full or failing is left
+/// alone, and a quarter of the memory budget stands in.
+///
+/// Locks: the index's connections come first (`CachedObject` is locked inside a transaction, never the reverse), then
+/// `CachedObject`, then this room's other mutexes, all leaves. After a crash files without a row are removed and
+/// unsettled files shrink to what their rows name.
+package final class BlockCache: Sendable {
+    private struct Identity: Hashable {
+        let key: ObjectKey
+        let etag: ETag
+        let size: Int64
+
+        init(_ key: ObjectKey, _ version: ObjectVersion) { (self.key, etag, size) = (key, version.etag, version.size) }
+    }
+
+    private struct Instance {
+        weak var object: CachedObject?
+    }
+
+    private struct State {
+        var instances: [Identity: Instance] = [:]
+        /// Opened lately, so that closing and opening again does not check blocks anew.
+        var recent: [CachedObject] = []
+        /// Objects with rows to write.
+        var queued: [CachedObject] = []
+        var isFlushScheduled = false
+        var isClosed = false
+    }
+
+    /// Objects kept, with their open files, after the last reference to them.
+    private static let recentLimit = 128
+    /// Objects with rows to write that start a flush at once.
+    private static let queueLimit = 256
+
+    let directory: String
+    let index: BlockIndex
+    let ledger: SpaceLedger
+    let buffers: BufferPool
+    let store: any ObjectStore
+    let pool: WorkerPool
+    let time: any TimeSource
+    let options: BlockOptions
+    let logger: Logger
+    let onInfo: @Sendable (ObjectKey, ObjectInfo) -> Void
+    let disk: DiskHealth
+    let shelf: MemoryShelf
+    private let state = Mutex(State())
+    private let counters = Mutex(BlockStatistics())
+    private let stored = Atomic<Int64>(0)
+    private let currentEpoch: Atomic<Int64>
+
+    /// Opens the cache in `directory`, which is created if need be. `database` is the cache's own; a corrupt one throws, and
+    /// the caller starts over with a new one.
+    ///
+    /// `onInfo` hears what each GET tells of its object, on a thread of `pool`. Reads the index's sums and looks after
+    /// files that were being written when the last process died; removes stray files in the background.
+    package init(
+        directory: String, database: Database, ledger: SpaceLedger, buffers: BufferPool, store: any ObjectStore,
+        pool: WorkerPool, time: any TimeSource, options: BlockOptions = BlockOptions(), logger: Logger,
+        onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
+    ) throws(SQLiteError) {
+        (self.directory, self.ledger, self.buffers, self.store) = (directory, ledger, buffers, store)
+        (self.pool, self.time, self.options, self.logger, self.onInfo) = (pool, time, options, logger, onInfo)
+        index = BlockIndex(database: database)
+        disk = DiskHealth(time: time, retryInterval: options.diskRetryInterval, logger: logger)
+        shelf = MemoryShelf(limit: buffers.budget.limit / 4)
+        do throws(ByteTransferError) { try LocalDirectory.create(directory) } catch {
+            disk.failed(error, doing: "open")
+        }
+        try Self.settle(index, directory: directory)
+        let totals = try index.totals()
+        currentEpoch = Atomic(totals.newestUse + 1)
+        ledger.adopt(totals.bytes)
+        stored.store(totals.bytes, ordering: .relaxed)
+        ledger.setReclaimer { [weak self] bytes in self?.reclaim(bytes) }
+        pool.start { [weak self] in self?.removeStrays() }
+    }
+
+    /// The version's one shared instance. No I/O.
+    package func open(_ key: ObjectKey, _ version: ObjectVersion) -> CachedObject {
+        let object = instance(key, version)
+        let dropped: CachedObject? = state.withLock { state in
+            if let place = state.recent.lastIndex(where: { $0 === object }) {
+                state.recent.remove(at: place)
+                state.recent.append(object)
+                return nil
+            }
+            state.recent.append(object)
+            return state.recent.count > Self.recentLimit ? state.recent.removeFirst() : nil
+        }
+        // Ends here, outside the lock that its deinit takes.
+        withExtendedLifetime(dropped) {}
+        return object
+    }
+
+    /// What the cache holds and has done.
+    package func statistics() -> BlockStatistics {
+        var statistics = counters.withLock { $0 }
+        statistics.storedBytes = stored.load(ordering: .relaxed)
+        statistics.shelvedBytes = shelf.bytes
+        statistics.isDiskFailing = disk.isFailing
+        return statistics
+    }
+
+    /// Gives up the blocks of every version of `key`, in the background; readers that are open go on with what they find.
+    package func forget(_ key: ObjectKey) {
+        pool.start { [self] in
+            let versions = (try? index.versions(of: key)) ?? []
+            let dropped = state.withLock { state in
+                let dropped = state.recent.filter { $0.key == key }
+                state.recent.removeAll { $0.key == key }
+                return dropped
+            }
+            for version in versions {
+                let object = instance(key, version)
+                object.load()
+                for chunk in object.state.withLock({ Array($0.chunks.keys) }) { evict(chunk, of: object) }
+            }
+            withExtendedLifetime(dropped) {}
+        }
+    }
+
+    /// Evicts until at most `bytes` of disk are used by blocks. Does I/O in proportion to what goes.
+    package func prune(to bytes: Int64) {
+        let excess = stored.load(ordering: .relaxed) - bytes
+        if excess > 0 { reclaim(excess, atLeast: 0) }
+        flush()
+    }
+
+    /// Writes the rows that wait and cancels every fetch; reads of what is here still work. Call once, before the database
+    /// is closed.
+    package func close() {
+        flush()
+        let instances = state.withLock { state in
+            state.isClosed = true
+            defer { (state.recent, state.queued) = ([], []) }
+            return (state.instances.values.compactMap(\.object), state.recent)
+        }
+        for object in instances.0 { object.cancelFetches() }
+    }
+
+    // MARK: Instances
+
+    func instance(_ key: ObjectKey, _ version: ObjectVersion) -> CachedObject {
+        let fresh = CachedObject(key, version, cache: self)
+        return state.withLock { state in
+            let identity = Identity(key, version)
+            if let known = state.instances[identity]?.object { return known }
+            state.instances[identity] = Instance(object: fresh)
+            return fresh
+        }
+    }
+
+    /// An instance ends. Another one may have taken its place already.
+    func forgetInstance(of key: ObjectKey, _ version: ObjectVersion) {
+        let successor: CachedObject? = state.withLock { state in
+            let identity = Identity(key, version)
+            let successor = state.instances[identity]?.object
+            if successor == nil { state.instances[identity] = nil }
+            return successor
+        }
+        // Had this been the last reference, its deinit must not run under the lock.
+        withExtendedLifetime(successor) {}
+    }
+
+    // MARK: Rows
+
+    func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.File? {
+        do throws(SQLiteError) { return try index.load(key, version) } catch {
+            disk.failed(error, doing: "index")
+            return nil
+        }
+    }
+
+    func path(of file: Int64) -> String { directory + "/" + String(file, radix: 16) }
+
+    /// The number of the version's file, whose row is there and unsettled when this returns.
+    func claimFile(_ key: ObjectKey, _ version: ObjectVersion) throws(ByteTransferError) -> Int64 {
+        do throws(SQLiteError) {
+            // A file of that name can only be a stray of an index that was lost.
+            return try index.claimFile(key, version) { id in try? LocalDirectory.removeFile(path(of: id)) }
+        } catch {
+            throw ByteTransferError(errno: 5, reason: "\(error)")
+        }
+    }
+
+    func enqueueIfNeeded(_ object: CachedObject) {
+        if object.state.withLock({ $0.needsQueueing() }) { enqueue(object) }
+    }
+
+    /// Keeps `object`, which has rows to write, until the next flush.
+    func enqueue(_ object: CachedObject) {
+        enum Next { case nothing, soon, now }
+        let next: Next = state.withLock { state in
+            if state.isClosed { return .nothing }
+            state.queued.append(object)
+            if state.queued.count == Self.queueLimit { return .now }
+            defer { state.isFlushScheduled = true }
+            return state.isFlushScheduled ? .nothing : .soon
+        }
+        switch next {
+        case .nothing: break
+        case .now: pool.start { [self] in flush() }
+        case .soon:
+            pool.start { [self] in
+                try? await time.sleep(for: options.flushInterval)
+                state.withLock { $0.isFlushScheduled = false }
+                flush()
+            }
+        }
+    }
+
+    /// Writes all rows that wait, in one transaction.
+    func flush() {
+        let objects = state.withLock { state in
+            defer { state.queued = [] }
+            return state.queued
+        }
+        if objects.isEmpty { return }
+        var written: [(object: CachedObject, chunks: Set<Int>)] = []
+        var dropped: [Int64] = []
+        do throws(SQLiteError) {
+            try index.write(objects) { object in
+                guard let taken = object.state.withLock({ $0.takeChanges() }) else { return nil }
+                written.append((object, taken.chunks))
+                if taken.changes.drops { dropped.append(taken.changes.file) }
+                return taken.changes
+            }
+        } catch {
+            disk.failed(error, doing: "index")
+            for (object, chunks) in written {
+                object.state.withLock { $0.changed.formUnion(chunks) }
+                enqueueIfNeeded(object)
+            }
+            return
+        }
+        for file in dropped { try? LocalDirectory.removeFile(path(of: file)) }
+    }
+
+    // MARK: Space
+
+    /// The epoch of uses now: it moves with each fetch that lands, so reads of warm data write nothing.
+    var epoch: Int64 { currentEpoch.load(ordering: .relaxed) }
+    func nextEpoch() -> Int64 { currentEpoch.wrappingAdd(1, ordering: .relaxed).newValue }
+
+    func reserve(_ bytes: Int64) -> Bool {
+        guard bytes == 0 || ledger.reserve(bytes, evicting: true) else { return false }
+        stored.wrappingAdd(bytes, ordering: .relaxed)
+        return true
+    }
+
+    func release(_ bytes: Int64) {
+        if bytes == 0 { return }
+        ledger.release(bytes)
+        stored.wrappingSubtract(bytes, ordering: .relaxed)
+    }
+
+    /// Bytes that somebody else reserved are ours now.
+    func takeOver(_ bytes: Int64) { stored.wrappingAdd(bytes, ordering: .relaxed) }
+
+    // MARK: Figures
+
+    func count(_ change: (inout BlockStatistics) -> Void) { counters.withLock { change(&$0) } }
+
+    func foundCorrupt(_ blocks: Int, key: ObjectKey) {
+        count { $0.corruptBlocks += blocks }
+        logger.warning("cached blocks were damaged and are fetched again", metadata: ["key": "\(key)"])
+    }
+}

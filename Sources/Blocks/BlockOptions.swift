@@ -1,0 +1,27 @@
+/// Settings of the block cache.
+package struct BlockOptions: Sendable {
+    /// Bytes that may be under way ahead of one sequential reader.
+    package var readAhead: Int64 = 64 << 20
+    /// Whether blocks are kept on disk; otherwise in a quarter of the memory budget.
+    package var usesDisk = true
+    /// How long index rows wait for company before they are written.
+    package var flushInterval = Duration.seconds(1)
+    /// How long the disk is left alone after it failed.
+    package var diskRetryInterval = Duration.seconds(30)
+
+    package init() {}
+}
+
+/// What the block cache holds and has done since it opened.
+package struct BlockStatistics: Sendable, Hashable {
+    /// Bytes of disk the blocks take, as counted against the quota.
+    package var storedBytes: Int64 = 0
+    /// Bytes of memory that stand in for a disk that is off, full or failing.
+    package var shelvedBytes: Int = 0
+    package var fetches: Int = 0
+    package var fetchedBytes: Int64 = 0
+    package var evictedBytes: Int64 = 0
+    /// Blocks whose bytes on disk did not match their checksum.
+    package var corruptBlocks: Int = 0
+    package var isDiskFailing = false
+}

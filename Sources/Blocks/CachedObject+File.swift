@@ -1,0 +1,196 @@
+import Basics
+import Digests
+import ObjectStorage
+import Synchronization
+
+extension CachedObject {
+    /// The file, opened if it exists. A file that is gone takes its blocks along.
+    func openedFile() -> LocalFile? {
+        let (file, id) = state.withLock { ($0.file, $0.fileID) }
+        if let file { return file }
+        guard let id else { return nil }
+        do throws(ByteTransferError) {
+            let opened = try LocalFile(cache.path(of: id))
+            return state.withLock { state in
+                if state.file == nil, state.fileID == id { state.file = opened }
+                return state.file
+            }
+        } catch {
+            if error.errno == 2 { loseFile(id) } else { cache.disk.failed(error, doing: "open") }
+            return nil
+        }
+    }
+
+    /// The file for new blocks: its row first, unsettled, then the file itself.
+    func fileForWriting() throws(ByteTransferError) -> LocalFile {
+        if let file = openedFile(), state.withLock({ !$0.isSettled && $0.fileID != nil }) { return file }
+        let id = try cache.claimFile(key, version)
+        if let file = state.withLock({ state in
+            (state.fileID, state.isSettled) = (id, false)
+            return state.file
+        }) {
+            return file
+        }
+        let created = try LocalFile(creating: cache.path(of: id))
+        // At full length from the start, a file system has no reason to allocate ahead of the end.
+        if created.size < version.size { try created.setSize(version.size) }
+        return state.withLock { state in
+            let file = state.file ?? created
+            state.file = file
+            return file
+        }
+    }
+
+    /// Somebody removed the file: everything in it is gone, and its space free.
+    private func loseFile(_ id: Int64) {
+        let freed = state.withLock { state in
+            guard state.fileID == id, state.file == nil else { return Int64(0) }
+            var freed: Int64 = 0
+            for index in Array(state.chunks.keys) {
+                freed += state.vacate(state.withdraw(nil, from: index), in: index)
+            }
+            return freed
+        }
+        cache.release(freed)
+        cache.enqueueIfNeeded(self)
+    }
+
+    // MARK: Blocks leave
+
+    /// Gives the disk space of a chunk back and answers how many bytes that were. May read the index.
+    func evict(_ chunk: Int) -> Int64 {
+        load()
+        return discard(nil, of: chunk)
+    }
+
+    /// Removes blocks (nil: all) of a chunk from the file and the books; answers the bytes freed.
+    @discardableResult
+    func discard(_ blocks: BlockSet?, of chunk: Int) -> Int64 {
+        let leaving = state.withLock { $0.withdraw(blocks, from: chunk) }
+        if leaving.isEmpty {
+            cache.enqueueIfNeeded(self)
+            return 0
+        }
+        var freed: Int64 = 0
+        // Where no hole can be punched the space stays taken, and counted.
+        if let file = openedFile(), punch(leaving, of: chunk, in: file) {
+            freed = state.withLock { $0.vacate(leaving, in: chunk) }
+            cache.release(freed)
+        }
+        cache.enqueueIfNeeded(self)
+        return freed
+    }
+
+    @discardableResult
+    func punch(_ blocks: BlockSet, of chunk: Int, in file: LocalFile) -> Bool {
+        for run in blocks.runs {
+            let bytes = geometry.bytes(of: run, in: chunk)
+            // To the end of the last page: cut at the object's end, a hole would leave the page that holds it.
+            let end = (bytes.upperBound + 4095) / 4096 * 4096
+            do throws(ByteTransferError) { try file.punchHole(bytes.lowerBound..<end) } catch {
+                cache.disk.failed(error, doing: "punch")
+                return false
+            }
+        }
+        return true
+    }
+
+    // MARK: Checksums
+
+    /// Compares blocks with their checksums, once in the life of this object; those that differ are thrown away.
+    /// False when the file could not be read at all.
+    func verify(_ blocks: Range<Int>, in chunk: Int) -> Bool {
+        guard let file = openedFile() else { return false }
+        let (checksums, generation) = state.withLock { ($0.chunks[chunk]?.checksums ?? [], $0.generation) }
+        guard checksums.count >= blocks.upperBound else { return false }
+        var (right, wrong) = (BlockSet.empty, BlockSet.empty)
+        for block in blocks {
+            let one = BlockSet(block..<block + 1)
+            if checksum(of: block, in: chunk, file) == checksums[block] {
+                right.formUnion(one)
+            } else {
+                wrong.formUnion(one)
+            }
+        }
+        let isUnchanged = state.withLock { state in
+            // Had a block left meanwhile, its bytes may be anything: ask again.
+            guard state.generation == generation else { return false }
+            if let present = state.chunks[chunk]?.present {
+                state.chunks[chunk]?.verified.formUnion(right.intersection(present))
+            }
+            return true
+        }
+        if isUnchanged, !wrong.isEmpty {
+            cache.foundCorrupt(wrong.count, key: key)
+            discard(wrong, of: chunk)
+        }
+        return true
+    }
+
+    /// nil when the file is too short or cannot be read.
+    private func checksum(of block: Int, in chunk: Int, _ file: LocalFile) -> UInt32? {
+        let bytes = geometry.bytes(of: block..<block + 1, in: chunk)
+        // Outside the memory budget and freed at once: one block for each thread that checks.
+        return unsafe withUnsafeTemporaryAllocation(byteCount: Int(bytes.length), alignment: 4096) { scratch in
+            do throws(ByteTransferError) {
+                guard try unsafe file.read(into: scratch, at: bytes.lowerBound) == scratch.count else { return nil }
+            } catch {
+                cache.disk.failed(error, doing: "read")
+                return nil
+            }
+            return unsafe CRC32C.value(of: UnsafeRawBufferPointer(scratch).bytes)
+        }
+    }
+
+    // MARK: Adoption
+
+    /// Takes over an open file whose `present` blocks are right and paid for; their checksums come later. False when the
+    /// object has blocks on disk already.
+    func install(_ file: LocalFile, id: Int64, present: [Int: BlockSet], epoch: Int64) -> Bool {
+        state.withLock { state in
+            guard state.file == nil, state.landings == 0, state.chunks.values.allSatisfy({ $0.claimed.isEmpty }) else {
+                return false
+            }
+            (state.file, state.fileID, state.isSettled) = (file, id, false)
+            for (index, blocks) in present where !blocks.isEmpty {
+                let count = state.geometry.blockCount(of: index)
+                var chunk = state.chunks[index] ?? Chunk(blockCount: count, used: epoch)
+                (chunk.present, chunk.verified, chunk.unsummed, chunk.claimed) = (blocks, blocks, blocks, blocks)
+                chunk.charged = state.geometry.charge(for: blocks, in: index)
+                chunk.used = epoch
+                state.chunks[index] = chunk
+                state.presentBlocks += blocks.count
+                state.changed.insert(index)
+            }
+            return true
+        }
+    }
+
+    /// Computes the checksums of an adopted file.
+    func sumAdopted() {
+        let pending = state.withLock { state in state.chunks.filter { !$0.value.unsummed.isEmpty }.keys.sorted() }
+        for index in pending {
+            guard let file = state.withLock({ $0.file }) else { return }
+            let blocks = state.withLock { $0.chunks[index]?.unsummed ?? .empty }
+            var failed = BlockSet.empty
+            for run in blocks.runs {
+                for block in run {
+                    let generation = state.withLock { $0.generation }
+                    let sum = checksum(of: block, in: index, file)
+                    let one = BlockSet(block..<block + 1)
+                    let isDone = state.withLock { state in
+                        guard state.chunks[index]?.unsummed.contains(block) ?? false else { return true }
+                        guard let sum, state.generation == generation else { return false }
+                        state.chunks[index]?.checksums[block] = sum
+                        state.chunks[index]?.unsummed.subtract(one)
+                        state.changed.insert(index)
+                        return true
+                    }
+                    if !isDone { failed.formUnion(one) }
+                }
+            }
+            if !failed.isEmpty { discard(failed, of: index) }
+            cache.enqueueIfNeeded(self)
+        }
+    }
+}

@@ -1,0 +1,181 @@
+package import Basics
+package import ObjectStorage
+import Synchronization
+
+/// One version of one object, as far as its blocks are here; shared by all who read it.
+///
+/// Its mutex guards `ObjectState`, which decides everything; I/O, waiting and ledger calls happen outside. Lock order: this
+/// mutex, then those of `Fetch` and `Buffer`. A read from the file is believed only if no block left the file meanwhile,
+/// so eviction never waits for readers. Lives while referenced, and a little longer while rows of it are to be written; a
+/// crash leaves what the index names, and the rest of the file is given back at the next start.
+package final class CachedObject: Sendable {
+    package let key: ObjectKey
+    /// `modified` is as the first to open it knew it.
+    package let version: ObjectVersion
+    let cache: BlockCache
+    let state: Mutex<ObjectState>
+
+    init(_ key: ObjectKey, _ version: ObjectVersion, cache: BlockCache) {
+        (self.key, self.version, self.cache) = (key, version, cache)
+        state = Mutex(ObjectState(geometry: Geometry(size: version.size)))
+    }
+
+    deinit {
+        let shelved = state.withLock { $0.chunks.values.flatMap(\.shelved) }
+        for item in shelved { cache.shelf.remove(item) }
+        cache.forgetInstance(of: key, version)
+    }
+
+    var geometry: Geometry { Geometry(size: version.size) }
+
+    /// Whether every byte is on disk. May read the index.
+    package var isComplete: Bool {
+        load()
+        let geometry = geometry
+        let blocks = (version.size + Geometry.blockSize - 1) / Geometry.blockSize
+        return state.withLock { Int64($0.presentBlocks) == blocks } && geometry.size == version.size
+    }
+
+    /// Reads what the index knows of this object, once.
+    func load() {
+        if state.withLock({ $0.isLoaded }) { return }
+        let stored = cache.storedFile(key, version)
+        state.withLock { $0.load(stored) }
+    }
+
+    // MARK: Reading what is here
+
+    /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was.
+    ///
+    /// Any thread; never waits for the network, but reads a file, and the first time the index. When it answers false the
+    /// destination may hold a part.
+    package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
+        check(range, capacity: destination.count)
+        let epoch = cache.epoch
+        var position = range.lowerBound
+        // More stretches than a read has blocks means that others keep changing them.
+        var retries = 32
+        while position < range.upperBound {
+            switch source(at: position, limit: range.upperBound, epoch: epoch) {
+            case .file(let file, let end, let generation):
+                let target = unsafe slice(destination, position - range.lowerBound, end - position)
+                guard unsafe copy(from: file, at: position, into: target, generation: generation) else { return false }
+                position = end
+            case .memory(let buffer, let start, let end):
+                let target = unsafe slice(destination, position - range.lowerBound, end - position)
+                unsafe copy(from: buffer, at: Int(position - start), into: target)
+                position = end
+            case .unverified(let chunk, let blocks):
+                retries -= 1
+                guard retries >= 0, verify(blocks, in: chunk) else { return false }
+            case .underWay: return false
+            case .missing:
+                // Before the index has been read everything is missing.
+                if state.withLock({ $0.isLoaded }) { return false }
+                load()
+            }
+        }
+        return true
+    }
+
+    /// Copies `range`, which lies within the object, to `offset` of `buffer`, fetching what is missing.
+    package func read(_ range: ByteRange, into buffer: Buffer, at offset: Int) async throws(BlockError) {
+        load()
+        var demand = demand(range, sequential: false, holding: false)
+        try await fulfil(range, &demand, sequential: false, into: buffer, at: offset)
+    }
+
+    /// Fetches that bring parts of a range, which their reader waits for until `endWait`.
+    struct Demand: Sendable {
+        var entries: [ObjectState.Table.Entry] = []
+        /// Of these, the ones held for a reader beyond its wait.
+        var held: [ObjectState.Table.ID] = []
+    }
+
+    /// Copies `range` from wherever it is or comes to be; ends the demand's waits.
+    func fulfil(
+        _ range: ByteRange, _ demand: inout Demand, sequential: Bool, into buffer: Buffer, at offset: Int
+    ) async throws(BlockError) {
+        check(range, capacity: buffer.capacity - offset)
+        var position = range.lowerBound
+        do throws(BlockError) {
+            while position < range.upperBound {
+                let epoch = cache.epoch
+                if let fetch = demand.entries.first(where: { $0.payload.range.contains(position) })?.payload {
+                    // Straight from the fetch: its blocks might be evicted before this reader came to them.
+                    let end = min(range.upperBound, fetch.range.upperBound)
+                    try await fetch.wait(upTo: end)
+                    guard let source = fetch.buffer else { throw .cancelled }
+                    let target = unsafe slice(
+                        buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
+                    unsafe copy(from: source, at: Int(position - fetch.range.lowerBound), into: target)
+                    position = end
+                    continue
+                }
+                switch source(at: position, limit: range.upperBound, epoch: epoch) {
+                case .file(let file, let end, let generation):
+                    let target = unsafe slice(
+                        buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
+                    if unsafe copy(from: file, at: position, into: target, generation: generation) { position = end }
+                case .memory(let source, let start, let end):
+                    let target = unsafe slice(
+                        buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
+                    unsafe copy(from: source, at: Int(position - start), into: target)
+                    position = end
+                case .unverified(let chunk, let blocks):
+                    _ = verify(blocks, in: chunk)
+                case .underWay, .missing:
+                    let more = self.demand(position..<range.upperBound, sequential: sequential, holding: false)
+                    demand.entries += more.entries
+                }
+                if Task.isCancelled { throw .cancelled }
+            }
+        } catch {
+            endWait(demand, gaveUp: true)
+            throw error
+        }
+        endWait(demand, gaveUp: false)
+    }
+
+    private func source(at position: Int64, limit: Int64, epoch: Int64) -> ObjectState.Source {
+        let (source, queue) = state.withLock { state in
+            let source = state.source(at: position, limit: limit, epoch: epoch)
+            return (source, state.needsQueueing())
+        }
+        if queue { cache.enqueue(self) }
+        return source
+    }
+
+    private func check(_ range: ByteRange, capacity: Int) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= version.size, "read outside the object")
+        precondition(range.length <= capacity, "read exceeds its destination")
+    }
+
+    private func slice(
+        _ bytes: UnsafeMutableRawBufferPointer, _ start: Int64, _ count: Int64
+    ) -> UnsafeMutableRawBufferPointer {
+        unsafe UnsafeMutableRawBufferPointer(rebasing: bytes[Int(start)..<Int(start + count)])
+    }
+
+    private func copy(from buffer: Buffer, at offset: Int, into target: UnsafeMutableRawBufferPointer) {
+        let source = unsafe UnsafeRawBufferPointer(rebasing: buffer.bytes[offset..<offset + target.count])
+        unsafe target.copyMemory(from: source)
+    }
+
+    /// False when the bytes are not to be believed: the blocks left the file meanwhile, or the disk failed.
+    private func copy(
+        from file: LocalFile, at position: Int64, into target: UnsafeMutableRawBufferPointer, generation: UInt64
+    ) -> Bool {
+        do throws(ByteTransferError) {
+            let count = try unsafe file.read(into: target, at: position)
+            if count == target.count { return state.withLock { $0.generation == generation } }
+        } catch {
+            cache.disk.failed(error, doing: "read")
+        }
+        // What cannot be read is no use as a block: it is fetched anew.
+        let chunk = Geometry.chunk(at: position)
+        let blocks = geometry.blocks(touching: ByteRange(at: position, count: Int64(target.count)), in: chunk)
+        discard(BlockSet(blocks), of: chunk)
+        return false
+    }
+}

@@ -1,0 +1,50 @@
+import Basics
+import Logging
+import Synchronization
+
+/// Whether the cache disk takes writes. A failure is logged once and the disk left alone for a while; then it is tried
+/// again, and logged again only after it had worked. Its mutex is a leaf.
+final class DiskHealth: Sendable {
+    private struct State {
+        var retryAt: Duration?
+        var isLogged = false
+    }
+
+    private let time: any TimeSource
+    private let retryInterval: Duration
+    private let logger: Logger
+    private let state = Mutex(State())
+
+    init(time: any TimeSource, retryInterval: Duration, logger: Logger) {
+        (self.time, self.retryInterval, self.logger) = (time, retryInterval, logger)
+    }
+
+    var isFailing: Bool { state.withLock { $0.retryAt != nil } }
+
+    var isUsable: Bool {
+        let now = time.uptime()
+        return state.withLock { $0.retryAt.map { now >= $0 } ?? true }
+    }
+
+    func failed(_ error: any Error, doing act: String) {
+        let now = time.uptime()
+        let isNews = state.withLock { state in
+            state.retryAt = now + retryInterval
+            defer { state.isLogged = true }
+            return !state.isLogged
+        }
+        if isNews {
+            logger.warning(
+                "the cache disk fails; blocks are kept in memory until it works again",
+                metadata: ["op": "\(act)", "error": "\(error)"])
+        }
+    }
+
+    func worked() {
+        let isNews = state.withLock { state in
+            defer { state = State() }
+            return state.isLogged
+        }
+        if isNews { logger.info("the cache disk works again") }
+    }
+}

@@ -1,0 +1,157 @@
+import Basics
+import Synchronization
+
+/// One GET in flight: receives into a pooled buffer and wakes readers as their bytes arrive.
+///
+/// The transport's thread is the only writer of the buffer; readers see bytes below the published count alone, and those
+/// are never written again. A fetch of a whole object publishes nothing until the store has verified it. Its mutex is a
+/// leaf; continuations resume outside it. Lives as long as somebody reads from it, and its buffer as long as it lives.
+final class Fetch: ByteSink {
+    private struct Waiter {
+        let id: Int
+        let count: Int
+        let continuation: CheckedContinuation<BlockError?, Never>
+    }
+
+    private struct State {
+        var buffer: Buffer?
+        /// Bytes of the current attempt.
+        var received = 0
+        var waiters: [Waiter] = []
+        var nextWaiter = 0
+        var cancelledWaiters: Set<Int> = []
+        var failure: BlockError?
+        var task: Task<Void, Never>?
+        var isCancelled = false
+    }
+
+    let chunk: Int
+    let blocks: Range<Int>
+    /// The bytes of the object it brings.
+    let range: ByteRange
+    /// Asks for the whole object and holds its bytes back until they are verified.
+    let isWhole: Bool
+    private let state = Mutex(State())
+    private let published = Atomic<Int>(0)
+
+    init(chunk: Int, blocks: Range<Int>, range: ByteRange, isWhole: Bool) {
+        (self.chunk, self.blocks, self.range, self.isWhole) = (chunk, blocks, range, isWhole)
+    }
+
+    var count: Int { Int(range.length) }
+
+    /// The end of what readers may have, an offset in the object.
+    var publishedEnd: Int64 { range.lowerBound + Int64(published.load(ordering: .acquiring)) }
+
+    // MARK: The fetching side
+
+    func attach(_ task: Task<Void, Never>) {
+        let isCancelled = state.withLock { state in
+            state.task = task
+            return state.isCancelled
+        }
+        if isCancelled { task.cancel() }
+    }
+
+    func cancel() {
+        let task = state.withLock { state in
+            state.isCancelled = true
+            return state.task
+        }
+        task?.cancel()
+    }
+
+    func begin(with buffer: Buffer) { state.withLock { $0.buffer = buffer } }
+
+    func receive(_ bytes: RawSpan) throws(ByteTransferError) {
+        let (buffer, offset) = state.withLock { ($0.buffer, $0.received) }
+        guard let buffer, bytes.byteCount <= count - offset else {
+            throw ByteTransferError(errno: 5, reason: "the store sent more bytes than asked for")
+        }
+        // A second attempt brings bytes that readers may already have: they must be the same, and stay untouched.
+        let known = max(0, min(bytes.byteCount, published.load(ordering: .relaxed) - offset))
+        guard buffer.holds(bytes.extracting(first: known), at: offset) else {
+            throw ByteTransferError(errno: 5, reason: "the store sent other bytes than before")
+        }
+        buffer.write(bytes.extracting(droppingFirst: known), at: offset + known)
+        advance(to: offset + bytes.byteCount)
+    }
+
+    func restart() { state.withLock { $0.received = 0 } }
+
+    /// Whether all bytes asked for have come.
+    var isFilled: Bool { state.withLock { $0.received == count } }
+
+    /// Lets readers have everything: the store has verified it.
+    func publishAll() {
+        let satisfied = state.withLock { state in
+            published.store(count, ordering: .releasing)
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in satisfied { waiter.continuation.resume(returning: nil) }
+    }
+
+    func fail(_ error: BlockError) {
+        let waiters = state.withLock { state in
+            state.failure = error
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.continuation.resume(returning: error) }
+    }
+
+    private func advance(to received: Int) {
+        let satisfied: [Waiter] = state.withLock { state in
+            state.received = received
+            guard !isWhole, received > published.load(ordering: .relaxed) else { return [] }
+            published.store(received, ordering: .releasing)
+            guard state.waiters.contains(where: { $0.count <= received }) else { return [] }
+            let satisfied = state.waiters.filter { $0.count <= received }
+            state.waiters.removeAll { $0.count <= received }
+            return satisfied
+        }
+        for waiter in satisfied { waiter.continuation.resume(returning: nil) }
+    }
+
+    // MARK: The reading side
+
+    /// The buffer that holds the published bytes.
+    var buffer: Buffer? { state.withLock { $0.buffer } }
+
+    /// Returns once the bytes up to `end`, an offset in the object, are published.
+    func wait(upTo end: Int64) async throws(BlockError) {
+        let count = Int(end - range.lowerBound)
+        if published.load(ordering: .acquiring) >= count { return }
+        let id = state.withLock { state in
+            state.nextWaiter += 1
+            return state.nextWaiter
+        }
+        let failure = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                enter(Waiter(id: id, count: count, continuation: continuation))
+            }
+        } onCancel: {
+            let waiter: Waiter? = state.withLock { state in
+                guard let index = state.waiters.firstIndex(where: { $0.id == id }) else {
+                    state.cancelledWaiters.insert(id)
+                    return nil
+                }
+                return state.waiters.remove(at: index)
+            }
+            waiter?.continuation.resume(returning: .cancelled)
+        }
+        if let failure { throw failure }
+    }
+
+    private func enter(_ waiter: Waiter) {
+        let (isOver, failure): (Bool, BlockError?) = state.withLock { state in
+            if published.load(ordering: .acquiring) >= waiter.count { return (true, nil) }
+            if let failure = state.failure { return (true, failure) }
+            if state.cancelledWaiters.remove(waiter.id) != nil { return (true, .cancelled) }
+            state.waiters.append(waiter)
+            return (false, nil)
+        }
+        if isOver { waiter.continuation.resume(returning: failure) }
+    }
+}

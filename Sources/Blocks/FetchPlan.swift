@@ -1,0 +1,26 @@
+/// Which blocks of a chunk to ask the store for. Pure.
+package enum FetchPlan {
+    /// Present blocks between two missing ones that a sequential fetch takes along rather than make two requests.
+    package static let bridge = 16
+
+    /// Runs of blocks to fetch so that every block of `extent` is present or on its way.
+    ///
+    /// Runs never touch a block in flight, begin and end with a missing block, and go over at most `bridge` present
+    /// blocks in a row.
+    package static func runs(
+        in extent: Range<Int>, present: BlockSet, inFlight: BlockSet, bridge: Int
+    ) -> [Range<Int>] {
+        let missing = BlockSet(extent).subtracting(present).subtracting(inFlight)
+        var runs: [Range<Int>] = []
+        for run in missing.runs {
+            if let last = runs.last, run.lowerBound - last.upperBound <= bridge,
+                BlockSet(last.upperBound..<run.lowerBound).intersection(inFlight).isEmpty
+            {
+                runs[runs.count - 1] = last.lowerBound..<run.upperBound
+            } else {
+                runs.append(run)
+            }
+        }
+        return runs
+    }
+}

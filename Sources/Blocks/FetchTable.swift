@@ -1,0 +1,93 @@
+/// The requests in flight for one object, and who wants each: the state machine of fetch sharing. Pure.
+///
+/// Blocks of two entries never overlap, so a missing range is asked for once however many readers want it. A fetch ends
+/// early when a reader gave up and nobody else waits for it or holds it; a reader that got its bytes lets it run on, as
+/// the rest of a block is worth keeping. What has been received is never thrown away.
+package struct FetchTable<Payload> {
+    package typealias ID = UInt64
+
+    package struct Entry {
+        package let id: ID
+        package let chunk: Int
+        package let blocks: Range<Int>
+        package let payload: Payload
+        fileprivate var waiters = 0
+        fileprivate var holders = 0
+        fileprivate var isReceived = false
+    }
+
+    package private(set) var entries: [Entry] = []
+    private var nextID: ID = 1
+
+    package init() {}
+
+    /// The blocks of `chunk` that are on their way.
+    package func inFlight(in chunk: Int) -> BlockSet {
+        var blocks = BlockSet()
+        for entry in entries where entry.chunk == chunk { blocks.formUnion(BlockSet(entry.blocks)) }
+        return blocks
+    }
+
+    /// The fetch that will bring a block.
+    package func entry(for block: Int, in chunk: Int) -> Entry? {
+        entries.first { $0.chunk == chunk && $0.blocks.contains(block) }
+    }
+
+    /// The fetches that will bring a block of `blocks`.
+    package func entries(for blocks: Range<Int>, in chunk: Int) -> [Entry] {
+        entries.filter { $0.chunk == chunk && $0.blocks.overlaps(blocks) }
+    }
+
+    /// Enters a fetch that nobody wants yet.
+    package mutating func add(_ payload: Payload, chunk: Int, blocks: Range<Int>) -> Entry {
+        precondition(entries(for: blocks, in: chunk).isEmpty, "two fetches of one block")
+        let entry = Entry(id: nextID, chunk: chunk, blocks: blocks, payload: payload)
+        nextID += 1
+        entries.append(entry)
+        return entry
+    }
+
+    /// A reader waits for bytes of the fetch; `endWait` follows.
+    package mutating func wait(for id: ID) { update(id) { $0.waiters += 1 } }
+
+    /// A reader wants the fetch finished though it does not wait; `release` follows.
+    package mutating func hold(_ id: ID) { update(id) { $0.holders += 1 } }
+
+    /// A reader has its bytes, or `gaveUp`. Answers the fetch when it is to be cancelled: it has left the table.
+    package mutating func endWait(for id: ID, gaveUp: Bool) -> Payload? {
+        update(id) { $0.waiters -= 1 }
+        return gaveUp ? removeIfUnwanted(id) : nil
+    }
+
+    /// A holder has lost interest. Answers the fetch when it is to be cancelled: it has left the table.
+    package mutating func release(_ id: ID) -> Payload? {
+        update(id) { $0.holders -= 1 }
+        return removeIfUnwanted(id)
+    }
+
+    /// Every byte is here; the fetch is never cancelled from now on. False if it has been already.
+    package mutating func markReceived(_ id: ID) -> Bool {
+        update(id) { $0.isReceived = true }
+        return entries.contains { $0.id == id }
+    }
+
+    /// The fetch is over, with its blocks handed on or with an error. Later calls about it do nothing.
+    package mutating func remove(_ id: ID) { entries.removeAll { $0.id == id } }
+
+    private mutating func update(_ id: ID, _ change: (inout Entry) -> Void) {
+        guard let index = entries.firstIndex(where: { $0.id == id }) else { return }
+        change(&entries[index])
+        precondition(entries[index].waiters >= 0 && entries[index].holders >= 0, "interest given back twice")
+    }
+
+    private mutating func removeIfUnwanted(_ id: ID) -> Payload? {
+        guard let index = entries.firstIndex(where: { $0.id == id }) else { return nil }
+        let entry = entries[index]
+        guard entry.waiters == 0, entry.holders == 0, !entry.isReceived else { return nil }
+        entries.remove(at: index)
+        return entry.payload
+    }
+}
+
+extension FetchTable: Sendable where Payload: Sendable {}
+extension FetchTable.Entry: Sendable where Payload: Sendable {}

@@ -1,0 +1,99 @@
+package import Basics
+import ObjectStorage
+import Synchronization
+
+/// Reads one object for one file handle: the object's shared blocks, and what this handle's reads say about the next ones.
+///
+/// Owns the read-ahead state and its interest in fetches under way, both in its mutex, a leaf; the object is called outside it.
+/// Lives as long as the handle; `close` gives up what was fetched ahead for it alone.
+package final class ObjectReader: Sendable {
+    private struct Hold {
+        let stream: Int
+        let fetch: CachedObject.FetchID
+    }
+
+    private struct State {
+        var readAhead: ReadAhead
+        var holds: [Hold] = []
+        var isClosed = false
+    }
+
+    package let object: CachedObject
+    private let state: Mutex<State>
+    /// Finished fetches leave `holds` when there are this many.
+    private static let holdLimit = 32
+
+    package init(_ object: CachedObject) {
+        self.object = object
+        let cache = object.cache
+        let limit = min(cache.options.readAhead, cache.ledger.limit / 4, Int64(cache.buffers.budget.limit / 2))
+        state = Mutex(State(readAhead: ReadAhead(size: object.version.size, limit: limit)))
+    }
+
+    /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was. Any thread; never
+    /// waits for the network, but may start fetching ahead. After false call `read`, not this again.
+    package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
+        guard unsafe object.readCached(range, into: destination) else { return false }
+        // A small object comes whole: there is nothing to fetch ahead.
+        if range.isEmpty || object.geometry.isSmall { return true }
+        let plan = state.withLock { $0.readAhead.note(range) }
+        if !plan.prefetch.isEmpty || plan.abandoned != nil { follow(plan, holding: []) }
+        return true
+    }
+
+    /// Copies `range`, which lies within the object, to `offset` of `buffer`, fetching what is missing.
+    package func read(_ range: ByteRange, into buffer: Buffer, at offset: Int) async throws(BlockError) {
+        if range.isEmpty { return }
+        let plan = state.withLock { $0.readAhead.note(range) }
+        object.load()
+        var demand = object.demand(range, sequential: plan.isSequential, holding: plan.isSequential)
+        follow(plan, holding: demand.held)
+        try await object.fulfil(range, &demand, sequential: plan.isSequential, into: buffer, at: offset)
+    }
+
+    /// Cancels what was fetched ahead and nobody else waits for. Further reads work, without read-ahead.
+    package func close() {
+        let holds = state.withLock { state in
+            state.isClosed = true
+            defer { state.holds = [] }
+            return state.holds
+        }
+        object.release(holds.map(\.fetch))
+    }
+
+    /// Gives up abandoned streams, then starts what is to be fetched ahead.
+    private func follow(_ plan: ReadAhead.Plan, holding held: [CachedObject.FetchID]) {
+        var held = held
+        if let abandoned = plan.abandoned {
+            let dropped = state.withLock { state in
+                defer { state.holds.removeAll { $0.stream == abandoned } }
+                return state.holds.filter { $0.stream == abandoned }
+            }
+            object.release(dropped.map(\.fetch))
+        }
+        // Without a disk there is room for little.
+        let chunks = object.cache.disk.isUsable ? plan.prefetch : plan.prefetch.prefix(1)
+        for chunk in chunks where !state.withLock({ $0.isClosed }) {
+            let (started, isComplete) = object.prefetch(chunk)
+            held += started
+            if !isComplete {
+                state.withLock { $0.readAhead.prefetchFailed(at: chunk, stream: plan.stream) }
+                break
+            }
+        }
+        if !held.isEmpty { keep(held, for: plan.stream) }
+    }
+
+    private func keep(_ fetches: [CachedObject.FetchID], for stream: Int) {
+        let (isClosed, isFull) = state.withLock { state in
+            if !state.isClosed { state.holds += fetches.map { Hold(stream: stream, fetch: $0) } }
+            return (state.isClosed, state.holds.count > Self.holdLimit)
+        }
+        if isClosed { object.release(fetches) }
+        guard isFull else { return }
+        let known = state.withLock { $0.holds.map(\.fetch) }
+        let live = object.stillInFlight(known)
+        let finished = Set(known).subtracting(live)
+        state.withLock { $0.holds.removeAll { finished.contains($0.fetch) } }
+    }
+}

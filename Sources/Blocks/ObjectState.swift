@@ -1,0 +1,280 @@
+import Basics
+import Synchronization
+
+/// What is known of one chunk of an open object.
+///
+/// `claimed` holds every block whose place in the file may be in use: present, being written, or being punched. `verified`
+/// and `unsummed` lie within `present`, and `present` within `claimed`.
+struct Chunk {
+    /// Blocks on disk.
+    var present = BlockSet.empty
+    /// Blocks known to be right since this process wrote or checked them.
+    var verified = BlockSet.empty
+    /// Blocks of an adopted file whose checksums are still being computed.
+    var unsummed = BlockSet.empty
+    var claimed = BlockSet.empty
+    /// CRC-32C of each block; meaningful for `present` minus `unsummed`.
+    var checksums: [UInt32]
+    /// Bytes that the quota counts for this chunk.
+    var charged: Int64 = 0
+    /// The cache's epoch of the last use.
+    var used: Int64
+    /// Blocks in memory, for lack of a disk.
+    var shelved: [ShelvedBlocks] = []
+
+    init(blockCount: Int, used: Int64) {
+        checksums = Array(repeating: 0, count: blockCount)
+        self.used = used
+    }
+
+    var isEmpty: Bool { claimed.isEmpty && shelved.isEmpty }
+
+    /// Blocks that can be read without a fetch.
+    var available: BlockSet {
+        shelved.reduce(present) { $0.union(BlockSet($1.blocks)) }
+    }
+}
+
+/// Everything that changes about one cached object: the truth while the object is referenced, the index's rows after.
+///
+/// Lives in `CachedObject`'s mutex. Methods decide and record; the caller does the I/O after unlocking.
+struct ObjectState {
+    /// Where bytes at some position are, as far as one source goes.
+    enum Source {
+        /// In the file up to `end`; to be believed if `generation` has not changed after the read.
+        case file(LocalFile, end: Int64, generation: UInt64)
+        case memory(Buffer, start: Int64, end: Int64)
+        /// In the file, which is not open or whose blocks are not checked yet.
+        case unverified(chunk: Int, blocks: Range<Int>)
+        case underWay
+        case missing
+    }
+
+    typealias Table = FetchTable<Fetch>
+
+    let geometry: Geometry
+    /// The index has been read.
+    var isLoaded = false
+    /// The row of the file; nil while nothing is on disk.
+    var fileID: Int64?
+    var file: LocalFile?
+    var isSettled = false
+    var chunks: [Int: Chunk] = [:]
+    var presentBlocks = 0
+    /// Fetches being written to the file.
+    var landings = 0
+    /// Grows whenever blocks leave the file.
+    var generation: UInt64 = 0
+    var fetches = Table()
+    /// Chunks whose rows are out of date.
+    var changed: Set<Int> = []
+    /// The cache has this object in its list of rows to write.
+    var isQueued = false
+
+    init(geometry: Geometry) { self.geometry = geometry }
+
+    /// Whether the caller has to put the object on the list of rows to write.
+    mutating func needsQueueing() -> Bool {
+        if changed.isEmpty || isQueued { return false }
+        isQueued = true
+        return true
+    }
+
+    // MARK: Reading
+
+    /// Where the byte at `position` is, with what follows it up to `limit`.
+    mutating func source(at position: Int64, limit: Int64, epoch: Int64) -> Source {
+        let index = Geometry.chunk(at: position)
+        let block = Geometry.block(at: position)
+        if let chunk = chunks[index] {
+            let run = chunk.verified.run(from: block)
+            if run > 0, let file {
+                if chunk.used != epoch {
+                    chunks[index]?.used = epoch
+                    changed.insert(index)
+                }
+                let end = min(limit, geometry.bytes(of: block..<block + run, in: index).upperBound)
+                return .file(file, end: end, generation: generation)
+            }
+            if chunk.present.contains(block) {
+                let last = block + chunk.present.run(from: block)
+                let wanted = geometry.blocks(touching: position..<limit, in: index)
+                return .unverified(chunk: index, blocks: block..<min(last, max(block + 1, wanted.upperBound)))
+            }
+            if let item = chunk.shelved.first(where: { $0.blocks.contains(block) }) {
+                item.used.store(epoch, ordering: .relaxed)
+                return .memory(item.buffer, start: item.range.lowerBound, end: min(limit, item.range.upperBound))
+            }
+        }
+        guard let fetch = fetches.entry(for: block, in: index)?.payload else { return .missing }
+        let end = min(limit, fetch.publishedEnd)
+        guard end > position, let buffer = fetch.buffer else { return .underWay }
+        return .memory(buffer, start: fetch.range.lowerBound, end: end)
+    }
+
+    /// Enters the fetches that bring what is missing of `range`: the blocks asked for, or if `sequential` their chunks
+    /// to the end. Answers all fetches that bring a part of `range` or were entered.
+    mutating func demand(
+        _ range: ByteRange, sequential: Bool
+    ) -> (wanted: [Table.Entry], started: [Table.Entry]) {
+        var (wanted, started): ([Table.Entry], [Table.Entry]) = ([], [])
+        for index in Geometry.chunks(touching: range) {
+            let blocks = geometry.blocks(touching: range, in: index)
+            let available = chunks[index]?.available ?? .empty
+            let inFlight = fetches.inFlight(in: index)
+            if !BlockSet(blocks).subtracting(available).subtracting(inFlight).isEmpty {
+                let count = geometry.blockCount(of: index)
+                let isUntouched = geometry.isSmall && available.isEmpty && inFlight.isEmpty
+                let extent = isUntouched ? 0..<count : blocks.lowerBound..<(sequential ? count : blocks.upperBound)
+                let runs = FetchPlan.runs(
+                    in: extent, present: available, inFlight: inFlight, bridge: sequential ? FetchPlan.bridge : 0)
+                for run in runs { started.append(enter(run, in: index, isWhole: isUntouched)) }
+            }
+            wanted += fetches.entries(for: blocks, in: index)
+        }
+        return (wanted, started)
+    }
+
+    /// The stretches of a chunk that nobody has asked for.
+    func missingRuns(in chunk: Int) -> [Range<Int>] {
+        FetchPlan.runs(
+            in: 0..<geometry.blockCount(of: chunk), present: chunks[chunk]?.available ?? .empty,
+            inFlight: fetches.inFlight(in: chunk), bridge: FetchPlan.bridge)
+    }
+
+    mutating func enter(_ blocks: Range<Int>, in chunk: Int, isWhole: Bool) -> Table.Entry {
+        let range = geometry.bytes(of: blocks, in: chunk)
+        let fetch = Fetch(chunk: chunk, blocks: blocks, range: range, isWhole: isWhole)
+        return fetches.add(fetch, chunk: chunk, blocks: blocks)
+    }
+
+    // MARK: Blocks come and go
+
+    /// Claims the places of those blocks that are free, and answers them with what they cost more.
+    mutating func claim(_ blocks: BlockSet, in chunk: Int, epoch: Int64) -> (blocks: BlockSet, cost: Int64) {
+        var record = chunks[chunk] ?? Chunk(blockCount: geometry.blockCount(of: chunk), used: epoch)
+        let free = blocks.subtracting(record.claimed)
+        let before = geometry.charge(for: record.claimed, in: chunk)
+        record.claimed.formUnion(free)
+        chunks[chunk] = record
+        landings += 1
+        return (free, geometry.charge(for: record.claimed, in: chunk) - before)
+    }
+
+    /// Claimed blocks are on disk and right.
+    mutating func land(_ blocks: BlockSet, in chunk: Int, cost: Int64, checksums: [(Int, UInt32)], epoch: Int64) {
+        landings -= 1
+        presentBlocks += blocks.count
+        guard var record = chunks[chunk] else { return }
+        chunks[chunk] = nil
+        record.present.formUnion(blocks)
+        record.verified.formUnion(blocks)
+        record.charged += cost
+        record.used = epoch
+        for (block, checksum) in checksums { record.checksums[block] = checksum }
+        chunks[chunk] = record
+        changed.insert(chunk)
+    }
+
+    /// Claimed blocks could not be written.
+    mutating func abandonLanding(_ blocks: BlockSet, in chunk: Int) {
+        landings -= 1
+        chunks[chunk]?.claimed.subtract(blocks)
+        changed.insert(chunk)
+    }
+
+    /// Present blocks of a chunk leave; their places stay claimed until `vacate`. Answers those that were present.
+    mutating func withdraw(_ blocks: BlockSet?, from chunk: Int) -> BlockSet {
+        guard var record = chunks[chunk] else { return .empty }
+        let leaving = blocks.map { record.present.intersection($0) } ?? record.present
+        if leaving.isEmpty { return .empty }
+        record.present.subtract(leaving)
+        record.verified.subtract(leaving)
+        record.unsummed.subtract(leaving)
+        chunks[chunk] = record
+        presentBlocks -= leaving.count
+        generation &+= 1
+        changed.insert(chunk)
+        return leaving
+    }
+
+    /// The places of withdrawn blocks are free; answers the bytes that the quota gets back.
+    mutating func vacate(_ blocks: BlockSet, in chunk: Int) -> Int64 {
+        guard var record = chunks[chunk] else { return 0 }
+        record.claimed.subtract(blocks)
+        // A claim whose cost is not charged yet makes the rest look dearer than it is: then less is given back now, and
+        // the remainder when the chunk empties.
+        let freed = max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
+        record.charged -= freed
+        chunks[chunk] = record
+        changed.insert(chunk)
+        return freed
+    }
+
+    // MARK: Rows
+
+    /// What the index has to be told, and forgets it. Empty chunks leave memory.
+    mutating func takeChanges() -> (changes: BlockIndex.Changes, chunks: Set<Int>)? {
+        isQueued = false
+        guard let fileID else {
+            for chunk in changed where chunks[chunk]?.isEmpty ?? false { chunks[chunk] = nil }
+            changed = []
+            return nil
+        }
+        var changes = BlockIndex.Changes(file: fileID)
+        for index in changed {
+            guard let chunk = chunks[index] else {
+                changes.deletes.append(index)
+                continue
+            }
+            let named = chunk.present.subtracting(chunk.unsummed)
+            if named.isEmpty {
+                changes.deletes.append(index)
+                if chunk.isEmpty { chunks[index] = nil }
+            } else {
+                changes.upserts.append(
+                    BlockIndex.ChunkRow(
+                        chunk: index, present: named, checksums: chunk.checksums,
+                        bytes: geometry.charge(for: named, in: index), used: chunk.used))
+            }
+        }
+        let written = changed
+        changed = []
+        guard landings == 0, !chunks.values.contains(where: { $0.present != $0.claimed || !$0.unsummed.isEmpty }) else {
+            return (changes, written)
+        }
+        if chunks.values.allSatisfy({ $0.claimed.isEmpty }) {
+            changes.drops = true
+            self.fileID = nil
+            file = nil
+        } else {
+            changes.settles = !isSettled
+            isSettled = true
+        }
+        return (changes, written)
+    }
+
+    /// Takes over what the index says, unless that has happened.
+    mutating func load(_ stored: BlockIndex.File?) {
+        if isLoaded { return }
+        isLoaded = true
+        guard let stored else { return }
+        fileID = stored.id
+        isSettled = stored.isSettled
+        for row in stored.chunks {
+            guard row.chunk >= 0, row.chunk < geometry.chunkCount,
+                row.checksums.count == geometry.blockCount(of: row.chunk),
+                row.present.subtracting(geometry.allBlocks(of: row.chunk)).isEmpty
+            else {
+                // Not written by us: the row goes with the next flush.
+                changed.insert(row.chunk)
+                continue
+            }
+            var chunk = Chunk(blockCount: row.checksums.count, used: row.used)
+            (chunk.present, chunk.claimed, chunk.checksums) = (row.present, row.present, row.checksums)
+            chunk.charged = row.bytes
+            presentBlocks += row.present.count
+            chunks[row.chunk] = chunk
+        }
+    }
+}

@@ -1,0 +1,125 @@
+package import Basics
+
+/// Guesses from the reads of one handle what will be read next: the state machine of read-ahead. Pure.
+///
+/// It follows up to four streams, since threads and handles interleave. A read at offset 0, or one that goes on where an
+/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; with each chunk the stream enters, the
+/// window ahead of it doubles up to the limit. The kernel sends its own read-ahead from several threads and out of
+/// order, so a stream accepts gaps, the wider the longer it has run. Every other read is random: it gets what it asks.
+package struct ReadAhead: Sendable {
+    package struct Plan: Hashable, Sendable {
+        /// Names the stream in `prefetchFailed` and `abandoned`.
+        package var stream: Int
+        /// Fetch the rest of the chunk, not just the blocks asked for.
+        package var isSequential: Bool
+        /// Chunks to fetch ahead, beyond the one being read.
+        package var prefetch: Range<Int>
+        /// A stream that was given up for this one; what it prefetched is no longer wanted.
+        package var abandoned: Int?
+    }
+
+    private struct Stream {
+        let id: Int
+        /// The furthest byte read.
+        var end: Int64
+        /// Bytes read in a row up to `end`.
+        var run: Int64
+        /// Chunks, the current one included; 0 while one read is all there is.
+        var window: Int
+        /// Chunks below this have been offered.
+        var offered: Int
+        /// No new offer before the stream has come so far.
+        var nextOffer: Int64 = 0
+        var lastUse: Int
+    }
+
+    private static let streamLimit = 4
+    /// Widest gap a stream jumps over.
+    private static let widestGap: Int64 = 4 << 20
+    /// A first read this long near the start is the kernel's own read-ahead, whose first piece may come later.
+    private static let kernelReadAhead: Int64 = 64 << 10
+    private static let retryDistance: Int64 = 1 << 20
+
+    private let geometry: Geometry
+    private let widestWindow: Int
+    private var streams: [Stream] = []
+    private var reads = 0
+
+    /// `limit` is how many bytes may be under way ahead of a stream.
+    package init(size: Int64, limit: Int64) {
+        geometry = Geometry(size: size)
+        widestWindow = max(1, Int(limit / Geometry.chunkSize))
+    }
+
+    /// Takes note of a read and answers how to fetch it and what to fetch ahead.
+    package mutating func note(_ range: ByteRange) -> Plan {
+        reads += 1
+        var abandoned: Int?
+        let index: Int
+        if let known = streams.firstIndex(where: { Self.isContinuation(range, of: $0) }) {
+            index = known
+            advance(&streams[index], over: range)
+        } else {
+            abandoned = makeRoom()
+            let starts =
+                range.lowerBound == 0
+                || reads == 1 && range.length >= Self.kernelReadAhead && range.lowerBound <= Self.retryDistance
+            streams.append(
+                Stream(
+                    id: reads, end: range.upperBound, run: range.length, window: starts ? 1 : 0, offered: 0,
+                    lastUse: reads))
+            index = streams.count - 1
+        }
+        return Plan(
+            stream: streams[index].id, isSequential: streams[index].window > 0, prefetch: offer(&streams[index]),
+            abandoned: abandoned)
+    }
+
+    /// Chunks from `chunk` on could not be asked for, as memory was short: offer them again a little later.
+    package mutating func prefetchFailed(at chunk: Int, stream: Int) {
+        guard let index = streams.firstIndex(where: { $0.id == stream }) else { return }
+        streams[index].offered = min(streams[index].offered, chunk)
+        streams[index].nextOffer = streams[index].end + Self.retryDistance
+    }
+
+    private static func isContinuation(_ range: ByteRange, of stream: Stream) -> Bool {
+        let reach = 4 * range.length
+        let gap = min(widestGap, stream.window > 0 ? max(stream.run, reach) : reach)
+        let behind = stream.window > 0 ? min(stream.run, Geometry.chunkSize) : 0
+        return range.lowerBound >= stream.end - behind && range.lowerBound <= stream.end + gap
+    }
+
+    private func advance(_ stream: inout Stream, over range: ByteRange) {
+        stream.lastUse = reads
+        guard range.upperBound > stream.end else { return }
+        let entered = Geometry.chunk(at: range.upperBound - 1) > Geometry.chunk(at: stream.end - 1)
+        if stream.window == 0 {
+            stream.window = 1
+        } else if stream.window == 1 || entered {
+            stream.window = min(widestWindow, stream.window * 2)
+        }
+        stream.run += range.upperBound - max(stream.end, range.lowerBound)
+        stream.end = range.upperBound
+    }
+
+    private func offer(_ stream: inout Stream) -> Range<Int> {
+        let current = Geometry.chunk(at: max(stream.end, 1) - 1)
+        let start = max(stream.offered, current + 1)
+        let end = min(geometry.chunkCount, current + stream.window)
+        guard start < end, stream.end >= stream.nextOffer else { return 0..<0 }
+        stream.offered = end
+        return start..<end
+    }
+
+    /// Gives up a stream if there are too many: single reads first, then the one idle longest.
+    private mutating func makeRoom() -> Int? {
+        guard streams.count >= Self.streamLimit else { return nil }
+        let victim = streams.indices.min {
+            (streams[$0].window > 0 ? 1 : 0, streams[$0].lastUse) < (
+                streams[$1].window > 0 ? 1 : 0, streams[$1].lastUse
+            )
+        }
+        guard let victim else { return nil }
+        return streams.remove(at: victim).id
+    }
+}
