@@ -94,7 +94,7 @@ extension RealMounts {
                 let outcome = try await world.attempt(
                     """
                     cd $T
-                    unshare --mount bash -euc '
+                    exec unshare --mount bash -euc '
                         mkdir $T/dev
                         mount -t tmpfs tmpfs $T/dev
                         for node in null zero full random urandom; do

@@ -7,7 +7,7 @@ extension RealMounts {
         @Test(.timeLimit(.minutes(1)))
         func unmountingRightAfterAWriteLosesNothing() async throws {
             try await withMount { world, store in
-                try await store.setFaults("op=PutObject,kind=latency:500", "op=CopyObject,kind=latency:500")
+                try await store.setFaults("op=PutObject,kind=latency:500ms", "op=CopyObject,kind=latency:500ms")
                 try await world.sh(
                     "for n in 1 2 3; do printf $n >file$n & done; wait; touch -d 2001-01-01 file1; mv file3 moved")
                 try await world.unmount()
@@ -22,7 +22,7 @@ extension RealMounts {
         @Test(.timeLimit(.minutes(1)))
         func terminatingCommitsAFileThatIsStillOpen() async throws {
             try await withMount { world, store in
-                try await store.setFaults("op=PutObject,kind=latency:500")
+                try await store.setFaults("op=PutObject,kind=latency:500ms")
                 let writer = try world.start("exec 3>file; printf 'still open' >&3; : >$T/written; exec sleep 60")
                 let written = await poll(for: .seconds(20)) { [scratch = world.scratch] in
                     scratch.has("written") ? true : nil
@@ -40,7 +40,7 @@ extension RealMounts {
         @Test(.timeLimit(.minutes(1)))
         func terminatingFinishesAnUploadOfManyParts() async throws {
             try await withMount { world, store in
-                try await store.setFaults("op=UploadPart,kind=latency:300")
+                try await store.setFaults("op=UploadPart,kind=latency:300ms")
                 try await world.sh("head -c 40000000 /dev/urandom >$T/file")
                 let writer = try world.start("exec 3>file; cat $T/file >&3; : >$T/written; exec sleep 60")
                 let written = await poll(for: .seconds(30)) { [scratch = world.scratch] in

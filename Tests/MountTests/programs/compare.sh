@@ -44,3 +44,6 @@ refuses() {
         return 1
     fi
 }
+
+set -o errtrace
+trap 'printf "failed: %s\n" "$BASH_COMMAND" >&2' ERR
