@@ -51,15 +51,25 @@ package final class Buffer: @unchecked Sendable {
 /// Reuses large buffers, since the first touch of fresh memory costs more than the copy into it (1.8-4.7 us a page).
 ///
 /// Each buffer counts against the memory budget from `borrow` until it is freed; idle buffers stay counted, are reused
-/// first, and are freed as far as needed when somebody else goes short of the budget. Locked by its own mutex, a leaf.
+/// first, and are freed as far as needed when somebody else goes short of the budget. The memory of the last one freed is
+/// kept, uncounted, until the next buffer is made: under pressure that is mostly a waiter of the same size. Locked by its
+/// own mutex, a leaf.
 package final class BufferPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // Sendable: an idle buffer has no owner but the pool.
         let base: UnsafeMutableRawPointer
+        let size: Int
+    }
+
+    private struct State {
+        /// By size; each counts against the budget.
+        var idle: [Int: [Idle]] = [:]
+        /// Counts no longer.
+        var freed: Idle?
     }
 
     package let budget: MemoryBudget
-    private let idle = Mutex<[Int: [Idle]]>([:])
+    private let state = Mutex(State())
     private static let pageSize = 4096
 
     package init(budget: MemoryBudget) {
@@ -80,33 +90,51 @@ package final class BufferPool: Sendable {
     /// The same without waiting: nil when the budget is used up.
     package func tryBorrow(_ capacity: Int) -> Buffer? {
         let size = Self.sizeClass(capacity)
-        if let base = idle.withLock({ $0[size]?.popLast()?.base }) {
-            return Buffer(base: base, capacity: size, pool: self)
+        if let idle = state.withLock({ $0.idle[size]?.popLast() }) {
+            return Buffer(base: idle.base, capacity: size, pool: self)
         }
         return budget.tryReserve(size) ? allocate(size) : nil
     }
 
     /// Returns every idle buffer to the system and the budget.
-    package func freeIdle() { freeIdle(atLeast: .max) }
+    package func freeIdle() {
+        freeIdle(atLeast: .max)
+        keepFreed(nil)
+    }
 
     /// Frees idle buffers until `bytes` are given back or none is left: the smallest that is enough, or else the largest.
     private func freeIdle(atLeast bytes: Int) {
         var missing = bytes
         while missing > 0 {
-            let freed: (base: Idle, size: Int)? = idle.withLock { idle in
-                let sizes = idle.keys.filter { idle[$0]?.isEmpty == false }
+            let buffer: Idle? = state.withLock { state in
+                let sizes = state.idle.keys.filter { state.idle[$0]?.isEmpty == false }
                 guard let size = sizes.filter({ $0 >= missing }).min() ?? sizes.max() else { return nil }
-                guard let base = idle[size]?.popLast() else { return nil }
-                return (base, size)
+                return state.idle[size]?.popLast()
             }
-            guard let freed else { return }
-            free(freed.base.base)
-            budget.release(freed.size)
-            missing -= freed.size
+            guard let buffer else { return }
+            missing -= buffer.size
+            keepFreed(buffer)
+            budget.release(buffer.size)
         }
     }
 
+    private func keepFreed(_ buffer: Idle?) {
+        let older = state.withLock { state in
+            defer { state.freed = buffer }
+            return state.freed
+        }
+        if let older { free(older.base) }
+    }
+
     private func allocate(_ size: Int) -> Buffer {
+        let freed = state.withLock { state in
+            defer { state.freed = nil }
+            return state.freed
+        }
+        if let freed {
+            if freed.size == size { return Buffer(base: freed.base, capacity: size, pool: self) }
+            free(freed.base)
+        }
         var base: UnsafeMutableRawPointer?
         let status = posix_memalign(&base, Self.pageSize, size)
         guard status == 0, let base else { fatalError("no memory for a buffer of \(size) bytes") }
@@ -115,8 +143,8 @@ package final class BufferPool: Sendable {
 
     fileprivate func takeBack(_ base: UnsafeMutableRawPointer, capacity: Int) {
         // First idle, then the look at the waiters: see `MemoryBudget.addReclaimer`.
-        idle.withLock { $0[capacity, default: []].append(Idle(base: base)) }
-        if budget.hasWaiters { freeIdle() }
+        state.withLock { $0.idle[capacity, default: []].append(Idle(base: base, size: capacity)) }
+        if budget.hasWaiters { freeIdle(atLeast: .max) }
     }
 
     private static func sizeClass(_ capacity: Int) -> Int {

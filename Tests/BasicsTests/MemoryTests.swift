@@ -135,6 +135,16 @@ private final class Peak: Sendable {
         pool.freeIdle()
     }
 
+    @Test func aWaiterGetsTheMemoryThatComesBack() async throws {
+        let pool = BufferPool(budget: MemoryBudget(limit: 64 << 10))
+        var held: Buffer? = try await pool.borrow(64 << 10)
+        let address = held?.base
+        async let waiting = pool.borrow(64 << 10)
+        while !pool.budget.hasWaiters { await Task.yield() }
+        held = nil
+        #expect(try await waiting.base == address)
+    }
+
     @Test func aPoolThatEndsGivesItsIdleBuffersBack() async throws {
         let budget = MemoryBudget(limit: 64 << 10)
         do {

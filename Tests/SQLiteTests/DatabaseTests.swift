@@ -2,13 +2,14 @@ import Basics
 import Foundation
 import SQLite
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct DatabaseTests {
-    let directory = NSTemporaryDirectory() + "sqlite-" + UUID().uuidString
-    var path: String { directory + "/test.db" }
+    let directory: TemporaryDirectory
+    var path: String { directory.path("test.db") }
 
-    init() throws { try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true) }
+    init() throws { directory = try TemporaryDirectory() }
 
     func open(readers: Int = 2, schema: [String] = ["CREATE TABLE item (id INTEGER PRIMARY KEY, name BLOB, note TEXT)"])
         throws -> Database
@@ -232,7 +233,7 @@ import Testing
 
     @Test func aMissingDirectoryIsNamed() throws {
         let error = try #require(
-            throws: SQLiteError.self, performing: { try Database(.file(directory + "/none/x.db")) })
+            throws: SQLiteError.self, performing: { try Database(.file(directory.path("none/x.db"))) })
         #expect(error.kind == .cannotOpen)
         #expect(error.description.contains("/none/x.db"))
     }
