@@ -96,14 +96,17 @@ extension MemoryStore {
 
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
         let fault = fault
-        return try await perform(Request(operation: .deleteMany)) { (bucket) throws(ObjectStoreError) in
+        var refused: [ObjectKey: ObjectStoreError] = [:]
+        for key in keys { refused[key] = fault?(.deleteMany, key) }
+        return try await perform(Request(operation: .deleteMany, keys: keys)) {
+            [refused] (bucket) throws(ObjectStoreError) in
             guard keys.count <= capabilities.deleteBatch else {
                 throw ObjectStoreError(
                     .invalidRequest, .deleteMany, status: 400, code: "MalformedXML",
                     message: "\(keys.count) keys are more than \(capabilities.deleteBatch)")
             }
             return keys.compactMap { key in
-                if let error = fault?(.deleteMany, key) { return error }
+                if let error = refused[key] { return error }
                 bucket.remove(key)
                 return nil
             }

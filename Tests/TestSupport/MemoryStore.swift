@@ -14,6 +14,8 @@ package final class MemoryStore: ObjectStore {
     package struct Request: Sendable, Hashable {
         package var operation: ObjectStoreError.Operation
         package var key: ObjectKey?
+        /// Of a batch delete.
+        package var keys: [ObjectKey]?
         /// Of a ranged get or a part copy.
         package var range: ByteRange?
         package var source: CopySource?

@@ -149,6 +149,7 @@ import Testing
         }
         let remaining = try await store.deleteMany(["a", "b", "c", "none"])
         #expect(remaining.map(\.key) == ["b"])
+        #expect(store.requests(.deleteMany).map(\.keys) == [["a", "b", "c", "none"]])
         #expect(store.keys == ["b"])
     }
 
