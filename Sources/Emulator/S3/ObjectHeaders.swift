@@ -1,0 +1,180 @@
+import Basics
+import Digests
+
+/// What requests say about objects, and what answers say.
+extension S3Dialect {
+    static let allUsers = "http://acs.amazonaws.com/groups/global/AllUsers"
+    static let authenticatedUsers = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers"
+    private static let storedHeaders = [
+        "cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires",
+        "x-amz-website-redirect-location",
+    ]
+    private static let storageClasses: Set<String> = [
+        "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER",
+        "DEEP_ARCHIVE",
+    ]
+    private static let metadataPrefix = "x-amz-meta-"
+    private static let mostMetadata = 2048
+    static let longestKey = 1024
+
+    func description(_ request: ServerRequest) throws(S3Error) -> ObjectDescription {
+        var description = ObjectDescription()
+        (description.headers, description.metadata) = (Self.headers(request), try Self.metadata(request))
+        description.storageClass = try Self.storageClass(request)
+        if let tagging = request.header("x-amz-tagging") { description.tags = try Self.tags(fromHeader: tagging) }
+        description.access = try Self.access(fromHeaders: request) ?? AccessControl()
+        description.encryption = try Self.encryption(request)
+        return description
+    }
+
+    static func headers(_ request: ServerRequest) -> [Field] {
+        var fields: [Field] = []
+        for name in storedHeaders {
+            guard var value = request.header(name) else { continue }
+            if name == "content-encoding" {
+                let codings = value.split(separator: ",").map { $0.filter { $0 != " " } }
+                value = codings.filter { $0 != "aws-chunked" }.joined(separator: ",")
+            }
+            if !value.isEmpty { fields.append(Field(name, value)) }
+        }
+        if !fields.contains(where: { $0.name == "content-type" }) {
+            fields.append(Field("content-type", "binary/octet-stream"))
+        }
+        return fields
+    }
+
+    static func metadata(_ request: ServerRequest) throws(S3Error) -> [Field] {
+        var fields: [Field] = []
+        for (name, value) in request.headers {
+            let name = name.lowercased()
+            guard name.hasPrefix(metadataPrefix) else { continue }
+            let short = String(name.dropFirst(metadataPrefix.count))
+            if let index = fields.firstIndex(where: { $0.name == short }) {
+                fields[index] = Field(short, "\(fields[index].value),\(value)")
+            } else {
+                fields.append(Field(short, value))
+            }
+        }
+        let size = fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+        guard size <= mostMetadata else {
+            throw S3Error(
+                400, "MetadataTooLarge", "Your metadata headers exceed the maximum allowed metadata size",
+                elements: [Field("Size", String(size)), Field("MaxSizeAllowed", String(mostMetadata))])
+        }
+        return fields
+    }
+
+    static func storageClass(_ request: ServerRequest) throws(S3Error) -> String {
+        let name = request.header("x-amz-storage-class") ?? "STANDARD"
+        guard storageClasses.contains(name) else {
+            throw S3Error(400, "InvalidStorageClass", "The storage class you specified is not valid")
+        }
+        return name
+    }
+
+    static func tags(fromHeader text: String) throws(S3Error) -> [Field] {
+        try checked(tags: ServerRequest.parse(Substring(text)).map { Field($0.name, $0.value.description) })
+    }
+
+    static func checked(tags: [Field]) throws(S3Error) -> [Field] {
+        guard tags.count <= 10 else {
+            throw S3Error(400, "BadRequest", "Object tags cannot be greater than 10")
+        }
+        guard Set(tags.map(\.name)).count == tags.count,
+            tags.allSatisfy({ (1...128).contains($0.name.unicodeScalars.count) && $0.value.unicodeScalars.count <= 256 }
+            )
+        else { throw S3Error(400, "InvalidTag", "The tag provided was not a valid tag.") }
+        return tags
+    }
+
+    static func encryption(_ request: ServerRequest) throws(S3Error) -> Encryption {
+        if let keyMD5 = try customerKey(request, prefix: "x-amz-server-side-encryption-customer-") {
+            return .customer(keyMD5: keyMD5)
+        }
+        switch request.header("x-amz-server-side-encryption") {
+        case nil, "AES256": return .managed
+        case let mode? where mode == "aws:kms" || mode == "aws:kms:dsse":
+            let key = request.header("x-amz-server-side-encryption-aws-kms-key-id")
+            return .keyService(mode: mode, keyID: key ?? "arn:aws:kms:us-east-1:\(account):key/pailstore")
+        case _?: throw S3Error.invalidArgument("The encryption method specified is not supported")
+        }
+    }
+
+    /// The MD5 of the key a client sent, checked; nil without one.
+    static func customerKey(_ request: ServerRequest, prefix: String) throws(S3Error) -> String? {
+        let algorithm = request.header("\(prefix)algorithm")
+        let (key, digest) = (request.header("\(prefix)key"), request.header("\(prefix)key-md5"))
+        guard algorithm != nil || key != nil || digest != nil else { return nil }
+        guard algorithm == "AES256" else {
+            throw S3Error(
+                400, "InvalidEncryptionAlgorithmError", "The encryption request that you specified is not valid.")
+        }
+        guard let bytes = key.flatMap({ Base64.decode($0) }), bytes.count == 32, let digest,
+            Base64.encode(MD5.of(bytes)) == digest
+        else {
+            throw S3Error.invalidArgument("The secret key was invalid for the specified algorithm.")
+        }
+        return digest
+    }
+
+    /// Objects with a key of the client's are only for those who send it again.
+    static func checkCustomerKey(
+        _ record: ObjectRecord, _ request: ServerRequest,
+        prefix: String = "x-amz-server-side-encryption-customer-"
+    ) throws(S3Error) {
+        let sent = try customerKey(request, prefix: prefix)
+        guard case .customer(let keyMD5) = record.description.encryption else {
+            guard sent == nil else {
+                throw S3Error.invalidRequest("The encryption parameters are not applicable to this object.")
+            }
+            return
+        }
+        guard let sent else {
+            throw S3Error.invalidRequest(
+                "The object was stored using a form of Server Side Encryption. The correct parameters must be provided "
+                    + "to retrieve the object.")
+        }
+        guard sent == keyMD5 else { throw S3Error.accessDenied }
+    }
+
+    static func encryptionHeaders(_ encryption: Encryption) -> [Field] {
+        let name = "x-amz-server-side-encryption"
+        return switch encryption {
+        case .managed: [Field(name, "AES256")]
+        case .keyService(let mode, let keyID): [Field(name, mode), Field("\(name)-aws-kms-key-id", keyID)]
+        case .customer(let keyMD5):
+            [Field("\(name)-customer-algorithm", "AES256"), Field("\(name)-customer-key-MD5", keyMD5)]
+        }
+    }
+
+    /// The headers of an answer to HEAD or GET, but for those of ranges, checksums and length.
+    func headers(of record: ObjectRecord) -> [Field] {
+        var fields = [
+            Field("ETag", "\"\(record.etag)\""), Field("Last-Modified", record.modified.httpDate),
+            Field("Accept-Ranges", "bytes"),
+        ]
+        for header in record.description.headers { fields.append(Field(Self.capitalized(header.name), header.value)) }
+        for field in record.description.metadata { fields.append(Field(Self.metadataPrefix + field.name, field.value)) }
+        if record.description.storageClass != "STANDARD" {
+            fields.append(Field("x-amz-storage-class", record.description.storageClass))
+        }
+        if !record.description.tags.isEmpty {
+            fields.append(Field("x-amz-tagging-count", String(record.description.tags.count)))
+        }
+        if let restoration = record.restoration {
+            let now = options.time.now()
+            if restoration.ready > now {
+                fields.append(Field("x-amz-restore", "ongoing-request=\"true\""))
+            } else if let expires = restoration.expires, expires > now {
+                let value = "ongoing-request=\"false\", expiry-date=\"\(expires.httpDate)\""
+                fields.append(Field("x-amz-restore", value))
+            }
+        }
+        return fields + Self.encryptionHeaders(record.description.encryption)
+    }
+
+    private static func capitalized(_ name: String) -> String {
+        guard !name.hasPrefix("x-amz-") else { return name }
+        return name.split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined(separator: "-")
+    }
+}

@@ -1,0 +1,171 @@
+import Basics
+import Digests
+
+/// CopyObject and UploadPartCopy.
+extension S3Dialect {
+    /// The object a copy reads, with every condition on it checked.
+    func copySource(_ call: S3Call) throws(S3Error) -> (bucket: String, object: StoredObject) {
+        var text = Substring(call.request.header("x-amz-copy-source") ?? "")
+        if let mark = text.range(ofVersion: "?versionId=") {
+            let version = text[mark.upperBound...]
+            guard version == "null" else {
+                throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
+            }
+            text = text[..<mark.lowerBound]
+        }
+        guard let decoded = PercentEncoding.decode(text) else {
+            throw S3Error.invalidArgument("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+        }
+        let path = decoded.first == UInt8(ascii: "/") ? decoded.dropFirst() : decoded[...]
+        guard let mark = path.firstIndex(of: UInt8(ascii: "/")), mark + 1 < path.endIndex else {
+            throw S3Error.invalidArgument("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+        }
+        let name = String(decoding: path[..<mark], as: UTF8.self)
+        let object = try S3Error.storing { () throws(StorageError) in
+            try library.bucket(name).object(ByteString(path[(mark + 1)...]))
+        }
+        try Self.checkCustomerKey(
+            object.record, call.request, prefix: "x-amz-copy-source-server-side-encryption-customer-")
+        guard ReadConditions(call.request, prefix: "x-amz-copy-source-").check(object.record) == .go else {
+            throw S3Error.preconditionFailed
+        }
+        try checkAccessible(object.record)
+        return (name, object)
+    }
+
+    func copyObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        try checkKey(call.key)
+        let (sourceBucket, source) = try copySource(call)
+        guard source.record.size <= Self.largestPut else {
+            throw S3Error.invalidRequest(
+                "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120")
+        }
+        let replacesMetadata = try replaces(request.header("x-amz-metadata-directive"))
+        let replacesTags = try replaces(request.header("x-amz-tagging-directive"))
+        // Class, access and encryption are never copied.
+        var description = try description(request)
+        if !replacesMetadata {
+            description.metadata = source.record.description.metadata
+            let redirect = description.headers.filter { $0.name == "x-amz-website-redirect-location" }
+            description.headers =
+                source.record.description.headers.filter { $0.name != "x-amz-website-redirect-location" } + redirect
+        }
+        if !replacesTags { description.tags = source.record.description.tags }
+        let changesNothing =
+            !replacesMetadata && !request.hasHeader("x-amz-storage-class")
+            && !request.hasHeader("x-amz-server-side-encryption")
+            && !request.hasHeader("x-amz-website-redirect-location")
+        if sourceBucket == bucket.name, source.record.key == call.key, changesNothing {
+            throw S3Error.invalidRequest(
+                "This copy request is illegal because it is trying to copy an object to itself without changing the "
+                    + "object's metadata, storage class, website redirect location or encryption attributes.")
+        }
+        let object = try copy(source, to: call.key, in: bucket, description, request)
+        return xml("CopyObjectResult") { xml in
+            xml.element("LastModified", object.record.modified.s3Time)
+            xml.element("ETag", "\"\(object.record.etag)\"")
+            if let checksum = object.record.checksum {
+                xml.element(checksum.algorithm.element, checksum.text)
+                xml.element("ChecksumType", checksum.type)
+            }
+        }.adding(Self.encryptionHeaders(description.encryption))
+    }
+
+    private func copy(
+        _ source: StoredObject, to key: ByteString, in bucket: Bucket, _ description: ObjectDescription,
+        _ request: ServerRequest
+    ) throws(S3Error) -> StoredObject {
+        let whole: ByteRange = 0..<source.record.size
+        // A source that came in parts becomes one piece: its tag and checksum are those of the bytes.
+        let asked = request.header("x-amz-checksum-algorithm").flatMap { ChecksumAlgorithm(rawValue: $0.uppercased()) }
+        let algorithm = asked ?? source.record.checksum?.algorithm
+        var checksum = source.record.checksum
+        var md5 = Hex.decode(source.record.etag)
+        var isManaged = false
+        if case .managed = source.record.description.encryption { isManaged = true }
+        if !source.record.parts.isEmpty || !isManaged || algorithm != checksum?.algorithm || checksum?.composedOf != nil
+        {
+            let digests = try digest(source.content, whole, algorithm)
+            (md5, checksum) = (digests.md5, digests.checksum)
+        }
+        let condition = try Self.writeCondition(request)
+        return try S3Error.storing { () throws(StorageError) in
+            let content = try bucket.duplicate(source.content, range: whole)
+            let record = ObjectRecord(
+                key: key, size: source.record.size, etag: Self.etag(md5 ?? [], description.encryption),
+                modified: options.time.now(), description: description, checksum: checksum, segments: [])
+            return try bucket.put(record, content: content, if: condition)
+        }
+    }
+
+    func digest(
+        _ content: Content, _ range: ByteRange, _ algorithm: ChecksumAlgorithm?
+    ) throws(S3Error) -> (md5: [UInt8], checksum: StoredChecksum?) {
+        var md5 = MD5()
+        var hasher = algorithm?.makeHasher()
+        try content.forEachPiece(of: range) { (piece) throws(S3Error) in
+            md5.update(piece)
+            hasher?.update(piece)
+        } onError: {
+            S3Error($0)
+        }
+        let checksum = algorithm.flatMap { algorithm in
+            hasher.map { StoredChecksum(algorithm: algorithm, digest: $0.finish()) }
+        }
+        return (md5.finish(), checksum)
+    }
+
+    private func replaces(_ directive: String?) throws(S3Error) -> Bool {
+        switch directive {
+        case nil, "COPY": return false
+        case "REPLACE": return true
+        default: throw S3Error.invalidArgument("Unknown metadata directive.")
+        }
+    }
+
+    func uploadPartCopy(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        let (upload, number) = try upload(call, in: bucket)
+        let source = try copySource(call).object
+        var range: ByteRange = 0..<source.record.size
+        if let header = call.request.header("x-amz-copy-source-range") {
+            guard case .from(let first, let last?)? = RequestedRange(header), last < source.record.size else {
+                throw S3Error.invalidArgument(
+                    "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are "
+                        + "the zero-based offsets of the first and last bytes to copy")
+            }
+            range = first..<(last + 1)
+        }
+        guard range.length <= Self.largestPut else { throw S3Error.entityTooLarge }
+        let digests = try digest(source.content, range, upload.record.checksumAlgorithm)
+        let part = PartRecord(
+            number: number, size: range.length, md5: digests.md5, modified: options.time.now(),
+            checksum: digests.checksum, segments: [])
+        try S3Error.storing { () throws(StorageError) in
+            let content = try bucket.duplicate(source.content, range: range)
+            try upload.put(part, content: content, sync: options.sync)
+        }
+        return xml("CopyPartResult") { xml in
+            xml.element("LastModified", part.modified.s3Time)
+            xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+            if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
+        }
+    }
+}
+
+extension ServerResponse {
+    func adding(_ fields: [Field]) -> ServerResponse {
+        var response = self
+        response.headers += fields
+        return response
+    }
+}
+
+extension Substring {
+    /// The last place of `mark`.
+    fileprivate func range(ofVersion mark: String) -> Range<Index>? {
+        guard let question = lastIndex(of: "?"), self[question...].hasPrefix(mark) else { return nil }
+        return question..<index(question, offsetBy: mark.count)
+    }
+}

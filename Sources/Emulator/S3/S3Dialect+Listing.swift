@@ -1,0 +1,199 @@
+import Basics
+
+/// Listings of objects and uploads.
+extension S3Dialect {
+    private static let largestPage = 1000
+
+    /// Writes names plain or percent-encoded, as the request wants them.
+    struct NameCoding {
+        let isURL: Bool
+
+        init(_ request: ServerRequest) throws(S3Error) {
+            let type = request.parameter("encoding-type")
+            guard type == nil || type == "url" else {
+                throw S3Error.invalidArgument("Invalid Encoding Method specified in Request")
+            }
+            isURL = type == "url"
+        }
+
+        /// `%20` and `%2B` are right whether the reader takes `+` for a space or not.
+        func encode(_ name: ByteString) -> ByteString {
+            isURL ? ByteString(PercentEncoding.encode(name, keepingSlash: true)) : name
+        }
+    }
+
+    private func limit(_ request: ServerRequest, _ name: String) throws(S3Error) -> Int {
+        guard let text = request.parameter(name), !text.isEmpty else { return Self.largestPage }
+        guard let number = Int(text), number >= 0 else {
+            throw S3Error.invalidArgument("Provided \(name) not an integer or within integer range")
+        }
+        return min(number, Self.largestPage)
+    }
+
+    func listObjectsV2(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let names = try NameCoding(request)
+        let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
+        let limit = try limit(request, "max-keys")
+        var after = request.bytes("start-after") ?? ""
+        if let token = request.parameter("continuation-token") {
+            guard let decoded = Base64.decode(token, alphabet: .urlSafe) else {
+                throw S3Error.invalidArgument("The continuation token provided is incorrect")
+            }
+            after = ByteString(decoded)
+        }
+        let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: after, limit: limit))
+        let showsOwner = request.parameter("fetch-owner") == "true"
+        return xml("ListBucketResult") { xml in
+            xml.element("Name", bucket.name)
+            xml.element("Prefix", names.encode(prefix))
+            if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
+            if let start = request.bytes("start-after") { xml.element("StartAfter", names.encode(start)) }
+            if let token = request.bytes("continuation-token") { xml.element("ContinuationToken", token) }
+            if let next = page.next {
+                xml.element("NextContinuationToken", Base64.encode(next.bytes, alphabet: .urlSafe))
+            }
+            xml.element("KeyCount", page.items.count)
+            xml.element("MaxKeys", limit)
+            if names.isURL { xml.element("EncodingType", "url") }
+            xml.element("IsTruncated", page.next != nil)
+            contents(page, names, showsOwner: showsOwner, request, &xml)
+        }
+    }
+
+    func listObjects(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let names = try NameCoding(request)
+        let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
+        let marker = request.bytes("marker") ?? ""
+        let limit = try limit(request, "max-keys")
+        let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit))
+        return xml("ListBucketResult") { xml in
+            xml.element("Name", bucket.name)
+            xml.element("Prefix", names.encode(prefix))
+            xml.element("Marker", names.encode(marker))
+            // Only with a delimiter: otherwise the last key serves.
+            if let next = page.next, !delimiter.isEmpty { xml.element("NextMarker", names.encode(next)) }
+            if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
+            xml.element("MaxKeys", limit)
+            if names.isURL { xml.element("EncodingType", "url") }
+            xml.element("IsTruncated", page.next != nil)
+            contents(page, names, showsOwner: true, request, &xml)
+        }
+    }
+
+    private func contents(
+        _ page: ListingResult<StoredObject>, _ names: NameCoding, showsOwner: Bool, _ request: ServerRequest,
+        _ xml: inout XMLWriter
+    ) {
+        let showsRestore = request.header("x-amz-optional-object-attributes")?.contains("RestoreStatus") ?? false
+        let now = options.time.now()
+        for case .entry(_, let object) in page.items {
+            let record = object.record
+            xml.element("Contents") { xml in
+                xml.element("Key", names.encode(record.key))
+                xml.element("LastModified", record.modified.s3Time)
+                xml.element("ETag", "\"\(record.etag)\"")
+                if let checksum = record.checksum {
+                    xml.element("ChecksumAlgorithm", checksum.algorithm.rawValue)
+                    xml.element("ChecksumType", checksum.type)
+                }
+                xml.element("Size", record.size)
+                xml.element("StorageClass", record.description.storageClass)
+                if showsOwner { Self.owner(&xml) }
+                if showsRestore, let restoration = record.restoration {
+                    xml.element("RestoreStatus") { xml in
+                        xml.element("IsRestoreInProgress", restoration.ready > now)
+                        if restoration.ready <= now, let expires = restoration.expires {
+                            xml.element("RestoreExpiryDate", expires.s3Time)
+                        }
+                    }
+                }
+            }
+        }
+        Self.commonPrefixes(page, names, &xml)
+    }
+
+    private static func commonPrefixes<Value>(
+        _ page: ListingResult<Value>, _ names: NameCoding, _ xml: inout XMLWriter
+    ) {
+        for case .commonPrefix(let prefix) in page.items {
+            xml.element("CommonPrefixes") { $0.element("Prefix", names.encode(prefix)) }
+        }
+    }
+
+    func listObjectVersions(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let names = try NameCoding(request)
+        let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
+        let marker = request.bytes("key-marker") ?? ""
+        let limit = try limit(request, "max-keys")
+        let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: marker, limit: limit))
+        return xml("ListVersionsResult") { xml in
+            xml.element("Name", bucket.name)
+            xml.element("Prefix", names.encode(prefix))
+            xml.element("KeyMarker", names.encode(marker))
+            xml.element("VersionIdMarker", request.bytes("version-id-marker") ?? "")
+            if let next = page.next {
+                xml.element("NextKeyMarker", names.encode(next))
+                xml.element("NextVersionIdMarker", "null")
+            }
+            xml.element("MaxKeys", limit)
+            if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
+            if names.isURL { xml.element("EncodingType", "url") }
+            xml.element("IsTruncated", page.next != nil)
+            for case .entry(_, let object) in page.items {
+                xml.element("Version") { xml in
+                    xml.element("Key", names.encode(object.record.key))
+                    xml.element("VersionId", "null")
+                    xml.element("IsLatest", true)
+                    xml.element("LastModified", object.record.modified.s3Time)
+                    xml.element("ETag", "\"\(object.record.etag)\"")
+                    xml.element("Size", object.record.size)
+                    xml.element("StorageClass", object.record.description.storageClass)
+                    Self.owner(&xml)
+                }
+            }
+            Self.commonPrefixes(page, names, &xml)
+        }
+    }
+
+    func listUploads(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let names = try NameCoding(request)
+        let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
+        let (keyMarker, idMarker) = (request.bytes("key-marker") ?? "", request.parameter("upload-id-marker") ?? "")
+        let limit = try limit(request, "max-uploads")
+        let page = bucket.listUploads(
+            ListingRequest(prefix: prefix, delimiter: delimiter, after: keyMarker, limit: limit), afterID: idMarker)
+        return xml("ListMultipartUploadsResult") { xml in
+            xml.element("Bucket", bucket.name)
+            xml.element("KeyMarker", names.encode(keyMarker))
+            xml.element("UploadIdMarker", idMarker)
+            if page.isTruncated {
+                xml.element("NextKeyMarker", names.encode(page.items.last?.name ?? ""))
+                xml.element("NextUploadIdMarker", page.lastUploadID)
+            }
+            xml.element("Prefix", names.encode(prefix))
+            if !delimiter.isEmpty { xml.element("Delimiter", names.encode(delimiter)) }
+            if names.isURL { xml.element("EncodingType", "url") }
+            xml.element("MaxUploads", limit)
+            xml.element("IsTruncated", page.isTruncated)
+            for case .entry(_, let upload) in page.items {
+                xml.element("Upload") { xml in
+                    xml.element("Key", names.encode(upload.record.key))
+                    xml.element("UploadId", upload.id)
+                    Self.owner(&xml, as: "Initiator")
+                    Self.owner(&xml)
+                    xml.element("StorageClass", upload.record.description.storageClass)
+                    xml.element("Initiated", upload.record.initiated.s3Time)
+                    if let algorithm = upload.record.checksumAlgorithm {
+                        xml.element("ChecksumAlgorithm", algorithm.rawValue)
+                        xml.element("ChecksumType", upload.record.wantsFullChecksum ? "FULL_OBJECT" : "COMPOSITE")
+                    }
+                }
+            }
+            Self.commonPrefixes(page.listing, names, &xml)
+        }
+    }
+}

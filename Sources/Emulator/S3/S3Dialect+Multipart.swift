@@ -1,0 +1,217 @@
+import Basics
+import Digests
+
+/// Uploads in parts.
+extension S3Dialect {
+    static let mostParts = 10_000
+
+    func createUpload(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        try checkKey(call.key)
+        var algorithm: ChecksumAlgorithm?
+        if let name = request.header("x-amz-checksum-algorithm") {
+            guard let known = ChecksumAlgorithm(rawValue: name.uppercased()) else {
+                throw S3Error.invalidRequest("Checksum algorithm provided is unsupported.")
+            }
+            algorithm = known
+        }
+        let type = request.header("x-amz-checksum-type")?.uppercased()
+        guard type != "FULL_OBJECT" || algorithm?.isLinear ?? false, type != "COMPOSITE" || algorithm != .crc64nvme
+        else {
+            throw S3Error.invalidRequest("The \(type ?? "") checksum type cannot be used with this checksum algorithm.")
+        }
+        let record = UploadRecord(
+            key: call.key, initiated: options.time.now(), description: try description(request),
+            checksumAlgorithm: algorithm, wantsFullChecksum: type == "FULL_OBJECT" || algorithm == .crc64nvme)
+        let upload = try S3Error.storing { () throws(StorageError) in try bucket.beginUpload(record) }
+        var headers = Self.encryptionHeaders(record.description.encryption)
+        if let algorithm {
+            headers.append(Field("x-amz-checksum-algorithm", algorithm.rawValue))
+            headers.append(Field("x-amz-checksum-type", record.wantsFullChecksum ? "FULL_OBJECT" : "COMPOSITE"))
+        }
+        return xml("InitiateMultipartUploadResult") { xml in
+            xml.element("Bucket", bucket.name)
+            xml.element("Key", call.key)
+            xml.element("UploadId", upload.id)
+        }.adding(headers)
+    }
+
+    /// The upload and part number that a part's request names.
+    func upload(_ call: S3Call, in bucket: Bucket) throws(S3Error) -> (Upload, Int) {
+        guard let number = call.request.parameter("partNumber").flatMap({ Int($0) }),
+            (1...Self.mostParts).contains(number)
+        else {
+            throw S3Error.invalidArgument("Part number must be an integer between 1 and 10000, inclusive")
+        }
+        return (try openUpload(call, in: bucket), number)
+    }
+
+    private func openUpload(_ call: S3Call, in bucket: Bucket) throws(S3Error) -> Upload {
+        try S3Error.storing { () throws(StorageError) in
+            try bucket.upload(call.request.parameter("uploadId") ?? "", of: call.key)
+        }
+    }
+
+    func uploadPart(_ call: S3Call) async throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        let (upload, number) = try upload(call, in: bucket)
+        let encryption = upload.record.description.encryption
+        if case .customer(let keyMD5) = encryption {
+            let sent = try Self.customerKey(call.request, prefix: "x-amz-server-side-encryption-customer-")
+            guard sent == keyMD5 else {
+                throw S3Error.invalidRequest(
+                    "The multipart upload initiate requested encryption. Subsequent part requests must include the "
+                        + "appropriate encryption parameters.")
+            }
+        }
+        let received = try await receive(call, into: bucket, defaultAlgorithm: upload.record.checksumAlgorithm)
+        if let wanted = upload.record.checksumAlgorithm, let got = received.checksum, got.algorithm != wanted {
+            throw S3Error.invalidRequest(
+                "Checksum Type mismatch occurred, expected checksum Type: \(wanted.rawValue.lowercased()), actual "
+                    + "checksum Type: \(got.algorithm.rawValue.lowercased())")
+        }
+        let part = PartRecord(
+            number: number, size: received.content.size, md5: received.md5, modified: options.time.now(),
+            checksum: received.checksum, segments: [])
+        try S3Error.storing { () throws(StorageError) in
+            try upload.put(part, content: received.content, sync: options.sync)
+        }
+        var headers = [Field("ETag", "\"\(Hex.encode(part.md5))\"")] + Self.encryptionHeaders(encryption)
+        if let checksum = part.checksum { headers.append(Field(checksum.algorithm.header, checksum.text)) }
+        return ServerResponse(status: 200, headers: headers)
+    }
+
+    func listParts(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let upload = try openUpload(call, in: bucket)
+        let limit = min(request.parameter("max-parts").flatMap { Int($0) } ?? 1000, 1000)
+        let marker = request.parameter("part-number-marker").flatMap { Int($0) } ?? 0
+        let rest = upload.parts.filter { $0.number > marker }
+        let page = rest.prefix(max(0, limit))
+        return xml("ListPartsResult") { xml in
+            xml.element("Bucket", bucket.name)
+            xml.element("Key", call.key)
+            xml.element("UploadId", upload.id)
+            Self.owner(&xml, as: "Initiator")
+            Self.owner(&xml)
+            xml.element("StorageClass", upload.record.description.storageClass)
+            if let algorithm = upload.record.checksumAlgorithm {
+                xml.element("ChecksumAlgorithm", algorithm.rawValue)
+                xml.element("ChecksumType", upload.record.wantsFullChecksum ? "FULL_OBJECT" : "COMPOSITE")
+            }
+            xml.element("PartNumberMarker", marker)
+            if let last = page.last { xml.element("NextPartNumberMarker", last.number) }
+            xml.element("MaxParts", limit)
+            xml.element("IsTruncated", rest.count > page.count)
+            for part in page {
+                xml.element("Part") { xml in
+                    xml.element("PartNumber", part.number)
+                    xml.element("LastModified", part.modified.s3Time)
+                    xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+                    xml.element("Size", part.size)
+                    if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
+                }
+            }
+        }
+    }
+
+    func abortUpload(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        let upload = try openUpload(call, in: bucket)
+        try S3Error.storing { () throws(StorageError) in try bucket.abort(upload) }
+        return ServerResponse(status: 204)
+    }
+
+    func completeUpload(_ call: S3Call) async throws(S3Error) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        let body = try await call.payload.collect(limit: Self.largestDocument)
+        guard let root = XMLReader.parse(body), root.name == "CompleteMultipartUpload" else {
+            throw S3Error.malformedXML
+        }
+        let id = request.parameter("uploadId") ?? ""
+        if let record = completions.record(id, of: call.key) { return completed(record, call) }
+        let upload = try openUpload(call, in: bucket)
+        let chosen = try Self.chosenParts(root)
+        let condition = try Self.writeCondition(request)
+        let parts = try S3Error.storing { () throws(StorageError) in
+            try bucket.parts(of: upload, chosen.map(\.part), smallestPart: options.smallestPart)
+        }
+        try Self.compareChecksums(chosen.map(\.checksum), parts)
+        let record = try assemble(upload, parts, request)
+        let stored = try S3Error.storing { () throws(StorageError) in
+            try bucket.complete(upload, parts: parts, as: record, if: condition)
+        }
+        completions.add(id, stored.record)
+        return completed(stored.record, call)
+    }
+
+    private typealias Choice = (part: ChosenPart, checksum: [UInt8]?)
+
+    private static func chosenParts(_ root: XMLElement) throws(S3Error) -> [Choice] {
+        var chosen: [Choice] = []
+        for part in root.all("Part") {
+            guard let number = part.text("PartNumber").flatMap({ Int($0) }) else { throw S3Error.malformedXML }
+            guard let etag = part.text("ETag") else { throw S3Error.malformedXML }
+            let checksum = ChecksumAlgorithm.allCases.lazy.compactMap { part.text($0.element) }.first
+            chosen.append(
+                (
+                    ChosenPart(number: number, etag: etag.filter { $0 != "\"" }.lowercased()),
+                    checksum.flatMap { Base64.decode($0) }
+                ))
+        }
+        guard !chosen.isEmpty, chosen.count <= mostParts else { throw S3Error.malformedXML }
+        return chosen
+    }
+
+    private static func compareChecksums(_ given: [[UInt8]?], _ parts: [PartRecord]) throws(S3Error) {
+        for (checksum, part) in zip(given, parts) {
+            if let checksum, let held = part.checksum, checksum != held.digest {
+                throw S3Error(.invalidPart(number: part.number))
+            }
+        }
+    }
+
+    /// The record of the whole object, with its tag and checksum.
+    private func assemble(_ upload: Upload, _ parts: [PartRecord], _ request: ServerRequest) throws(S3Error)
+        -> ObjectRecord
+    {
+        let size = parts.reduce(0) { $0 + $1.size }
+        if let promised = request.header("x-amz-mp-object-size"), promised != String(size) {
+            throw S3Error.invalidRequest(
+                "The provided 'x-amz-mp-object-size' header value does not match what was computed.")
+        }
+        var checksum: StoredChecksum?
+        if let algorithm = upload.record.checksumAlgorithm {
+            let digests = parts.map { (digest: $0.checksum?.digest ?? [], length: $0.size) }
+            if upload.record.wantsFullChecksum {
+                checksum = StoredChecksum(algorithm: algorithm, digest: algorithm.combine(digests))
+                let given = request.header(algorithm.header)
+                guard given == nil || given == checksum?.text else { throw S3Error.badDigest }
+            } else {
+                var hasher = algorithm.makeHasher()
+                for part in digests { hasher.update(part.digest) }
+                checksum = StoredChecksum(algorithm: algorithm, digest: hasher.finish(), composedOf: parts.count)
+            }
+        }
+        let md5 = MD5.of(parts.flatMap(\.md5))
+        return ObjectRecord(
+            key: upload.record.key, size: size,
+            etag: "\(Self.etag(md5, upload.record.description.encryption))-\(parts.count)",
+            modified: options.time.now(), description: upload.record.description, checksum: checksum,
+            parts: parts.map { $0.with(segments: []) }, segments: [])
+    }
+
+    private func completed(_ record: ObjectRecord, _ call: S3Call) -> ServerResponse {
+        let host = call.request.header("host") ?? ""
+        return xml("CompleteMultipartUploadResult") { xml in
+            xml.element("Location", "http://\(host)\(call.request.path)")
+            xml.element("Bucket", call.target.bucket)
+            xml.element("Key", call.key)
+            xml.element("ETag", "\"\(record.etag)\"")
+            if let checksum = record.checksum {
+                xml.element(checksum.algorithm.element, checksum.text)
+                xml.element("ChecksumType", checksum.type)
+            }
+        }.adding(Self.encryptionHeaders(record.description.encryption))
+    }
+}

@@ -1,0 +1,169 @@
+import Basics
+
+/// GET, HEAD and what else tells about an object.
+extension S3Dialect {
+    /// The object the call names; a version other than the only one does not exist.
+    func object(_ call: S3Call) throws(S3Error) -> (Bucket, StoredObject) {
+        let bucket = try bucket(call)
+        let version = call.request.parameter("versionId")
+        do {
+            let object = try bucket.object(call.key)
+            guard version == nil || version == "null" else { throw StorageError.noSuchKey }
+            return (bucket, object)
+        } catch {
+            guard version == nil || version == "null" else {
+                throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
+            }
+            throw S3Error(.noSuchKey)
+        }
+    }
+
+    func readObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let (_, object) = try object(call)
+        let (record, request) = (object.record, call.request)
+        try Self.checkCustomerKey(record, request)
+        var headers = headers(of: record)
+        switch ReadConditions(request).check(record) {
+        case .go: break
+        case .failed: throw S3Error.preconditionFailed
+        case .notModified:
+            return ServerResponse(
+                status: 304, headers: headers.filter { $0.name == "ETag" || $0.name == "Last-Modified" })
+        }
+        let isReading = call.operation == .getObject
+        if isReading { try checkAccessible(record) }
+        let selection = try select(record, request)
+        headers = override(headers, request)
+        if selection.isPartial {
+            let (range, size) = (selection.range, record.size)
+            headers.append(Field("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(size)"))
+        }
+        if let count = selection.partsCount { headers.append(Field("x-amz-mp-parts-count", String(count))) }
+        if request.header("x-amz-checksum-mode")?.uppercased() == "ENABLED", let checksum = selection.checksum {
+            headers.append(Field(checksum.algorithm.header, checksum.text))
+            headers.append(Field("x-amz-checksum-type", record.checksum?.type ?? checksum.type))
+        }
+        return ServerResponse(
+            status: selection.isPartial ? 206 : 200, headers: headers,
+            body: isReading ? .content(object.content, selection.range) : .promised(length: selection.range.length))
+    }
+
+    private struct Selection {
+        var range: ByteRange
+        var isPartial = false
+        var partsCount: Int?
+        var checksum: StoredChecksum?
+    }
+
+    /// The bytes asked for by `Range` or `partNumber`.
+    private func select(_ record: ObjectRecord, _ request: ServerRequest) throws(S3Error) -> Selection {
+        if let text = request.parameter("partNumber") {
+            guard let number = Int(text), (1...10_000).contains(number) else {
+                throw S3Error.invalidArgument("Part number must be an integer between 1 and 10000, inclusive")
+            }
+            return try select(part: number, of: record)
+        }
+        let whole = Selection(range: 0..<record.size, checksum: record.checksum)
+        guard let header = request.header("range"), let requested = RequestedRange(header) else { return whole }
+        guard let range = requested.resolve(size: record.size) else {
+            throw S3Error(
+                416, "InvalidRange", "The requested range is not satisfiable",
+                elements: [Field("RangeRequested", header), Field("ActualObjectSize", String(record.size))],
+                headers: [Field("Content-Range", "bytes */\(record.size)")])
+        }
+        return Selection(range: range, isPartial: true, checksum: range.length == record.size ? record.checksum : nil)
+    }
+
+    private func select(part number: Int, of record: ObjectRecord) throws(S3Error) -> Selection {
+        let outOfRange = S3Error(416, "InvalidPartNumber", "The requested partnumber is not satisfiable")
+        guard !record.parts.isEmpty else {
+            guard number == 1 else { throw outOfRange }
+            return Selection(range: 0..<record.size, isPartial: record.size > 0, checksum: record.checksum)
+        }
+        var start: Int64 = 0
+        // Parts count from 1 in the order of the object, whatever their numbers were.
+        guard number <= record.parts.count else { throw outOfRange }
+        for part in record.parts[..<(number - 1)] { start += part.size }
+        let part = record.parts[number - 1]
+        return Selection(
+            range: start..<(start + part.size), isPartial: part.size > 0, partsCount: record.parts.count,
+            checksum: part.checksum)
+    }
+
+    private static let overrides = [
+        "response-content-type": "Content-Type", "response-content-language": "Content-Language",
+        "response-expires": "Expires", "response-cache-control": "Cache-Control",
+        "response-content-disposition": "Content-Disposition", "response-content-encoding": "Content-Encoding",
+    ]
+
+    private func override(_ headers: [Field], _ request: ServerRequest) -> [Field] {
+        var headers = headers
+        for item in request.query {
+            guard let name = Self.overrides[item.name] else { continue }
+            headers.removeAll { $0.name == name }
+            headers.append(Field(name, item.value.description))
+        }
+        return headers
+    }
+
+    /// Archived bytes are only there while a restored copy is.
+    func checkAccessible(_ record: ObjectRecord) throws(S3Error) {
+        let storageClass = record.description.storageClass
+        guard storageClass == "GLACIER" || storageClass == "DEEP_ARCHIVE" else { return }
+        let now = options.time.now()
+        if let restoration = record.restoration, restoration.ready <= now,
+            restoration.expires.map({ $0 > now }) ?? true
+        {
+            return
+        }
+        throw S3Error(
+            403, "InvalidObjectState", "The operation is not valid for the object's storage class",
+            elements: [Field("StorageClass", storageClass)])
+    }
+
+    func objectAttributes(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let record = try object(call).1.record
+        try Self.checkCustomerKey(record, call.request)
+        let asked = Set(
+            (call.request.header("x-amz-object-attributes") ?? "").split(separator: ",").map { $0.filter { $0 != " " } }
+        )
+        guard !asked.isEmpty else {
+            throw S3Error.invalidRequest(
+                "The x-amz-object-attributes header specifying the attributes to be retrieved is missing")
+        }
+        let limit = min(call.request.header("x-amz-max-parts").flatMap { Int($0) } ?? 1000, 1000)
+        let marker = call.request.header("x-amz-part-number-marker").flatMap { Int($0) } ?? 0
+        var response = xml("GetObjectAttributesResponse") { xml in
+            if asked.contains("ETag") { xml.element("ETag", record.etag) }
+            if asked.contains("Checksum"), let checksum = record.checksum {
+                xml.element("Checksum") { xml in
+                    xml.element(checksum.algorithm.element, checksum.text)
+                    xml.element("ChecksumType", checksum.type)
+                }
+            }
+            if asked.contains("ObjectParts"), !record.parts.isEmpty {
+                let rest = record.parts.filter { $0.number > marker }
+                xml.element("ObjectParts") { xml in
+                    xml.element("PartsCount", record.parts.count)
+                    xml.element("PartNumberMarker", marker)
+                    xml.element("NextPartNumberMarker", rest.prefix(limit).last?.number ?? 0)
+                    xml.element("MaxParts", limit)
+                    xml.element("IsTruncated", rest.count > limit)
+                    for part in rest.prefix(limit) {
+                        xml.element("Part") { xml in
+                            xml.element("PartNumber", part.number)
+                            xml.element("Size", part.size)
+                            if let checksum = part.checksum {
+                                xml.element(checksum.algorithm.element, checksum.text)
+                            }
+                        }
+                    }
+                }
+            }
+            if asked.contains("StorageClass") { xml.element("StorageClass", record.description.storageClass) }
+            if asked.contains("ObjectSize") { xml.element("ObjectSize", record.size) }
+        }
+        response.headers.append(Field("Last-Modified", record.modified.httpDate))
+        return response
+    }
+}

@@ -1,0 +1,176 @@
+import Basics
+import Digests
+import NIOCore
+
+/// Bytes that arrived and were checked.
+struct ReceivedContent {
+    let content: Content
+    let md5: [UInt8]
+    let checksum: StoredChecksum?
+}
+
+/// PUT and DELETE.
+extension S3Dialect {
+    /// What one request may carry.
+    static let largestPut: Int64 = 5 << 30
+
+    /// Streams the body into a new content file of `bucket`, checking every digest the request gives.
+    func receive(_ call: S3Call, into bucket: Bucket, defaultAlgorithm: ChecksumAlgorithm? = nil) async throws(S3Error)
+        -> ReceivedContent
+    {
+        let wanted = try RequestedChecksums(call.request)
+        let payload = call.payload
+        guard let length = payload.length else {
+            throw S3Error(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
+        }
+        guard length <= Self.largestPut else { throw S3Error.entityTooLarge }
+        let writer = bucket.newContent()
+        var md5 = MD5()
+        let algorithm = wanted.algorithm ?? defaultAlgorithm
+        var hasher = algorithm?.makeHasher()
+        while let chunk = try await payload.next() {
+            let bytes = chunk.readableBytesSpan
+            md5.update(bytes)
+            hasher?.update(bytes)
+            do { try writer.write(bytes) } catch { throw S3Error(error) }
+        }
+        let digest = md5.finish()
+        if let expected = wanted.md5, expected != digest { throw S3Error.badDigest }
+        var checksum: StoredChecksum?
+        if let algorithm, let hasher {
+            checksum = StoredChecksum(algorithm: algorithm, digest: hasher.finish())
+            var expected = wanted.expected
+            if wanted.comesInTrailer {
+                guard let text = payload.trailers.first(where: { $0.name == algorithm.header })?.value,
+                    let value = Base64.decode(text)
+                else {
+                    throw S3Error(
+                        400, "MalformedTrailerError", "The request contained trailing data that was not well-formed.")
+                }
+                expected = value
+            }
+            if let expected, expected != checksum?.digest { throw S3Error.badDigest }
+        }
+        return ReceivedContent(
+            content: try S3Error.storing { () throws(StorageError) in try writer.finish() }, md5: digest,
+            checksum: checksum)
+    }
+
+    func checkKey(_ key: ByteString) throws(S3Error) {
+        guard key.count <= Self.longestKey else {
+            throw S3Error(
+                400, "KeyTooLongError", "Your key is too long",
+                elements: [Field("Size", String(key.count)), Field("MaxSizeAllowed", String(Self.longestKey))])
+        }
+    }
+
+    /// `If-None-Match: *` and `If-Match` of a write.
+    static func writeCondition(_ request: ServerRequest) throws(S3Error) -> WriteCondition {
+        var condition = WriteCondition()
+        if let header = request.header("if-none-match") {
+            guard header == "*" else { throw S3Error.notImplemented }
+            condition.mustBeAbsent = true
+        }
+        condition.etags = request.header("if-match").map(ReadConditions.tags)
+        return condition
+    }
+
+    /// The entity tag of content that came in one piece: its MD5, unless encryption hides that.
+    static func etag(_ md5: [UInt8], _ encryption: Encryption) -> String {
+        if case .managed = encryption { return Hex.encode(md5) }
+        return Hex.encode(MD5.of(md5 + Array("\(encryption)".utf8)))
+    }
+
+    func putObject(_ call: S3Call) async throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        try checkKey(call.key)
+        guard !call.request.hasHeader("x-amz-write-offset-bytes") else { throw S3Error.notImplemented }
+        let description = try description(call.request)
+        let condition = try Self.writeCondition(call.request)
+        try precheck(condition, bucket, call.key)
+        let received = try await receive(call, into: bucket)
+        let record = ObjectRecord(
+            key: call.key, size: received.content.size, etag: Self.etag(received.md5, description.encryption),
+            modified: options.time.now(), description: description, checksum: received.checksum, segments: [])
+        let object = try S3Error.storing { () throws(StorageError) in
+            try bucket.put(record, content: received.content, if: condition)
+        }
+        return written(object)
+    }
+
+    /// Refuses early what the commit would refuse anyway, before the client sends its body.
+    private func precheck(_ condition: WriteCondition, _ bucket: Bucket, _ key: ByteString) throws(S3Error) {
+        let current = try? bucket.object(key)
+        if condition.mustBeAbsent, current != nil { throw S3Error.preconditionFailed }
+        if condition.etags != nil, current == nil { throw S3Error(.noSuchKey) }
+    }
+
+    /// The empty answer to a write that made `object`.
+    func written(_ object: StoredObject) -> ServerResponse {
+        let record = object.record
+        var headers = [Field("ETag", "\"\(record.etag)\"")] + Self.encryptionHeaders(record.description.encryption)
+        if let checksum = record.checksum {
+            headers.append(Field(checksum.algorithm.header, checksum.text))
+            headers.append(Field("x-amz-checksum-type", checksum.type))
+        }
+        return ServerResponse(status: 200, headers: headers)
+    }
+
+    func deleteObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        try remove(
+            call.key, version: call.request.parameter("versionId"), etag: call.request.header("if-match"), in: bucket)
+        return ServerResponse(status: 204)
+    }
+
+    private func remove(_ key: ByteString, version: String?, etag: String?, in bucket: Bucket) throws(S3Error) {
+        guard version == nil || version == "null" else {
+            throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
+        }
+        var condition = WriteCondition()
+        condition.etags = etag.map(ReadConditions.tags)
+        do { try bucket.delete(key, if: condition) } catch .noSuchKey { throw S3Error.preconditionFailed } catch {
+            throw S3Error(error)
+        }
+    }
+
+    func deleteObjects(_ call: S3Call) async throws(S3Error) -> ServerResponse {
+        let bucket = try bucket(call)
+        let wanted = try RequestedChecksums(call.request)
+        guard wanted.md5 != nil || wanted.expected != nil || wanted.comesInTrailer else {
+            throw S3Error.invalidRequest("Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
+        }
+        let body = try await call.payload.collect(limit: Self.largestDocument)
+        if let md5 = wanted.md5, MD5.of(body) != md5 { throw S3Error.badDigest }
+        if let algorithm = wanted.algorithm, let expected = wanted.expected {
+            var hasher = algorithm.makeHasher()
+            hasher.update(body)
+            guard hasher.finish() == expected else { throw S3Error.badDigest }
+        }
+        guard let root = XMLReader.parse(body), root.name == "Delete" else { throw S3Error.malformedXML }
+        let objects = root.all("Object")
+        guard (1...1000).contains(objects.count) else { throw S3Error.malformedXML }
+        let isQuiet = root.text("Quiet") == "true"
+        var results: [(key: ByteString, version: String?, error: S3Error?)] = []
+        for object in objects {
+            guard let key = object["Key"]?.text else { throw S3Error.malformedXML }
+            let version = object.text("VersionId")
+            do {
+                try remove(key, version: version, etag: object.text("ETag"), in: bucket)
+                results.append((key, version, nil))
+            } catch { results.append((key, version, error)) }
+        }
+        return xml("DeleteResult") { xml in
+            for (key, version, error) in results where error != nil || !isQuiet {
+                xml.element(error == nil ? "Deleted" : "Error") { xml in
+                    xml.element("Key", key)
+                    if let version { xml.element("VersionId", version) }
+                    if let error {
+                        xml.element("Code", error.code)
+                        xml.element("Message", error.message)
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+package import Basics
+
+/// What goes wrong when a fault fires.
+package enum FaultKind: Hashable, Sendable {
+    /// The request waits before anything is done.
+    case latency(Duration)
+    /// The answer waits after the work is done.
+    case firstByte(Duration)
+    /// An error document of the dialect instead of the work; 200 stands for an error inside a success.
+    case status(Int)
+    /// The answer to credentials that have run out.
+    case expired
+    /// The connection is reset: before the work, or after so many bytes of the answer's body.
+    case reset(after: Int64?)
+    /// The body of the answer ends after so many bytes, although more are promised. Of an upload, the body received.
+    case cut(Int64)
+    /// One byte of the body is another; of the answer's, or of an upload's as it arrives.
+    case alter
+    /// Bodies pass no faster, in bytes a second.
+    case bandwidth(Int64)
+    /// The work is done and the connection reset.
+    case lostReply
+}
+
+/// A fault and when it fires, as `--fault` writes it.
+package struct FaultSpec: Hashable, Sendable {
+    package let kind: FaultKind
+    /// nil fits every operation.
+    package var operation: String?
+    /// Patterns, where `*` stands for any bytes; nil fits everything.
+    package var bucket: String?
+    package var key: String?
+    /// 0...1
+    package var probability = 1.0
+    /// How often it fires at most.
+    package var count: Int?
+    /// How many requests that fit pass first.
+    package var after = 0
+    /// Seconds a `status` answer asks the client to wait.
+    package var retryAfter: Int?
+
+    package init(_ kind: FaultKind) { self.kind = kind }
+}
+
+/// Why a fault could not be read.
+package struct FaultSyntaxError: Error, Sendable, CustomStringConvertible {
+    package let description: String
+}
+
+extension FaultSpec {
+    /// Reads `name=value,name=value`, such as `op=GetObject,key=a*,probability=0.1,kind=status:503,retry-after=2`.
+    package init(parsing text: String) throws(FaultSyntaxError) {
+        var (kind, rest): (FaultKind?, [(name: String, value: String)]) = (nil, [])
+        for item in text.split(separator: ",") {
+            guard let mark = item.firstIndex(where: { $0 == "=" || $0 == ":" }) else {
+                throw FaultSyntaxError(description: "'\(item)' in the fault '\(text)' has no value")
+            }
+            let (name, value) = (String(item[..<mark]), String(item[item.index(after: mark)...]))
+            if name == "kind" {
+                guard let parsed = FaultKind(parsing: value) else {
+                    throw FaultSyntaxError(description: "'\(value)' is no kind of fault")
+                }
+                kind = parsed
+            } else {
+                rest.append((name, value))
+            }
+        }
+        guard let kind else { throw FaultSyntaxError(description: "the fault '\(text)' has no kind") }
+        self.init(kind)
+        for (name, value) in rest where !take(name, value) {
+            throw FaultSyntaxError(description: "'\(name)=\(value)' in the fault '\(text)' is not understood")
+        }
+    }
+
+    private mutating func take(_ name: String, _ value: String) -> Bool {
+        switch name {
+        case "op": operation = value == "*" ? nil : value
+        case "bucket": bucket = value
+        case "key": key = value
+        case "probability":
+            guard let number = Double(value), (0...1).contains(number) else { return false }
+            probability = number
+        case "count":
+            guard let number = Int(value), number >= 0 else { return false }
+            count = number
+        case "after":
+            guard let number = Int(value), number >= 0 else { return false }
+            after = number
+        case "retry-after":
+            guard let number = Int(value), number >= 0 else { return false }
+            retryAfter = number
+        default: return false
+        }
+        return true
+    }
+
+    func fits(operation: String, bucket: String, key: ByteString) -> Bool {
+        (self.operation == nil || self.operation == operation)
+            && (self.bucket.map { Self.fits(ByteString(bucket), pattern: $0) } ?? true)
+            && (self.key.map { Self.fits(key, pattern: $0) } ?? true)
+    }
+
+    /// Whether `text` is what `pattern` describes; `*` stands for any bytes, also none.
+    package static func fits(_ text: ByteString, pattern: String) -> Bool {
+        let pieces = pattern.utf8.split(separator: UInt8(ascii: "*"), omittingEmptySubsequences: false).map(Array.init)
+        guard let first = pieces.first, let last = pieces.last, pieces.count > 1 else {
+            return text.bytes.elementsEqual(pattern.utf8)
+        }
+        guard text.count >= first.count + last.count, text.hasPrefix(ByteString(first)),
+            text.hasSuffix(ByteString(last))
+        else { return false }
+        var rest = text.bytes[first.count..<(text.count - last.count)]
+        for piece in pieces.dropFirst().dropLast() where !piece.isEmpty {
+            guard
+                let start = rest.indices.first(where: {
+                    $0 + piece.count <= rest.endIndex && rest[$0..<($0 + piece.count)].elementsEqual(piece)
+                })
+            else { return false }
+            rest = rest[(start + piece.count)...]
+        }
+        return true
+    }
+}
+
+extension FaultKind {
+    /// `name` or `name:value`; nil when it is neither.
+    package init?(parsing text: String) {
+        let mark = text.firstIndex(of: ":")
+        let value = mark.map { String(text[text.index(after: $0)...]) }
+        let kind: FaultKind? =
+            switch (mark.map { String(text[..<$0]) } ?? text, value) {
+            case ("latency", let value?): DurationText.parse(value).map { .latency($0) }
+            case ("first-byte", let value?): DurationText.parse(value).map { .firstByte($0) }
+            case ("status", let value?): Int(value).flatMap { (200...599).contains($0) ? .status($0) : nil }
+            case ("expired", nil): .expired
+            case ("reset", nil): .reset(after: nil)
+            case ("reset", let value?): ByteSize.parse(value).map { .reset(after: $0) }
+            case ("cut", let value?): ByteSize.parse(value).map { .cut($0) }
+            case ("alter", nil): .alter
+            case ("bandwidth", let value?):
+                ByteSize.parse(value.hasSuffix("/s") ? String(value.dropLast(2)) : value)
+                    .flatMap { $0 > 0 ? .bandwidth($0) : nil }
+            case ("lost-reply", nil): .lostReply
+            default: nil
+            }
+        guard let kind else { return nil }
+        self = kind
+    }
+}

@@ -1,0 +1,183 @@
+package import Basics
+import Synchronization
+
+/// An object as it is now: its record, which never changes, and its bytes.
+package final class StoredObject: Sendable {
+    package let record: ObjectRecord
+    package let content: Content
+    /// Grows with every change in the bucket; of two records of a key on disk the higher one counts.
+    let sequence: UInt64
+    let fileName: String
+
+    init(record: ObjectRecord, content: Content, sequence: UInt64) {
+        (self.record, self.content, self.sequence) = (record, content, sequence)
+        fileName = Bucket.recordName(of: record.key, sequence)
+    }
+}
+
+/// What must hold of the object a write replaces, decided together with the replacement.
+package struct WriteCondition: Sendable {
+    /// The key must not exist.
+    package var mustBeAbsent = false
+    /// The key must exist with one of these ETags (without quotes); `*` stands for any.
+    package var etags: [String]?
+
+    package init() {}
+
+    func check(_ current: StoredObject?) throws(StorageError) {
+        if mustBeAbsent, current != nil { throw .conditionFailed }
+        guard let etags else { return }
+        guard let current else { throw .noSuchKey }
+        guard etags.contains("*") || etags.contains(current.record.etag) else { throw .conditionFailed }
+    }
+}
+
+/// What a bucket knows of itself.
+package struct BucketRecord: Hashable, Sendable {
+    package let name: String
+    package let created: Timestamp
+    package let region: String
+    package var access: AccessControl
+}
+
+/// One bucket: objects and uploads on disk, and their index in memory.
+///
+/// On disk `DIR/<bucket>/bucket` describes it; `objects/<key hash>-<sequence>` is the record of one object, `content/<id>`
+/// an immutable file of bytes that records name, `uploads/<id>/` an upload with a record for each part. Names come
+/// from hashes and random numbers, never from keys, so any key is safe and no file system limit shortens one.
+///
+/// A write puts its bytes into a fresh content file and its record into a temporary file, then takes its place in the
+/// index under the lock, where conditions are decided and the sequence number is given, and then renames the record to
+/// its final name. So no I/O happens under the lock, racing writers end on disk as they did in memory, and a crash
+/// leaves either the old object or the new one. What a dead process left unnamed is removed at the next opening.
+package final class Bucket: Sendable {
+    struct State {
+        var record: BucketRecord
+        var objects = SortedIndex<ByteString, StoredObject>()
+        var uploads = SortedIndex<UploadPlace, Upload>()
+        var sequence: UInt64 = 0
+        var isDeleted = false
+    }
+
+    let directory: String
+    let sync: Bool
+    let state: Mutex<State>
+    package let name: String
+
+    init(directory: String, state: consuming State, sync: Bool) {
+        self.directory = directory
+        self.sync = sync
+        name = state.record.name
+        self.state = Mutex(state)
+    }
+
+    var objectsDirectory: String { "\(directory)/objects" }
+    var contentDirectory: String { "\(directory)/content" }
+    var uploadsDirectory: String { "\(directory)/uploads" }
+
+    package var record: BucketRecord { state.withLock { $0.record } }
+    package var objectCount: Int { state.withLock { $0.objects.count } }
+
+    package func setAccess(_ access: AccessControl) throws(StorageError) {
+        let record = state.withLock { state in
+            state.record.access = access
+            return state.record
+        }
+        try Bucket.write(record, to: directory, sync: sync)
+    }
+
+    /// Where the bytes of a new object or part go first.
+    package func newContent() -> ContentWriter { ContentWriter(directory: contentDirectory, sync: sync) }
+
+    /// Bytes of an object of this or another bucket, as content of this one.
+    package func duplicate(_ content: Content, range: ByteRange) throws(StorageError) -> Content {
+        try content.duplicate(range, in: contentDirectory, sync: sync)
+    }
+
+    package func object(_ key: ByteString) throws(StorageError) -> StoredObject {
+        guard let object = state.withLock({ $0.objects[key] }) else { throw .noSuchKey }
+        return object
+    }
+
+    package func list(_ request: ListingRequest) -> ListingResult<StoredObject> {
+        state.withLock { $0.objects.list(request) }
+    }
+
+    /// Makes `content` the object that `record` describes; the record's segments are taken from the content.
+    package func put(
+        _ record: ObjectRecord, content: Content, if condition: WriteCondition = WriteCondition()
+    ) throws(StorageError) -> StoredObject {
+        var record = record
+        record.segments = content.segments
+        return try commit(record, content: content) { current throws(StorageError) in
+            try condition.check(current)
+        }
+    }
+
+    /// Changes what is said of an object without touching its bytes.
+    package func update(
+        _ object: StoredObject, _ change: (inout ObjectRecord) -> Void
+    ) throws(StorageError) -> StoredObject {
+        var record = object.record
+        change(&record)
+        return try commit(record, content: object.content) { current throws(StorageError) in
+            guard let current else { throw .noSuchKey }
+            guard current.content === object.content else { throw .conditionFailed }
+        }
+    }
+
+    /// Removes the object; one that is not there is only an error to a condition.
+    @discardableResult
+    package func delete(
+        _ key: ByteString, if condition: WriteCondition = WriteCondition()
+    ) throws(StorageError) -> StoredObject? {
+        let removed = try state.withLock { (state) throws(StorageError) in
+            try condition.check(state.objects[key])
+            return state.objects.remove(key)
+        }
+        guard let removed else { return nil }
+        Disk.unlink("\(objectsDirectory)/\(removed.fileName)")
+        removed.content.discard()
+        return removed
+    }
+
+    private func commit(
+        _ record: ObjectRecord, content: Content, check: (StoredObject?) throws(StorageError) -> Void
+    ) throws(StorageError) -> StoredObject {
+        let temporary = "\(objectsDirectory)/\(Bucket.temporaryPrefix)\(RandomID.hex())"
+        try Disk.write(record.text, to: temporary, sync: sync)
+        let object: StoredObject
+        let old: StoredObject?
+        do {
+            (object, old) = try state.withLock { (state) throws(StorageError) in
+                guard !state.isDeleted else { throw .noSuchBucket }
+                try check(state.objects[record.key])
+                state.sequence += 1
+                let object = StoredObject(record: record, content: content, sequence: state.sequence)
+                return (object, state.objects.replace(record.key, with: object))
+            }
+        } catch {
+            Disk.unlink(temporary)
+            throw error
+        }
+        content.keep()
+        try Disk.rename(temporary, to: "\(objectsDirectory)/\(object.fileName)")
+        if sync { try Disk.syncDirectory(objectsDirectory) }
+        if let old {
+            Disk.unlink("\(objectsDirectory)/\(old.fileName)")
+            if old.content !== content { old.content.discard() }
+        }
+        // Whoever replaced or removed this object meanwhile could not yet remove a record of this name.
+        let isCurrent = state.withLock { $0.objects[record.key] === object }
+        if !isCurrent { Disk.unlink("\(objectsDirectory)/\(object.fileName)") }
+        return object
+    }
+
+    /// Marks the bucket as gone if nothing is in it.
+    func close() throws(StorageError) {
+        try state.withLock { (state) throws(StorageError) in
+            guard state.objects.isEmpty else { throw .bucketNotEmpty }
+            state.isDeleted = true
+        }
+    }
+}

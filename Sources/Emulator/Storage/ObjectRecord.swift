@@ -1,0 +1,108 @@
+package import Basics
+
+/// A name with a value, as in headers, tags and user metadata.
+package struct Field: Hashable, Sendable {
+    package let name: String
+    package let value: String
+
+    package init(_ name: String, _ value: String) { (self.name, self.value) = (name, value) }
+}
+
+/// A run of an object's bytes inside one immutable content file.
+package struct ContentSegment: Hashable, Sendable {
+    /// The file's name in the bucket's `content` directory.
+    package let file: String
+    package let offset: Int64
+    package let length: Int64
+}
+
+package enum ChecksumAlgorithm: String, CaseIterable, Sendable {
+    case crc32 = "CRC32"
+    case crc32c = "CRC32C"
+    case crc64nvme = "CRC64NVME"
+    case sha1 = "SHA1"
+    case sha256 = "SHA256"
+}
+
+/// A checksum that a client gave or asked for.
+package struct StoredChecksum: Hashable, Sendable {
+    package let algorithm: ChecksumAlgorithm
+    /// The digest in network byte order.
+    package let digest: [UInt8]
+    /// How many parts' digests it was computed over; nil when it covers the bytes themselves.
+    package var composedOf: Int?
+}
+
+/// Who may do what with an object or bucket besides its owner.
+package struct AccessControl: Hashable, Sendable {
+    package struct Grant: Hashable, Sendable {
+        package enum Grantee: Hashable, Sendable {
+            case user(id: String)
+            case group(uri: String)
+            case email(String)
+        }
+
+        package let grantee: Grantee
+        package let permission: String
+    }
+
+    package var grants: [Grant]
+
+    package init(grants: [Grant] = []) { self.grants = grants }
+}
+
+package enum Encryption: Hashable, Sendable {
+    case managed
+    /// By a key service: `aws:kms` or `aws:kms:dsse` with the name of the key.
+    case keyService(mode: String, keyID: String)
+    /// With a key the client sends; only its MD5 in base64 is kept, and the bytes are stored as they came.
+    case customer(keyMD5: String)
+}
+
+/// What the writer of an object says about it.
+package struct ObjectDescription: Hashable, Sendable {
+    /// Stored headers such as `content-type`; names in lower case.
+    package var headers: [Field] = []
+    /// User metadata; names in lower case without the dialect's prefix.
+    package var metadata: [Field] = []
+    package var storageClass = "STANDARD"
+    package var tags: [Field] = []
+    package var access = AccessControl()
+    package var encryption = Encryption.managed
+
+    package init() {}
+}
+
+/// One part of an object that was uploaded in parts.
+package struct PartRecord: Hashable, Sendable {
+    package let number: Int
+    /// In bytes.
+    package let size: Int64
+    package let md5: [UInt8]
+    package let modified: Timestamp
+    package let checksum: StoredChecksum?
+    package let segments: [ContentSegment]
+}
+
+/// A thawed copy of an archived object, or one on its way.
+package struct Restoration: Hashable, Sendable {
+    package var ready: Timestamp
+    /// nil for classes whose restored copy stays.
+    package var expires: Timestamp?
+}
+
+/// Everything known of one object; the unit that is written to disk, whole.
+package struct ObjectRecord: Hashable, Sendable {
+    package let key: ByteString
+    /// In bytes.
+    package let size: Int64
+    /// Without quotes.
+    package let etag: String
+    package var modified: Timestamp
+    package var description: ObjectDescription
+    package var checksum: StoredChecksum?
+    /// Empty for an object that came in one piece.
+    package var parts: [PartRecord] = []
+    package var segments: [ContentSegment]
+    package var restoration: Restoration?
+}
