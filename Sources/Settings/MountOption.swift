@@ -1,0 +1,219 @@
+import Basics
+
+/// One option of a mount: its name, what its value looks like, its default, and where the value goes.
+package struct MountOption: Sendable {
+    /// As in `-o name=value`; `--name value` and `PAILFS_NAME` follow from it.
+    package let name: String
+    /// What help and manual call the value; nil for an option that is given or not.
+    package let placeholder: String?
+    /// As a user would write it; nil when nothing is the default.
+    package let defaultValue: String?
+    /// Sentences for help and manual.
+    package let help: String
+    /// Whether it is listed: what mount(8) passes along is understood and not shown.
+    package let isListed: Bool
+    private let assign: @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
+
+    typealias Field<Value> = any WritableKeyPath<MountSettings, Value> & Sendable
+
+    private init(
+        _ name: String, _ placeholder: String?, default value: String?, help: String, isListed: Bool = true,
+        assign: @escaping @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
+    ) {
+        (self.name, self.placeholder, self.defaultValue, self.help) = (name, placeholder, value, help)
+        (self.isListed, self.assign) = (isListed, assign)
+    }
+
+    /// Takes `text` as the option's value; for a flag, nil or a yes or no.
+    func set(_ text: String?, in settings: inout MountSettings) throws(SettingsError) {
+        if let placeholder {
+            guard let text, !text.isEmpty else { throw .missingValue(name: name, placeholder: placeholder) }
+            try assign(name, text, &settings)
+        } else {
+            try assign(name, text ?? "yes", &settings)
+        }
+    }
+
+    // MARK: kinds of value
+
+    static func flag(
+        _ name: String, _ field: Field<Bool>, inverted: Bool = false, _ help: String, isListed: Bool = true
+    ) -> MountOption {
+        MountOption(name, nil, default: nil, help: help, isListed: isListed) {
+            (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try yesOrNo(name, text) != inverted
+        }
+    }
+
+    static func text(
+        _ name: String, _ placeholder: String, _ field: Field<String?>, default value: String? = nil, _ help: String
+    ) -> MountOption {
+        MountOption(name, placeholder, default: value, help: help) { (name, text, settings) throws(SettingsError) in
+            guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7f }) else {
+                throw .badValue(name: name, value: text, expected: "it without control characters")
+            }
+            settings[keyPath: field] = text
+        }
+    }
+
+    /// A path from the root or from the working directory, which becomes one from the root.
+    static func path(_ name: String, _ placeholder: String, _ field: Field<String?>, _ help: String) -> MountOption {
+        MountOption(name, placeholder, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = text
+        }
+    }
+
+    static func url(_ name: String, _ field: Field<String?>, schemes: [String], _ help: String) -> MountOption {
+        MountOption(name, "url", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            let isURL = schemes.contains { scheme in
+                let rest = text.dropFirst(scheme.count + 3)
+                return text.lowercased().hasPrefix(scheme + "://") && rest.first.map { $0 != "/" } == true
+                    && !rest.contains { $0 == "@" || $0 == "?" || $0 == "#" || $0.isWhitespace }
+            }
+            guard isURL else {
+                throw .badValue(
+                    name: name, value: hidingPassword(text),
+                    expected: schemes.map { "\($0)://host:port" }.joined(separator: " or "))
+            }
+            settings[keyPath: field] = text
+        }
+    }
+
+    static func size(
+        _ name: String, _ field: Field<Int64>, in range: ClosedRange<Int64>, default value: String, _ help: String
+    ) -> MountOption {
+        MountOption(name, "size", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try bytes(name, text, range)
+        }
+    }
+
+    static func size(
+        _ name: String, _ field: Field<Int64?>, in range: ClosedRange<Int64>, _ help: String
+    ) -> MountOption {
+        MountOption(name, "size", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try bytes(name, text, range)
+        }
+    }
+
+    static func duration(
+        _ name: String, _ field: Field<Duration>, in range: ClosedRange<Duration>, default value: String,
+        _ help: String
+    ) -> MountOption {
+        MountOption(name, "time", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let duration = DurationText.parse(text), range.contains(duration) else {
+                let limits = "\(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
+                throw .badValue(name: name, value: text, expected: "a time such as 90, 30s or 5m, from \(limits)")
+            }
+            settings[keyPath: field] = duration
+        }
+    }
+
+    static func mode(_ name: String, _ field: Field<UInt16>, default value: String, _ help: String) -> MountOption {
+        MountOption(name, "mode", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try permissions(name, text)
+        }
+    }
+
+    static func mode(_ name: String, _ field: Field<UInt16?>, _ help: String) -> MountOption {
+        MountOption(name, "mode", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try permissions(name, text)
+        }
+    }
+
+    static func number(
+        _ name: String, _ field: Field<Int>, in range: ClosedRange<Int>, default value: String, _ help: String
+    ) -> MountOption {
+        MountOption(name, "number", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let number = Int(text), range.contains(number) else {
+                throw .badValue(
+                    name: name, value: text, expected: "a number from \(range.lowerBound) to \(range.upperBound)")
+            }
+            settings[keyPath: field] = number
+        }
+    }
+
+    static func identity(_ name: String, _ field: Field<UInt32?>, _ help: String) -> MountOption {
+        MountOption(name, "number", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            // The highest value means "no change" to chown(2), so nobody has it.
+            guard let number = UInt32(text), number < .max else {
+                throw .badValue(name: name, value: text, expected: "a number from 0 to \(UInt32.max - 1)")
+            }
+            settings[keyPath: field] = number
+        }
+    }
+
+    static func choice<Value: RawRepresentable<String> & CaseIterable & Sendable>(
+        _ name: String, _ field: Field<Value>, default value: Value, _ help: String
+    ) -> MountOption {
+        let values = Value.allCases.map(\.rawValue)
+        return MountOption(
+            name, values.joined(separator: "|"), default: value.rawValue, help: help
+        ) { (name, text, settings) throws(SettingsError) in
+            guard let value = Value(rawValue: text) else {
+                throw .badValue(name: name, value: text, expected: values.joined(separator: " or "))
+            }
+            settings[keyPath: field] = value
+        }
+    }
+
+    /// A header for each request, which may be given several times (RFC 9110 section 5.1: the name is a token).
+    static func header(_ name: String, _ field: Field<[MountSettings.Header]>, _ help: String) -> MountOption {
+        MountOption(name, "'name: value'", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+            let token = parts[0]
+            let isToken = token.utf8.allSatisfy { byte in
+                (byte > 0x20 && byte < 0x7f) && !"\"(),/:;<=>?@[\\]{}".utf8.contains(byte)
+            }
+            let value = parts.count > 1 ? parts[1].drop { $0 == " " } : ""
+            guard parts.count == 2, !token.isEmpty, isToken, value.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else {
+                throw .badValue(name: name, value: text, expected: "a header such as 'X-Name: value'")
+            }
+            settings[keyPath: field].append(MountSettings.Header(name: String(token), value: String(value)))
+        }
+    }
+
+    /// What mount(8) and fstab(5) pass along and the kernel enforces.
+    static func kernelFlag(_ name: String) -> MountOption {
+        MountOption(name, nil, default: nil, help: "", isListed: false) { name, _, settings in
+            if !settings.kernelFlags.contains(name) { settings.kernelFlags.append(name) }
+        }
+    }
+
+    /// What mount(8) and fstab(5) pass along and means nothing here.
+    static func ignored(_ name: String) -> MountOption {
+        MountOption(name, nil, default: nil, help: "", isListed: false) { _, _, _ in }
+    }
+
+    // MARK: values
+
+    private static func yesOrNo(_ name: String, _ text: String) throws(SettingsError) -> Bool {
+        switch text {
+        case "yes", "true", "1", "on": return true
+        case "no", "false", "0", "off": return false
+        default: throw .badValue(name: name, value: text, expected: "yes or no, or the name alone")
+        }
+    }
+
+    private static func bytes(
+        _ name: String, _ text: String, _ range: ClosedRange<Int64>
+    ) throws(SettingsError) -> Int64 {
+        guard let bytes = ByteSize.parse(text), range.contains(bytes) else {
+            let limits = "\(ByteSize.format(range.lowerBound)) to \(ByteSize.format(range.upperBound))"
+            throw .badValue(name: name, value: text, expected: "a size such as 512MiB or 2G, from \(limits)")
+        }
+        return bytes
+    }
+
+    private static func permissions(_ name: String, _ text: String) throws(SettingsError) -> UInt16 {
+        guard let mode = UInt16(text, radix: 8), mode <= 0o777, text.first != "+" else {
+            throw .badValue(name: name, value: text, expected: "permission bits in octal, such as 640")
+        }
+        return mode
+    }
+
+    /// A URL with a password in it must not reach a terminal or a log.
+    private static func hidingPassword(_ text: String) -> String {
+        guard let at = text.lastIndex(of: "@") else { return text }
+        return "…" + text[at...]
+    }
+}

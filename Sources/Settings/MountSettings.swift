@@ -1,0 +1,82 @@
+/// What a user can choose about one mount, complete: every option's value or its default.
+package struct MountSettings: Sendable, Hashable {
+    // MARK: the bucket
+    /// `http://` or `https://` with host and perhaps port and path; nil takes the provider's own.
+    package var endpoint: String?
+    package var region: String?
+    /// Whose credentials in the provider's own files.
+    package var profile: String?
+    package var pathStyle = false
+    package var storageClass: String?
+
+    // MARK: what programs see
+    package var readOnly = false
+    /// nil is the user that mounts.
+    package var uid: UInt32?
+    package var gid: UInt32?
+    package var umask: UInt16 = 0
+    /// As given; `fileMode` and `directoryMode` are what counts.
+    var givenFileMode: UInt16?
+    var givenDirectoryMode: UInt16?
+    package var allowOther = false
+    package var attributes = Attributes.listing
+    package var symlinks = Symlinks.objects
+    package var names = Names.escaped
+    package var ttl = Duration.zero
+    package var conflict = Conflict.keep
+    /// Total size that statfs tells; nil is a large constant.
+    package var size: Int64?
+
+    // MARK: this machine
+    /// The directory for all buckets' caches; nil is the user's.
+    package var cacheDirectory: String?
+    package var cacheSize: Int64 = 0
+    package var freeSpace: Int64 = 0
+    package var memory: Int64 = 0
+    package var readAhead: Int64 = 0
+
+    // MARK: requests
+    package var partSize: Int64 = 0
+    package var uploads = 0
+    package var downloads = 0
+    package var retries = 0
+    package var timeout = Duration.zero
+    package var proxy: String?
+    package var caFile: String?
+    package var userAgent: String?
+    package var headers: [Header] = []
+
+    // MARK: the log
+    /// A file; nil is stderr in the foreground, syslog otherwise.
+    package var logFile: String?
+    package var logLevel = LogLevel.info
+
+    /// Flags of mount(8) that the kernel enforces.
+    package var kernelFlags: [String] = []
+
+    package enum Attributes: String, Sendable, CaseIterable { case listing, exact }
+    package enum Symlinks: String, Sendable, CaseIterable { case objects, off }
+    package enum Names: String, Sendable, CaseIterable { case escaped, raw }
+    package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
+    package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
+
+    /// A header for every request.
+    package struct Header: Sendable, Hashable {
+        package var name: String
+        package var value: String
+
+        package init(name: String, value: String) { (self.name, self.value) = (name, value) }
+    }
+
+    /// Every option at its default, as the table has it.
+    package init() {
+        for option in OptionTable.options {
+            guard let text = option.defaultValue else { continue }
+            do { try option.set(text, in: &self) } catch { fatalError("the default of \(option.name): \(error)") }
+        }
+    }
+
+    /// Permission bits of a file that has none stored with it.
+    package var fileMode: UInt16 { givenFileMode ?? 0o666 & ~umask }
+    package var directoryMode: UInt16 { givenDirectoryMode ?? 0o777 & ~umask }
+}

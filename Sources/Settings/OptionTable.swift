@@ -1,0 +1,130 @@
+/// Every option of a mount, once: `-o`, long options, environment, defaults, help and manual page all come from here.
+package enum OptionTable {
+    package static let options: [MountOption] = bucket + view + machine + requests + log + fromMount
+
+    private static let bucket: [MountOption] = [
+        .url(
+            "endpoint", \.endpoint, schemes: ["http", "https"],
+            "Where the store is, for stores other than the provider's own."),
+        .text("region", "name", \.region, "The bucket's region."),
+        .text("profile", "name", \.profile, "Whose credentials to take from the provider's own files."),
+        .flag("path-style", \.pathStyle, "Put the bucket's name into the path of URLs instead of the host name."),
+        .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it."),
+    ]
+
+    private static let view: [MountOption] = [
+        .flag("ro", \.readOnly, "Mount read-only."),
+        .identity("uid", \.uid, "Owner of what has no stored owner. Default: the user that mounts."),
+        .identity("gid", \.gid, "Group of what has no stored group. Default: the group of the user that mounts."),
+        .mode("umask", \.umask, default: "022", "Permissions that what has no stored mode lacks, in octal."),
+        .mode("file-mode", \.givenFileMode, "Permissions of files without a stored mode, in octal; umask is ignored."),
+        .mode(
+            "dir-mode", \.givenDirectoryMode,
+            "Permissions of directories without a stored mode, in octal; umask is ignored."),
+        .flag(
+            "allow_other", \.allowOther,
+            "Let other users in. Users other than root need user_allow_other in /etc/fuse.conf for it."),
+        .choice(
+            "attrs", \.attributes, default: .listing,
+            "Where mode, owner and time of an object come from that this machine has not read yet: from its listing, "
+                + "or from its stored headers at one request each."),
+        .choice(
+            "symlinks", \.symlinks, default: .objects,
+            "Keep symbolic links as objects name.rclonelink, or show such objects as they are."),
+        .choice(
+            "names", \.names, default: .escaped,
+            "Show keys that are no file names under escaped names, or hide them."),
+        .duration(
+            "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
+            "How long what is known of the bucket is believed. 0 asks the store every time."),
+        .choice(
+            "conflict", \.conflict, default: .keep,
+            "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or fail."),
+        .size("size", \.size, in: 1 << 20...1 << 60, "Total size that df(1) shows. Default: 1PiB."),
+    ]
+
+    private static let machine: [MountOption] = [
+        .path(
+            "cache-dir", "directory", \.cacheDirectory,
+            "Where the caches of all buckets are. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
+        .size(
+            "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
+            "Most bytes on disk for cached blocks and files not yet stored, together."),
+        .size(
+            "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
+            "Bytes of the cache's disk that are left free whatever cache-size says."),
+        .size(
+            "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
+            "Most bytes of memory that hold file content."),
+        .size(
+            "read-ahead", \.readAhead, in: 0...16 << 30, default: "64MiB",
+            "Bytes fetched ahead of a program that reads forward."),
+    ]
+
+    private static let requests: [MountOption] = [
+        .size(
+            "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
+            "Size of the parts of an upload; the parts of a very large file grow."),
+        .number("uploads", \.uploads, in: 1...256, default: "16", "Parts and files that are sent at the same time."),
+        .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time."),
+        .number("retries", \.retries, in: 0...100, default: "8", "How often a request is repeated that may succeed."),
+        .duration(
+            "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
+            "When a call that waits for the store fails. A transfer may take longer while bytes move."),
+        .url("proxy", \.proxy, schemes: ["http", "https", "socks5"], "Proxy for all requests."),
+        .path("ca-file", "file", \.caFile, "Trusted certificates (PEM) instead of the system's."),
+        .text("user-agent", "text", \.userAgent, "What requests say they come from. Default: pailfs and its version."),
+        .header("header", \.headers, "A header for every request; may be given several times."),
+    ]
+
+    private static let log: [MountOption] = [
+        .path("log", "file", \.logFile, "Append the log to this file. Default: syslog, or stderr in the foreground."),
+        .choice("log-level", \.logLevel, default: .info, "How much is logged."),
+    ]
+
+    private static let fromMount: [MountOption] =
+        [.writable]
+        + ["nodev", "nosuid", "noexec", "noatime", "nodiratime", "sync", "dirsync"].map(MountOption.kernelFlag)
+        + [
+            "auto", "noauto", "_netdev", "nofail", "user", "nouser", "users", "nousers", "owner", "group", "defaults",
+            "dev", "suid", "exec", "async", "atime", "diratime", "relatime", "norelatime", "strictatime",
+            "nostrictatime", "lazytime", "nolazytime", "default_permissions", "nonempty",
+        ].map(MountOption.ignored)
+
+    /// The option of a name. `-` and `_` are the same in names; `x-…` and `comment` are other programs' (mount(8)).
+    static func option(named name: String) throws(SettingsError) -> MountOption {
+        let wanted = spelling(name)
+        if let option = options.first(where: { spelling($0.name) == wanted }) { return option }
+        if wanted.hasPrefix("x-") || wanted == "comment" { return .ignored(name) }
+        throw .unknown(name: name, nearest: nearest(to: wanted))
+    }
+
+    static func spelling(_ name: String) -> String { String(name.map { $0 == "_" ? "-" : $0 }) }
+
+    private static func nearest(to name: String) -> String? {
+        let ranked = options.filter(\.isListed).map { ($0.name, editDistance(name, spelling($0.name))) }
+        guard let best = ranked.min(by: { $0.1 < $1.1 }), best.1 <= max(1, name.count / 3) else { return nil }
+        return best.0
+    }
+
+    /// Insertions, deletions and replacements that make one of the other (Levenshtein).
+    private static func editDistance(_ left: String, _ right: String) -> Int {
+        let right = Array(right)
+        var row = Array(0...right.count)
+        for (index, letter) in left.enumerated() {
+            var previous = row[0]
+            row[0] = index + 1
+            for column in 0..<right.count {
+                let replaced = previous + (letter == right[column] ? 0 : 1)
+                previous = row[column + 1]
+                row[column + 1] = min(replaced, row[column] + 1, previous + 1)
+            }
+        }
+        return row[right.count]
+    }
+}
+
+extension MountOption {
+    /// `rw`, the opposite of `ro`: the last of them counts.
+    fileprivate static var writable: MountOption { .flag("rw", \.readOnly, inverted: true, "", isListed: false) }
+}

@@ -1,0 +1,64 @@
+extension MountOption {
+    /// `PAILFS_` and the name in capitals.
+    package var environmentName: String {
+        "PAILFS_" + OptionTable.spelling(name).map { $0 == "-" ? "_" : $0 }.uppercased
+    }
+
+    /// What help shows on the left.
+    var usage: String { placeholder.map { "\(name)=\($0)" } ?? name }
+
+    /// Help and, where it does not tell already, the default.
+    var sentences: String { defaultValue.map { "\(help) Default: \($0)." } ?? help }
+}
+
+extension [Character] {
+    fileprivate var uppercased: String { String(self).uppercased() }
+}
+
+extension OptionTable {
+    /// The options for `--help`, one after the other, filled to 80 columns.
+    package static var helpText: String {
+        options.filter(\.isListed).map { option in
+            "  \(option.usage)\n" + fill(option.sentences, indent: 6, width: 80)
+        }.joined(separator: "\n")
+    }
+
+    /// The options as the items of a list in mdoc(7); stands in the manual page as it is.
+    package static var manualText: String {
+        options.filter(\.isListed).map { option in
+            let value = option.placeholder.map { " Ns = Ns \(manualValue($0))" } ?? ""
+            return ".It Cm \(option.name)\(value)\n" + manualSentences(option.sentences)
+        }.joined(separator: "\n") + "\n"
+    }
+
+    private static func manualValue(_ placeholder: String) -> String {
+        if placeholder.contains("|") {
+            return placeholder.split(separator: "|").map { "Cm \($0)" }.joined(separator: " | ")
+        }
+        return placeholder.contains(" ") ? "Ar \"\(placeholder)\"" : "Ar \(placeholder)"
+    }
+
+    /// mdoc wants each sentence on a line of its own.
+    private static func manualSentences(_ text: String) -> String {
+        var lines: [String] = [""]
+        for word in text.split(separator: " ") {
+            if !lines[lines.count - 1].isEmpty { lines[lines.count - 1] += " " }
+            lines[lines.count - 1] += word.replacing("\\", with: "\\e")
+            if word.hasSuffix(".") { lines.append("") }
+        }
+        return lines.filter { !$0.isEmpty }.joined(separator: "\n")
+    }
+
+    private static func fill(_ text: String, indent: Int, width: Int) -> String {
+        let margin = String(repeating: " ", count: indent)
+        var lines: [String] = []
+        for word in text.split(separator: " ") {
+            if let last = lines.last, last.count + 1 + word.count <= width {
+                lines[lines.count - 1] = last + " " + word
+            } else {
+                lines.append(margin + word)
+            }
+        }
+        return lines.joined(separator: "\n")
+    }
+}
