@@ -95,7 +95,7 @@ let package = Package(
         tests(
             "FileSystemTests",
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),
-        tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics"]),
+        tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests("EmulatorTests", ["Emulator", "Digests", "Basics"]),
         tests(

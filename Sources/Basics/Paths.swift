@@ -107,7 +107,7 @@ package enum Directory {
 }
 
 /// What lstat(2) tells of a path; a symbolic link is not followed.
-package struct FileStatus: Sendable, Hashable {
+package struct LocalFileStatus: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case file, directory, symbolicLink, other
     }

@@ -20,6 +20,17 @@ package final class Semaphore: Sendable {
     package func wait() {
         while sem_wait(handle) != 0 {}
     }
+
+    /// Waits at most `duration`; false when it passed without a signal (sem_clockwait(3)).
+    package func wait(for duration: Duration) -> Bool {
+        var deadline = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &deadline)
+        let (seconds, attoseconds) = duration.components
+        let nanoseconds = Int64(deadline.tv_nsec) + attoseconds / 1_000_000_000
+        deadline.tv_sec += Int(seconds + nanoseconds / 1_000_000_000)
+        deadline.tv_nsec = Int(nanoseconds % 1_000_000_000)
+        return linux_wait_until(handle, &deadline) == 0
+    }
 }
 
 /// Starts a detached thread that runs `body` with every signal blocked, as signals belong to the main thread.

@@ -1,7 +1,9 @@
 #define _GNU_SOURCE
 #include "include/CLinux.h"
 
+#include <spawn.h>
 #include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
 
@@ -47,3 +49,38 @@ int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes
 }
 
 int linux_lock_exclusive(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno; }
+
+const int linux_o_direct = O_DIRECT, linux_seek_data = SEEK_DATA, linux_seek_hole = SEEK_HOLE;
+
+int linux_unmount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0) == 0 ? 0 : -errno; }
+
+void linux_ignore_signal(int number) { signal(number, SIG_IGN); }
+
+static void nothing(int number) { (void)number; }
+
+void linux_catch_signal(int number) {
+    struct sigaction action = {.sa_handler = nothing};
+    sigaction(number, &action, NULL);
+}
+
+int linux_wait_until(sem_t *semaphore, const struct timespec *deadline) {
+    while (sem_clockwait(semaphore, CLOCK_MONOTONIC, deadline) != 0) {
+        if (errno != EINTR) return -errno;
+    }
+    return 0;
+}
+
+int linux_spawn(pid_t *process, char *const *arguments) {
+    posix_spawnattr_t attributes;
+    sigset_t none, defaults;
+    posix_spawnattr_init(&attributes);
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int status = posix_spawnp(process, arguments[0], NULL, &attributes, arguments, environ);
+    posix_spawnattr_destroy(&attributes);
+    return -status;
+}

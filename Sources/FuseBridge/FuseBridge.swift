@@ -1,1 +1,99 @@
-// placeholder
+import Basics
+import CFuse3
+import CLinux
+import FileSystem
+import Logging
+import Metadata
+
+/// Turns kernel requests into calls of the file system and its answers into replies.
+///
+/// Knows no policy. Holds no state of its own but the requests that wait; everything else belongs to the file system.
+/// Called on libfuse's threads, which never wait here: `.pending` work goes to the worker pool, and a signal to the
+/// caller cancels its task. Lives as long as the session that passes it to libfuse as user data.
+final class FuseBridge: Sendable {
+    let fileSystem: any FileSystemOperations
+    let buffers: BufferPool
+    let time: any TimeSource
+    let logger: Logger
+    let pending = PendingRequests()
+    private let pool: WorkerPool
+
+    init(
+        _ fileSystem: any FileSystemOperations, pool: WorkerPool, buffers: BufferPool, time: any TimeSource,
+        logger: Logger
+    ) {
+        (self.fileSystem, self.pool, self.buffers, self.time) = (fileSystem, pool, buffers, time)
+        self.logger = logger
+    }
+
+    /// The bridge a request came to.
+    static func of(_ request: fuse_req_t?) -> FuseBridge {
+        guard let request, let context = fuse_req_userdata(request) else { fatalError("libfuse passed no request") }
+        return Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue()
+    }
+
+    typealias Reply<Value> = @Sendable (consuming FuseRequest, Value) -> Void
+
+    /// Replies with the outcome: here if it is ready, from the worker pool otherwise.
+    func answer<Value: Sendable>(
+        _ request: consuming FuseRequest, _ outcome: Outcome<Value>, _ reply: @escaping Reply<Value>
+    ) {
+        switch outcome {
+        case .ready(.success(let value)): reply(request, value)
+        case .ready(.failure(let error)): request.fail(error)
+        case .pending(let work): answerLater(request, work, reply)
+        }
+    }
+
+    /// Replies with what `work` answers on the worker pool.
+    func answerLater<Value: Sendable>(
+        _ request: consuming FuseRequest, _ work: @escaping @Sendable () async -> Result<Value, FileSystemError>,
+        _ reply: @escaping Reply<Value>
+    ) {
+        // The pointer is only compared and handed back to libfuse; the request itself moves into `waiting`.
+        nonisolated(unsafe) let handle = request.handle
+        let waiting = PendingRequest(request)
+        pending.insert(waiting, for: handle)
+        fuse_req_interrupt_func(handle, Self.interrupted, Unmanaged.passUnretained(self).toOpaque())
+        waiting.run(
+            as: pool.start { [self] in
+                let result = await work()
+                pending.remove(handle)
+                if let request = waiting.take() {
+                    switch result {
+                    case .success(let value): reply(request, value)
+                    case .failure(let error): request.fail(error)
+                    }
+                }
+                pending.end()
+            })
+    }
+
+    /// Carries out what no request waits for, such as giving back a handle the kernel did not take.
+    func finish(_ outcome: Outcome<Void>) {
+        guard case .pending(let work) = outcome else { return }
+        pending.begin()
+        pool.start { [self] in
+            if case .failure(let error) = await work() {
+                logger.warning("clean-up failed", metadata: ["reason": "\(error.reason)"])
+            }
+            pending.end()
+        }
+    }
+
+    /// libfuse calls this with a lock of the request held, so it may outlive the reply; only the address counts.
+    private static let interrupted: fuse_interrupt_func_t = { request, context in
+        guard let request, let context else { return }
+        Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.interrupt(request)
+    }
+}
+
+extension Outcome {
+    /// The answer, for work that already runs on the pool.
+    func value() async -> Result<Value, FileSystemError> {
+        switch self {
+        case .ready(let result): result
+        case .pending(let work): await work()
+        }
+    }
+}

@@ -26,13 +26,13 @@ package final class CacheDirectoryLock: Sendable {
 
     /// Makes `directory` exist, as a directory of ours that others cannot enter.
     private static func prepare(_ directory: String) throws(JournalingError) {
-        let status: FileStatus?
+        let status: LocalFileStatus?
         do throws(FileError) {
-            if try FileStatus(of: directory) == nil { try Directory.create(directory) }
-            status = try FileStatus(of: directory)
+            if try LocalFileStatus(of: directory) == nil { try Directory.create(directory) }
+            status = try LocalFileStatus(of: directory)
         } catch { throw .file(error) }
         guard let status, status.kind == .directory else { throw .notADirectory(directory: directory) }
-        guard status.owner == FileStatus.ourUser else { throw .foreign(directory: directory, owner: status.owner) }
+        guard status.owner == LocalFileStatus.ourUser else { throw .foreign(directory: directory, owner: status.owner) }
         guard status.permissions & 0o077 != 0 else { return }
         do throws(FileError) { try Directory.setPermissions(0o700, of: directory) } catch { throw .file(error) }
     }

@@ -71,7 +71,8 @@ package final class ListingIngest: Sendable {
             // What lies before the position was in an earlier page's range: it is brought up to date, nothing removed.
             let lower = rest.first.map { min($0.component, position) } ?? position
             let merge = ListingMerge(
-                cache: cache, directory: directory.row, start: start, position: position, lower: lower, upper: upper)
+                cache: cache, directory: directory.row, listing: number, start: start, position: position, lower: lower,
+                upper: upper)
             let outcome = try cache.write { (connection) throws(SQLiteError) -> ListingMerge.Outcome? in
                 if self.running.isSuperseded { return nil }
                 return try merge.run(&rest, connection)
@@ -93,7 +94,9 @@ package final class ListingIngest: Sendable {
             if self.running.isSuperseded { return false }
             guard let entry = try EntryRow.find(connection, ino: ino) else { return false }
             var row = try DirectoryRow.find(connection, ino: ino)
-            row.listedAt = max(row.listedAt ?? .min, start.at.nanosecondCount)
+            // A listing begun later may have ended earlier: what it says stands.
+            if start.at.nanosecondCount < row.listedAt ?? .min { return true }
+            row.listedAt = start.at.nanosecondCount
             if !state.hasSeenMarker, (entry.ours ?? 0) <= start.sequence {
                 row.hasMarker = false
                 try self.forgetMarker(of: entry, connection)

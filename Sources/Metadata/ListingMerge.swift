@@ -30,6 +30,7 @@ struct ListingMerge {
 
     let cache: MetadataCache
     let directory: Int64
+    let listing: UInt64
     let start: RequestStart
     /// Rows from here on that the page lacks are gone from the store.
     let position: ByteString
@@ -112,6 +113,7 @@ struct ListingMerge {
         for change in changes {
             switch change {
             case .insert(let item):
+                if try isOutdated(item.component, connection) { continue }
                 if hasTombstones,
                     let tombstone = try Tombstone.find(connection, parent: directory, component: item.component)
                 {
@@ -121,15 +123,21 @@ struct ListingMerge {
                 try insert(item, connection)
             case .update(let row, let object):
                 if row.isNewer(than: start, now: now) { continue }
+                if try isOutdated(row.component, connection) { continue }
                 try update(row, by: object, connection)
             case .agree(var row):
                 if row.isNewer(than: start, now: now) { continue }
                 row.ours = nil
                 try row.put(connection)
             case .vanish(let row):
-                _ = try cache.removeVanished(row, since: start, now: now, connection)
+                _ = try cache.removeVanished(row, since: start, now: now, by: listing, connection)
             }
         }
+    }
+
+    /// Whether a later listing has been here already.
+    private func isOutdated(_ component: ByteString, _ connection: Connection) throws(SQLiteError) -> Bool {
+        try cache.listedAt(component, in: directory, except: listing, connection) > start.at.nanosecondCount
     }
 
     private func insert(_ item: Item, _ connection: Connection) throws(SQLiteError) {
@@ -175,6 +183,7 @@ struct ListingMerge {
     private func recordMarker(_ object: ListedObject, _ connection: Connection) throws(SQLiteError) {
         guard var row = try EntryRow.find(connection, ino: directory), row.ino != 1 else { return }
         if let ours = row.ours, ours > start.sequence { return }
+        if try isOutdated("", connection) { return }
         var state = try DirectoryRow.find(connection, ino: directory)
         if state.hasMarker != true {
             state.hasMarker = true

@@ -9,7 +9,7 @@ extension MetadataCache {
     /// Records an object or directory that the store has, from a HEAD (with `metadata`) or a listing of one name. An
     /// entry that is known keeps its inode number.
     ///
-    /// Answers what programs now see: our own newer state instead of the store's, nil when we have removed it since.
+    /// Answers what programs now see: what is ours or was listed later stays as it is; nil when it is gone since.
     /// Throws `.notDirectory` when the parent is gone.
     @discardableResult
     package func recordRemote(
@@ -22,12 +22,14 @@ extension MetadataCache {
                 return .failure(.notDirectory(parent))
             }
             var row: EntryRow
+            let isOutdated = try self.listedAt(component, in: parent.row, connection) > start.at.nanosecondCount
             if let known = try EntryRow.find(connection, parent: parent.row, component: component) {
                 row = known
-                if !row.isNewer(than: start, now: clock.now) {
+                if !isOutdated, !row.isNewer(than: start, now: clock.now) {
                     row = try self.replace(row, by: attributes, metadata, at: start, connection)
                 }
             } else {
+                if isOutdated { return .success(nil) }
                 if let tombstone = try Tombstone.find(connection, parent: parent.row, component: component) {
                     if tombstone.ours > start.sequence { return .success(nil) }
                     try Tombstone.delete(connection, parent: parent.row, component: component)
@@ -105,6 +107,18 @@ extension MetadataCache {
 
     // MARK: Pieces
 
+    /// When the newest listing that has covered a component began, complete or not; the least number if none has.
+    /// Whatever was asked before that must not be laid over it, because it would count as being as new.
+    func listedAt(
+        _ component: ByteString, in directory: Int64, except listing: UInt64? = nil, _ connection: Connection
+    ) throws(SQLiteError) -> Int64 {
+        let complete = try DirectoryRow.find(connection, ino: directory).listedAt
+        let partial = recollection.withLock {
+            $0.listedAt(directory, component, through: component, except: listing)
+        }
+        return max(complete ?? .min, partial ?? .min)
+    }
+
     /// Writes what the store has over a known entry and returns the new row.
     private func replace(
         _ known: EntryRow, by attributes: Attributes, _ metadata: ObjectMetadata?, at start: RequestStart,
@@ -129,9 +143,12 @@ extension MetadataCache {
     /// Removes a row that the store does not have (any more). False when it stays: ours and newer, or a directory with
     /// something newer of ours below it.
     func removeVanished(
-        _ row: EntryRow, since start: RequestStart, now: Int64, _ connection: Connection
+        _ row: EntryRow, since start: RequestStart, now: Int64, by listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Bool {
         if row.isNewer(than: start, now: now) { return false }
+        if try listedAt(row.component, in: row.parent, except: listing, connection) > start.at.nanosecondCount {
+            return false
+        }
         if row.attributes.kind == .directory, try ancestorsOfOurs(since: start, connection).contains(row.ino) {
             return false
         }

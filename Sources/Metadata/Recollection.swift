@@ -42,9 +42,12 @@ struct Recollection {
         stretches[directory] = known
     }
 
-    /// When the newest listing that covers all of `first...last` began.
-    func listedAt(_ directory: Int64, _ first: ByteString, through last: ByteString) -> Int64? {
-        stretches[directory]?.lazy.filter { $0.covers(first, through: last) }.map(\.checkedAt).max()
+    /// When the newest listing, other than `except`, that covers all of `first...last` began.
+    func listedAt(
+        _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil
+    ) -> Int64? {
+        guard let known = stretches[directory] else { return nil }
+        return known.lazy.filter { $0.listing != listing && $0.covers(first, through: last) }.map(\.checkedAt).max()
     }
 
     func hasListed(_ directory: Int64) -> Bool { stretches[directory] != nil }

@@ -18,8 +18,8 @@ import Testing
 
     @Test func theDirectoryIsMadeForItsOwnerAlone() throws {
         let lock = try CacheDirectoryLock(directory: directory, pid: 1, mountpoint: "/one")
-        #expect(try FileStatus(of: lock.directory)?.permissions == 0o700)
-        #expect(try FileStatus(of: lock.directory + "/lock")?.permissions == 0o600)
+        #expect(try LocalFileStatus(of: lock.directory)?.permissions == 0o700)
+        #expect(try LocalFileStatus(of: lock.directory + "/lock")?.permissions == 0o600)
     }
 
     @Test func theSecondIsToldWhoHoldsIt() throws {
@@ -87,10 +87,10 @@ import Testing
         try Directory.create(directory)
         try Directory.setPermissions(0o755, of: directory)
         _ = try CacheDirectoryLock(directory: directory, pid: 1, mountpoint: "/one")
-        #expect(try FileStatus(of: directory)?.permissions == 0o700)
+        #expect(try LocalFileStatus(of: directory)?.permissions == 0o700)
     }
 
-    @Test(.enabled(if: FileStatus.ourUser == 0, "only root can make a directory of another user"))
+    @Test(.enabled(if: LocalFileStatus.ourUser == 0, "only root can make a directory of another user"))
     func aDirectoryOfAnotherUserIsRefused() throws {
         try Directory.create(directory)
         try FileManager.default.setAttributes([.ownerAccountID: 65534], ofItemAtPath: directory)

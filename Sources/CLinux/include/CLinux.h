@@ -43,3 +43,19 @@ int linux_has_crc32c(void);
 
 /// Takes bytes into a CRC-32C register (inverted at start and end by the caller). Only where linux_has_crc32c answers 1.
 uint32_t linux_crc32c(uint32_t crc, const void *bytes, size_t length);
+
+/// open(2) O_DIRECT, which differs between architectures; lseek(2) SEEK_DATA and SEEK_HOLE.
+extern const int linux_o_direct, linux_seek_data, linux_seek_hole;
+
+/// umount2(2), with MNT_DETACH if lazy is not 0. Returns 0 or -errno.
+int linux_unmount(const char *path, int lazy);
+
+/// Makes this process ignore a signal, or interrupts system calls with it and nothing else (no SA_RESTART).
+void linux_ignore_signal(int signal);
+void linux_catch_signal(int signal);
+
+/// sem_clockwait(3) on CLOCK_MONOTONIC, again after interrupts. Returns 0 or -ETIMEDOUT.
+int linux_wait_until(sem_t *semaphore, const struct timespec *deadline);
+
+/// posix_spawnp(3) with the caller's environment, no signal blocked and SIGPIPE as by default. Returns 0 or -errno.
+int linux_spawn(pid_t *process, char *const *arguments);

@@ -1,0 +1,48 @@
+import CLinux
+import FileSystem
+
+extension FileSystemError.Kind {
+    /// The errno the kernel hands to the program: the one place where it is chosen.
+    package var errno: Int32 {
+        switch self {
+        case .notFound: ENOENT
+        case .exists: EEXIST
+        case .notDirectory: ENOTDIR
+        case .isDirectory: EISDIR
+        case .notEmpty: ENOTEMPTY
+        case .accessDenied: EACCES
+        case .notPermitted: EPERM
+        case .readOnly: EROFS
+        case .invalid: EINVAL
+        case .nameTooLong: ENAMETOOLONG
+        case .fileTooLarge: EFBIG
+        case .argumentTooLong: E2BIG
+        case .outOfRange: ERANGE
+        case .noData: ENODATA
+        case .noSpace: ENOSPC
+        case .quotaExceeded: EDQUOT
+        case .stale: ESTALE
+        case .inputOutput: EIO
+        case .timedOut: ETIMEDOUT
+        case .interrupted: EINTR
+        case .tryAgain: EAGAIN
+        case .busy: EBUSY
+        case .notSupported: EOPNOTSUPP
+        case .badHandle: EBADF
+        case .noSuchOffset: ENXIO
+        case .crossDevice: EXDEV
+        }
+    }
+
+    /// Whether programs meet this in the normal course of things, so that nobody need look at it.
+    package var isOrdinary: Bool {
+        switch self {
+        case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .notPermitted, .readOnly, .invalid,
+            .nameTooLong, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted, .tryAgain, .busy,
+            .notSupported, .noSuchOffset, .crossDevice:
+            true
+        case .accessDenied, .noSpace, .quotaExceeded, .stale, .inputOutput, .timedOut, .badHandle:
+            false
+        }
+    }
+}

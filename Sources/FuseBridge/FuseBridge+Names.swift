@@ -1,0 +1,93 @@
+import Basics
+import CFuse3
+import CLinux
+import FileSystem
+import Metadata
+
+// Requests about names: look-ups, and what makes, moves and removes entries.
+
+extension FuseBridge {
+    func lookup(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
+        answerEntry(request, fileSystem.lookup(name, in: parent))
+    }
+
+    func forget(_ request: consuming FuseRequest, _ ino: InodeNumber, count: UInt64) {
+        fileSystem.forget(ino, count: count)
+        request.end()
+    }
+
+    func forget(_ request: consuming FuseRequest, _ forgotten: UnsafeBufferPointer<fuse_forget_data>) {
+        for entry in forgotten { fileSystem.forget(InodeNumber(rawValue: entry.ino), count: entry.nlookup) }
+        request.end()
+    }
+
+    /// A regular file is created, closed and so committed; a bucket cannot hold any other node.
+    func makeNode(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, mode: mode_t) {
+        let (typeMask, regular): (mode_t, mode_t) = (0o170000, 0o100000)
+        guard mode & typeMask == regular || mode & typeMask == 0 else { return request.refuse(EPERM) }
+        let caller = Caller(request.handle)
+        answerLater(
+            request,
+            { [fileSystem] in
+                let created = await fileSystem.create(
+                    name, in: parent, mode: UInt16(truncatingIfNeeded: mode & 0o7777),
+                    flags: OpenFlags(reads: false, writes: true, exclusive: true), caller: caller
+                ).value()
+                guard case .success(let file) = created, let ino = file.entry.status?.ino else {
+                    return created.map(\.entry)
+                }
+                let flushed = await fileSystem.flush(ino, handle: file.open.handle).value()
+                _ = await fileSystem.release(ino, handle: file.open.handle).value()
+                if case .failure(let error) = flushed {
+                    fileSystem.forget(ino, count: 1)
+                    return .failure(error)
+                }
+                return .success(file.entry)
+            },
+            replyWithEntry)
+    }
+
+    func makeDirectory(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, mode: mode_t) {
+        let caller = Caller(request.handle)
+        let mode = UInt16(truncatingIfNeeded: mode & 0o7777)
+        answerEntry(request, fileSystem.makeDirectory(name, in: parent, mode: mode, caller: caller))
+    }
+
+    func symlink(
+        _ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, to target: ByteString
+    ) {
+        let caller = Caller(request.handle)
+        answerEntry(request, fileSystem.symlink(name, in: parent, target: target, caller: caller))
+    }
+
+    func unlink(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
+        answer(request, fileSystem.unlink(name, in: parent)) { request, _ in request.succeed() }
+    }
+
+    func removeDirectory(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
+        answer(request, fileSystem.removeDirectory(name, in: parent)) { request, _ in request.succeed() }
+    }
+
+    /// `flags` are renameat2(2)'s; of them a bucket can do RENAME_NOREPLACE.
+    func rename(
+        _ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, to newName: ByteString,
+        in newParent: InodeNumber, flags: UInt32
+    ) {
+        let noReplace: UInt32 = 1
+        guard flags & ~noReplace == 0 else { return request.refuse(EINVAL) }
+        let outcome = fileSystem.rename(
+            name, in: parent, to: newName, in: newParent, noReplace: flags & noReplace != 0)
+        answer(request, outcome) { request, _ in request.succeed() }
+    }
+
+    private func answerEntry(_ request: consuming FuseRequest, _ outcome: Outcome<EntryReply>) {
+        answer(request, outcome, replyWithEntry)
+    }
+
+    /// An entry the kernel did not take is not referenced by it.
+    private var replyWithEntry: Reply<EntryReply> {
+        { [fileSystem] request, entry in
+            if !request.entry(entry), let ino = entry.status?.ino { fileSystem.forget(ino, count: 1) }
+        }
+    }
+}

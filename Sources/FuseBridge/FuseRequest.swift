@@ -1,0 +1,132 @@
+import Basics
+import CFuse3
+import CLinux
+import FileSystem
+import Logging
+
+/// A kernel request, named as FUSE names it.
+enum FuseOperation: String, Sendable {
+    case lookup, getattr, setattr, readlink, mknod, mkdir, unlink, rmdir, symlink, rename, link
+    case open, read, write, flush, release, fsync, create, fallocate, lseek
+    case opendir, readdir, readdirplus, releasedir, fsyncdir
+    case statfs, setxattr, getxattr, listxattr, removexattr, ioctl, forget
+
+    /// Whether nothing is lost when the request is given up half way.
+    var onlyReads: Bool {
+        switch self {
+        case .lookup, .getattr, .readlink, .open, .read, .lseek, .opendir, .readdir, .readdirplus, .statfs, .getxattr,
+            .listxattr:
+            true
+        case .setattr, .mknod, .mkdir, .unlink, .rmdir, .symlink, .rename, .link, .write, .flush, .release, .fsync,
+            .create, .fallocate, .releasedir, .fsyncdir, .setxattr, .removexattr, .ioctl, .forget:
+            false
+        }
+    }
+}
+
+/// One kernel request that waits for its answer. Each reply consumes it, so it is answered exactly once; one that is
+/// forgotten answers EIO and says so in the log.
+///
+/// Owned by whoever answers it, on any thread; must be gone before the session it came through is destroyed, which
+/// `PendingRequests` sees to. The replies answer false when the kernel no longer takes them (the connection was aborted):
+/// then references and handles the reply would have passed on stay with the caller.
+struct FuseRequest: ~Copyable, @unchecked Sendable {
+    // Sendable: libfuse takes a reply from any thread, once, and ownership makes it once. The bridge outlives the session.
+    let handle: fuse_req_t
+    let operation: FuseOperation
+    let ino: fuse_ino_t
+    private let bridge: Unmanaged<FuseBridge>
+
+    init(_ handle: fuse_req_t?, _ operation: FuseOperation, _ ino: fuse_ino_t) {
+        guard let handle, let context = fuse_req_userdata(handle) else { fatalError("libfuse passed no request") }
+        (self.handle, self.operation, self.ino) = (handle, operation, ino)
+        bridge = .fromOpaque(context)
+    }
+
+    deinit {
+        bridge._withUnsafeGuaranteedRef {
+            $0.logger.error(
+                "request was never answered", metadata: ["op": "\(operation.rawValue)", "ino": "\(ino)"])
+        }
+        fuse_reply_err(handle, EIO)
+    }
+
+    private consuming func reply(_ send: (fuse_req_t) -> Int32) -> Bool {
+        let handle = handle
+        discard self
+        return send(handle) == 0
+    }
+
+    /// fuse_reply_err(3) with the table's errno, and the log line of the failure.
+    consuming func fail(_ error: FileSystemError) {
+        let errno = error.kind.errno
+        let level: Logger.Level = error.kind.isOrdinary ? .debug : .warning
+        let (operation, ino) = (operation, ino)
+        bridge._withUnsafeGuaranteedRef {
+            $0.logger.log(
+                level: level, "request failed",
+                metadata: [
+                    "op": "\(operation.rawValue)", "ino": "\(ino)", "errno": "\(errno)", "reason": "\(error.reason)",
+                ])
+        }
+        _ = reply { fuse_reply_err($0, errno) }
+    }
+
+    /// An errno that follows from the request alone, which is no failure of ours and not logged.
+    consuming func refuse(_ errno: Int32) { _ = reply { fuse_reply_err($0, errno) } }
+
+    consuming func succeed() { _ = reply { fuse_reply_err($0, 0) } }
+
+    /// For forget, which has no answer (fuse_reply_none(3)).
+    consuming func end() {
+        _ = reply {
+            fuse_reply_none($0)
+            return 0
+        }
+    }
+
+    consuming func entry(_ answer: EntryReply) -> Bool {
+        var parameter = fuse_entry_param(answer)
+        return reply { fuse_reply_entry($0, &parameter) }
+    }
+
+    consuming func created(_ answer: CreateReply) -> Bool {
+        var parameter = fuse_entry_param(answer.entry)
+        var info = fuse_file_info(answer.open)
+        return reply { fuse_reply_create($0, &parameter, &info) }
+    }
+
+    consuming func attributes(_ answer: AttributeReply) {
+        var status = stat(answer.status)
+        _ = reply { fuse_reply_attr($0, &status, answer.timeout.inSeconds) }
+    }
+
+    consuming func opened(_ answer: OpenReply) -> Bool {
+        var info = fuse_file_info(answer)
+        return reply { fuse_reply_open($0, &info) }
+    }
+
+    consuming func bytes(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        reply { fuse_reply_buf($0, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count) }
+    }
+
+    /// A symlink's target goes out as plain bytes (fuse_reply_readlink(3) would only measure them first).
+    consuming func bytes(of answer: ByteString) {
+        let handle = handle
+        discard self
+        _ = answer.bytes.withUnsafeBytes {
+            fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+        }
+    }
+
+    consuming func written(_ count: Int) { _ = reply { fuse_reply_write($0, count) } }
+
+    consuming func size(_ count: Int) { _ = reply { fuse_reply_xattr($0, count) } }
+
+    consuming func offset(_ offset: Int64) { _ = reply { fuse_reply_lseek($0, off_t(offset)) } }
+
+    consuming func statistics(_ figures: FileSystemStatistics) {
+        var answer = statvfs(figures)
+        _ = reply { fuse_reply_statfs($0, &answer) }
+    }
+}

@@ -1,0 +1,216 @@
+package import Basics
+import CFuse3
+import CLinux
+package import FileSystem
+import Glibc
+package import Logging
+import Synchronization
+
+/// How a mount appears to the kernel.
+package struct MountOptions: Sendable, Hashable {
+    /// What the mount table shows as mounted: the bucket URL, without secrets.
+    package var source: String
+    package var allowOther = false
+    package var readOnly = false
+    /// Flags of mount(8) that the kernel enforces: nosuid, nodev, noexec, noatime and their opposites.
+    package var kernelFlags: [String] = []
+    /// Threads that take requests; they only ever answer from memory or local disk.
+    package var threads: UInt32 = 4
+    /// The kernel's read-ahead, in KiB; set as root only.
+    package var readAheadKiB = 1024
+
+    package init(source: String) { self.source = source }
+}
+
+/// A mounted file system from mount to the end of its last commit.
+///
+/// Owns libfuse's session and the bridge. `run` occupies one thread; `end` may come from any. Locked by its own mutex,
+/// a leaf, which guards only what wakes the loop. A crash leaves a dead mount, which `Mountpoint.prepare` replaces.
+package final class FuseSession: Sendable {
+    private struct State: @unchecked Sendable {
+        // Sendable: both are handles that libfuse and libc allow on any thread while `isRunning`.
+        var session: OpaquePointer?
+        var thread: pthread_t?
+        var isEnding = false
+    }
+
+    private let fileSystem: any FileSystemOperations
+    private let mountpoint: Mountpoint
+    private let options: MountOptions
+    private let pool: WorkerPool
+    private let bridge: FuseBridge
+    private let invalidator: KernelInvalidator
+    private let logger: Logger
+    private let state = Mutex(State())
+    private let loopEnded = Semaphore()
+
+    /// How long programs may go on with files they have open after the mount was told to end.
+    private static let grace = Duration.seconds(2)
+    /// Interrupts the thread that waits in libfuse's loop, nothing else.
+    private static let wakeSignal = SIGUSR1
+
+    /// `invalidator` is the notifier that `fileSystem` was given.
+    package init(
+        _ fileSystem: any FileSystemOperations, on mountpoint: Mountpoint, options: MountOptions, pool: WorkerPool,
+        buffers: BufferPool, invalidator: KernelInvalidator, time: any TimeSource, logger: Logger
+    ) {
+        (self.fileSystem, self.mountpoint, self.options, self.pool) = (fileSystem, mountpoint, options, pool)
+        (self.invalidator, self.logger) = (invalidator, logger)
+        bridge = FuseBridge(fileSystem, pool: pool, buffers: buffers, time: time, logger: logger)
+    }
+
+    /// Mounts, serves until the mount is gone, commits everything, and answers what could not be stored.
+    ///
+    /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when
+    /// the kernel answers on the mountpoint. `signals` end the mount as `end` does. Throws if nothing could be mounted; the
+    /// file system was shut down then too.
+    package func run(
+        signals: TerminationSignals? = nil, whenReady: @escaping @Sendable () -> Void
+    ) throws(FuseError) -> [UnstoredFile] {
+        let session: OpaquePointer
+        do { session = try mount() } catch {
+            _ = shutDown()
+            throw error
+        }
+        serve(session, signals: signals, whenReady: whenReady)
+        bridge.pending.drain()
+        invalidator.detach()
+        fuse_session_destroy(session)
+        logger.info("unmounted", metadata: ["mountpoint": "\(mountpoint.path)"])
+        return shutDown()
+    }
+
+    /// Ends the mount: no new files can be opened, and after a short grace no request is served any more. Returns at once.
+    package func end() {
+        let isFirst = state.withLock { state in
+            defer { state.isEnding = true }
+            return !state.isEnding
+        }
+        if isFirst { startThread(name: "unmount") { [self] in detachAndStop() } }
+    }
+
+    private func mount() throws(FuseError) -> OpaquePointer {
+        LibraryLog.install(logger)
+        var arguments: [UnsafeMutablePointer<CChar>?] = ["pailfs", "-o", mountArguments].map { (text: String) in
+            strdup(text)
+        }
+        defer { for argument in arguments { free(argument) } }
+        let count = Int32(arguments.count)
+        var callbacks = FuseCallbacks.table()
+        // libfuse keeps the pointer; `self` keeps the bridge, and outlives the session by destroying it.
+        let context = Unmanaged.passUnretained(bridge).toOpaque()
+        let session = arguments.withUnsafeMutableBufferPointer { argv -> OpaquePointer? in
+            var parsed = fuse_args(argc: count, argv: argv.baseAddress, allocated: 0)
+            defer { fuse_opt_free_args(&parsed) }
+            return fuse_session_new(&parsed, &callbacks, MemoryLayout<fuse_lowlevel_ops>.size, context)
+        }
+        guard let session else { throw FuseError("libfuse refused the mount options: \(LibraryLog.lastMessage)") }
+        guard fuse_session_mount(session, mountpoint.path) == 0 else {
+            let reason = LibraryLog.lastMessage
+            fuse_session_destroy(session)
+            throw FuseError(
+                "mounting on \(mountpoint.path) failed: \(reason.isEmpty ? "fusermount3's message is above" : reason)")
+        }
+        return session
+    }
+
+    /// libfuse splits at commas and takes backslashes away; a URL may hold both, percent-encoded.
+    private var mountArguments: String {
+        let source = options.source.utf8.map { byte -> String in
+            let isPlain = byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: ",") && byte != UInt8(ascii: "\\")
+            return isPlain
+                ? String(UnicodeScalar(byte)) : "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16).uppercased()
+        }
+        var list = ["fsname=\(source.joined())", "subtype=pailfs", "default_permissions"]
+        if options.allowOther { list.append("allow_other") }
+        if options.readOnly { list.append("ro") }
+        return (list + options.kernelFlags).joined(separator: ",")
+    }
+
+    private func serve(
+        _ session: OpaquePointer, signals: TerminationSignals?, whenReady: @escaping @Sendable () -> Void
+    ) {
+        linux_catch_signal(Self.wakeSignal)
+        var wake = sigset_t()
+        sigemptyset(&wake)
+        sigaddset(&wake, Self.wakeSignal)
+        pthread_sigmask(SIG_UNBLOCK, &wake, nil)
+        state.withLock { ($0.session, $0.thread) = (session, pthread_self()) }
+        invalidator.attach(session)
+        if let signals {
+            startThread(name: "signals") { [self] in
+                while true {
+                    let number = signals.wait()
+                    logger.info("ending on a signal", metadata: ["signal": "\(number)"])
+                    end()
+                }
+            }
+        }
+        startThread(name: "ready") { [self] in greet(whenReady) }
+        let configuration = fuse_loop_cfg_create()
+        fuse_loop_cfg_set_max_threads(configuration, options.threads)
+        fuse_loop_cfg_set_clone_fd(configuration, 0)
+        let status = fuse_session_loop_mt(session, configuration)
+        fuse_loop_cfg_destroy(configuration)
+        // A negative status is -errno of the device; the mount is as gone as after an unmount.
+        if status < 0 { logger.error("the kernel connection failed", metadata: ["errno": "\(-status)"]) }
+        state.withLock { ($0.session, $0.thread) = (nil, nil) }
+        loopEnded.signal()
+    }
+
+    /// Waits until the kernel has an answer about the root, which it only gets through INIT and one whole request.
+    private func greet(_ whenReady: @Sendable () -> Void) {
+        var status = stat()
+        guard stat(mountpoint.path, &status) == 0 else {
+            logger.error("the mount does not answer", metadata: ["reason": "\(text(ofErrno: errno))"])
+            return end()
+        }
+        raiseReadAhead()
+        logger.info("mounted", metadata: ["mountpoint": "\(mountpoint.path)", "source": "\(options.source)"])
+        whenReady()
+    }
+
+    /// INIT cannot raise read-ahead above the kernel's 128 KiB; root can, afterwards, through sysfs.
+    private func raiseReadAhead() {
+        guard geteuid() == 0, let device = mountpoint.mounted?.device else { return }
+        let path = "/sys/class/bdi/\(device)/read_ahead_kb"
+        let file = open(path, O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return logger.debug("read-ahead stays", metadata: ["path": "\(path)"]) }
+        defer { close(file) }
+        let value = Array("\(options.readAheadKiB)\n".utf8)
+        if write(file, value, value.count) < 0 { logger.debug("read-ahead stays", metadata: ["path": "\(path)"]) }
+    }
+
+    private func detachAndStop() {
+        if mountpoint.mounted?.type == "fuse.pailfs" {
+            do { try mountpoint.unmount(lazily: true) } catch {
+                logger.warning("detaching failed", metadata: ["reason": "\(error.message)"])
+            }
+        }
+        if loopEnded.wait(for: Self.grace) { return }
+        // Someone keeps a file or a directory open. The loop looks at the exit flag when its wait is interrupted; an
+        // interrupt between look and wait is lost, so it is repeated.
+        repeat {
+            state.withLock { state in
+                guard let session = state.session, let thread = state.thread else { return }
+                fuse_session_exit(session)
+                pthread_kill(thread, Self.wakeSignal)
+            }
+        } while !loopEnded.wait(for: .milliseconds(20))
+    }
+
+    private func shutDown() -> [UnstoredFile] {
+        let done = Semaphore()
+        final class Answer: Sendable {
+            let files = Mutex<[UnstoredFile]>([])
+        }
+        let result = Answer()
+        pool.start { [fileSystem] in
+            let files = await fileSystem.shutDown()
+            result.files.withLock { $0 = files }
+            done.signal()
+        }
+        done.wait()
+        return result.files.withLock { $0 }
+    }
+}

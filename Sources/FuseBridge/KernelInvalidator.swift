@@ -1,0 +1,85 @@
+package import Basics
+import CFuse3
+import FileSystem
+package import Metadata
+import Synchronization
+
+/// Tells the kernel what it must no longer believe, from a thread that no request ever waits for.
+///
+/// An invalidation can wait in the kernel for a directory lock whose holder waits for a request of ours; sent from a
+/// libfuse thread or the worker pool that is a deadlock not even `kill -9` ends. Made before the session, because the
+/// file system needs it first; what comes before the session began is dropped, as the kernel has nothing cached then.
+/// Owns the queue, locked by its own mutex, a leaf.
+package final class KernelInvalidator: KernelNotifier {
+    private enum Event: Sendable {
+        case inode(InodeNumber)
+        case name(ByteString, parent: InodeNumber)
+    }
+
+    private struct State: @unchecked Sendable {
+        // Sendable: libfuse takes notifications on any thread while the session lives, which `detach` ends.
+        var session: OpaquePointer?
+        var events: [Event] = []
+    }
+
+    private let state = Mutex(State())
+    private let available = Semaphore()
+    private let ended = Semaphore()
+
+    package init() {}
+
+    package func invalidate(_ ino: InodeNumber) { enqueue(.inode(ino)) }
+
+    package func invalidate(_ name: ByteString, in parent: InodeNumber) { enqueue(.name(name, parent: parent)) }
+
+    /// Starts sending to `session` (a `struct fuse_session *`).
+    func attach(_ session: OpaquePointer) {
+        state.withLock { $0.session = session }
+        startThread(name: "invalidate") { [self] in
+            while sendNext() {}
+            ended.signal()
+        }
+    }
+
+    /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
+    func detach() {
+        let wasAttached = state.withLock { state in
+            defer { (state.session, state.events) = (nil, []) }
+            return state.session != nil
+        }
+        guard wasAttached else { return }
+        available.signal()
+        ended.wait()
+    }
+
+    private func enqueue(_ event: Event) {
+        let isQueued = state.withLock { state in
+            guard state.session != nil else { return false }
+            state.events.append(event)
+            return true
+        }
+        if isQueued { available.signal() }
+    }
+
+    /// Sends everything queued; false once detached.
+    private func sendNext() -> Bool {
+        available.wait()
+        let (attached, events) = state.withLock { state in
+            defer { state.events = [] }
+            return (State(session: state.session), state.events)
+        }
+        guard let session = attached.session else { return false }
+        // Errors are the kernel's "I did not have that" (ENOENT), or the end of the session.
+        for event in events {
+            switch event {
+            case .inode(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, 0, 0)
+            case .name(let name, let parent):
+                _ = name.bytes.withUnsafeBytes { bytes in
+                    fuse_lowlevel_notify_inval_entry(
+                        session, parent.rawValue, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+                }
+            }
+        }
+        return true
+    }
+}

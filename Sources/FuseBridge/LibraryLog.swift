@@ -1,0 +1,42 @@
+import CFuse3
+import CLinux
+import Logging
+import Synchronization
+
+/// Leads libfuse's own messages into our log and keeps the last one, which is all it tells of why a mount failed.
+///
+/// libfuse has one log function for the process and gives it no context, so this state belongs to the process too.
+enum LibraryLog {
+    private struct State: Sendable {
+        var logger: Logger?
+        var last = ""
+    }
+
+    private static let state = Mutex(State())
+
+    static func install(_ logger: Logger) {
+        state.withLock { $0 = State(logger: logger) }
+        fuse_set_log_func { level, format, arguments in
+            guard let format, let arguments else { return }
+            let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 512) { buffer in
+                vsnprintf(buffer.baseAddress, buffer.count, format, arguments)
+                return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            }
+            LibraryLog.take(text.split(separator: "\n").first.map(String.init) ?? "", isError: level.rawValue <= 3)
+        }
+    }
+
+    /// The last message since `install`, without libfuse's own name in front; empty if there was none.
+    static var lastMessage: String {
+        let text = state.withLock { $0.last }
+        return text.hasPrefix("fuse: ") ? String(text.dropFirst(6)) : text
+    }
+
+    private static func take(_ text: String, isError: Bool) {
+        let logger = state.withLock { state in
+            state.last = text
+            return state.logger
+        }
+        logger?.log(level: isError ? .warning : .debug, "libfuse", metadata: ["message": "\(text)"])
+    }
+}

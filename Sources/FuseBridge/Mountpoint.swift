@@ -1,0 +1,126 @@
+import Basics
+import CFuse3
+import CLinux
+import Glibc
+
+/// The directory a bucket is mounted on: what must be true of it, and how it is freed again.
+package struct Mountpoint: Sendable, Hashable {
+    /// Absolute, without symlinks, as the kernel's mount table has it.
+    package let path: String
+
+    /// Finds the directory. A dead mount on it (its process is gone) is found too.
+    package init(_ path: String) throws(FuseError) {
+        guard !path.isEmpty else { throw FuseError("the mountpoint is an empty string; name a directory") }
+        if let resolved = Self.resolve(path) {
+            self.path = resolved
+            return
+        }
+        let reason = errno
+        // realpath(3) cannot look into a dead mount, but its parent directory still resolves.
+        let trimmed = path.reversed().drop { $0 == "/" }.reversed()
+        let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
+        let parent = String(trimmed.dropLast(name.count))
+        guard reason == ENOTCONN, let parent = Self.resolve(parent.isEmpty ? "." : parent) else {
+            throw Self.error(path, errno: reason)
+        }
+        self.path = parent == "/" ? "/\(name)" : "\(parent)/\(name)"
+    }
+
+    /// What is mounted there now.
+    package var mounted: MountEntry? { MountTable.current().entry(at: ByteString(path)) }
+
+    /// Proves that a mount can be made here, and removes a dead one left by a process that died.
+    package func prepare(allowOther: Bool) throws(FuseError) {
+        if let there = mounted {
+            var status = stat()
+            guard stat(path, &status) != 0, errno == ENOTCONN, there.type.hasPrefix("fuse") else {
+                throw FuseError(
+                    "\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
+            }
+            try unmount(lazily: true)
+        }
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw Self.error(path, errno: errno) }
+        guard status.st_mode & 0o170000 == 0o040000 else {
+            throw FuseError("\(path) is not a directory; name a directory to mount on")
+        }
+        try Self.checkMachine()
+        guard geteuid() != 0 else { return }
+        guard access(path, W_OK) == 0 else {
+            throw FuseError("you may not write to \(path), which fusermount3 asks for; use a directory of yours")
+        }
+        if allowOther, !Self.allowsOther {
+            throw FuseError(
+                "allow_other needs the line user_allow_other in /etc/fuse.conf; add it as root or drop the option")
+        }
+    }
+
+    /// Detaches what is mounted here: umount2(2) as root, fusermount3(1) otherwise.
+    package func unmount(lazily: Bool) throws(FuseError) {
+        if geteuid() == 0 {
+            let status = linux_unmount(path, lazily ? 1 : 0)
+            if status == 0 { return }
+            if -status == EBUSY {
+                throw FuseError("\(path) is in use; close the files and shells in it (fuser -m \(path) lists them)")
+            }
+            throw FuseError("\(path) cannot be unmounted: \(text(ofErrno: -status))")
+        }
+        let arguments = ["fusermount3", "-u"] + (lazily ? ["-z"] : []) + ["--", path]
+        guard run(arguments) == 0 else {
+            throw FuseError("fusermount3 -u \(path) failed; its message is above")
+        }
+    }
+
+    private static func checkMachine() throws(FuseError) {
+        guard access("/dev/fuse", F_OK) == 0 else {
+            throw FuseError("/dev/fuse is missing; load the kernel module (modprobe fuse) or pass the device in")
+        }
+        if geteuid() == 0 { return }
+        guard access("/dev/fuse", R_OK | W_OK) == 0 else {
+            throw FuseError("you may not open /dev/fuse; ask root for access to it (chmod 666 /dev/fuse)")
+        }
+        let folders = environment("PATH").map { $0.split(separator: ":").map(String.init) } ?? []
+        guard (folders + ["/bin", "/usr/bin"]).contains(where: { access($0 + "/fusermount3", X_OK) == 0 }) else {
+            throw FuseError("fusermount3 is missing; install the package fuse3")
+        }
+    }
+
+    private static var allowsOther: Bool {
+        guard let text = readFile("/etc/fuse.conf") else { return false }
+        return text.description.split(separator: "\n").contains { line in
+            line.split(whereSeparator: \.isWhitespace).map(String.init) == ["user_allow_other"]
+        }
+    }
+
+    private static func resolve(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    private static func error(_ path: String, errno: Int32) -> FuseError {
+        switch errno {
+        case ENOENT: FuseError("the mountpoint \(path) does not exist; create it with mkdir")
+        case ENOTDIR: FuseError("\(path) is not a directory; name a directory to mount on")
+        case EACCES: FuseError("you may not reach the mountpoint \(path); check the permissions of its parents")
+        default: FuseError("the mountpoint \(path) cannot be used: \(text(ofErrno: errno))")
+        }
+    }
+}
+
+func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+
+func text(ofErrno errno: Int32) -> String { String(cString: strerror(errno)) }
+
+/// Runs a program found in PATH and waits for it; its exit status, or -1 if it could not be started or was killed.
+private func run(_ arguments: [String]) -> Int32 {
+    var process = pid_t()
+    var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { strdup($0) } + [nil]
+    defer { for argument in argv { free(argument) } }
+    guard linux_spawn(&process, &argv) == 0 else { return -1 }
+    var status: Int32 = 0
+    while waitpid(process, &status, 0) < 0 {
+        guard errno == EINTR else { return -1 }
+    }
+    return status & 0x7f == 0 ? (status >> 8) & 0xff : -1
+}

@@ -1,0 +1,102 @@
+import Basics
+import CFuse3
+import Synchronization
+
+/// The requests that are answered later: finds the one a signal interrupted, and tells when none is left.
+///
+/// Lives as long as its bridge. Locked by its own mutex, a leaf; a request's task is cancelled outside it. A request is
+/// taken out before it is replied to, because libfuse reuses the memory of an answered one for the next.
+final class PendingRequests: Sendable {
+    private struct State {
+        var waiting: [fuse_req_t: PendingRequest] = [:]
+        /// Requests not replied to yet, and work done on nobody's behalf; at least as many as wait.
+        var active = 0
+        var drained: Semaphore?
+    }
+
+    private struct Table: @unchecked Sendable {
+        // Sendable: the pointers are keys here and never followed.
+        var state = State()
+    }
+
+    private let table = Mutex(Table())
+
+    func insert(_ request: PendingRequest, for handle: fuse_req_t) {
+        table.withLock { table in
+            table.state.waiting[handle] = request
+            table.state.active += 1
+        }
+    }
+
+    func remove(_ handle: fuse_req_t) {
+        table.withLock { _ = $0.state.waiting.removeValue(forKey: handle) }
+    }
+
+    /// Counts work that must end before the session is destroyed and that no request waits for.
+    func begin() { table.withLock { $0.state.active += 1 } }
+
+    /// The reply is out, or the work of `begin` is done.
+    func end() {
+        let drained: Semaphore? = table.withLock { table in
+            table.state.active -= 1
+            return table.state.active == 0 ? table.state.drained : nil
+        }
+        drained?.signal()
+    }
+
+    /// fuse_req_interrupt_func(3)'s callback: the caller got a signal.
+    func interrupt(_ handle: fuse_req_t) {
+        table.withLock { $0.state.waiting[handle] }?.cancel()
+    }
+
+    /// Gives up what only reads and waits until every request is replied to. No request may arrive any more.
+    func drain() {
+        let drained = Semaphore()
+        let (readers, isEmpty) = table.withLock { table in
+            table.state.drained = drained
+            return (table.state.waiting.values.filter(\.onlyReads), table.state.active == 0)
+        }
+        if isEmpty { return }
+        for reader in readers { reader.cancel() }
+        drained.wait()
+    }
+}
+
+/// A request on its way through the worker pool, with the task that works on it.
+final class PendingRequest: Sendable {
+    private struct State: ~Copyable {
+        var request: FuseRequest?
+        var task: Task<Void, Never>?
+        var isCancelled = false
+
+        init(_ request: consuming FuseRequest) { self.request = consume request }
+    }
+
+    let onlyReads: Bool
+    private let state: Mutex<State>
+
+    init(_ request: consuming FuseRequest) {
+        onlyReads = request.operation.onlyReads
+        state = Mutex(State(request))
+    }
+
+    /// The request, for the one who replies; nil the second time.
+    func take() -> FuseRequest? { state.withLock { $0.request.take() } }
+
+    /// Cancels `task` at once if the request was cancelled before the task began.
+    func run(as task: Task<Void, Never>) {
+        let isCancelled = state.withLock { state in
+            state.task = task
+            return state.isCancelled
+        }
+        if isCancelled { task.cancel() }
+    }
+
+    func cancel() {
+        let task = state.withLock { state in
+            state.isCancelled = true
+            return state.task
+        }
+        task?.cancel()
+    }
+}
