@@ -219,26 +219,17 @@ extension MetadataCache {
         _ connection: Connection
     ) throws(SQLiteError) -> LookupAnswer {
         let stale = directory.staleAt ?? .min
-        var until = Int64.min
-        if let listedAt = directory.freshListing { until = clock.until(listedAt) }
-        let candidates = codec.candidates(of: meaning)
-        if let first = candidates.min(), let last = candidates.max() {
-            let listedAt: Int64? = recollection.withLock { recollection in
-                guard recollection.hasListed(parent) else { return nil }
-                return recollection.listedAt(parent, first, through: last)
-            }
-            if let listedAt, listedAt > stale { until = max(until, clock.until(listedAt)) }
-        }
+        var until = clock.until(directory.freshListing ?? .min)
         if !clock.isFresh(until) {
-            for component in candidates {
-                guard let tombstone = try Tombstone.find(connection, parent: parent, component: component) else {
-                    continue
-                }
-                if tombstone.ours == pendingChange {
-                    return .absent(freshUntil: Timestamp(nanosecondCount: clock.until(clock.now)))
-                }
-                if tombstone.removedAt > stale { until = max(until, clock.until(tombstone.removedAt)) }
+            // Each component that could make the name exist has to be known missing for itself: of a name that we
+            // removed, the bucket may still have the directory that we never saw.
+            var least: Int64?
+            for component in codec.candidates(of: meaning) {
+                let known = try knownMissing(component, in: parent, stale: stale, clock, connection)
+                least = min(least ?? .max, known)
             }
+            until = least ?? .min
+            if until == .max { until = clock.until(clock.now) }
         }
         if clock.isFresh(until) { return .absent(freshUntil: Timestamp(nanosecondCount: until)) }
         if let asked = recollection.withLock({ $0.missingSince(name, in: parent) }), asked > stale {
@@ -249,15 +240,26 @@ extension MetadataCache {
         }
         return .unknown
     }
+
+    /// Until when a component without a row counts as missing: by a listing that passed it, or a tombstone, for ever
+    /// while that is pending.
+    private func knownMissing(
+        _ component: ByteString, in parent: Int64, stale: Int64, _ clock: Clock, _ connection: Connection
+    ) throws(SQLiteError) -> Int64 {
+        var newest = recollection.withLock { $0.listedAt(parent, component, through: component) } ?? .min
+        if let tombstone = try Tombstone.find(connection, parent: parent, component: component) {
+            if tombstone.ours == pendingChange { return .max }
+            newest = max(newest, tombstone.removedAt)
+        }
+        return newest > stale ? clock.until(newest) : .min
+    }
 }
 
 extension NameCodec {
-    /// Every component that could make a name exist; empty when it cannot be told from the name.
+    /// Every component that has a say in whether a name exists; empty when it cannot be told from the name.
     func candidates(of meaning: Meaning) -> [ByteString] {
         switch meaning {
-        case .plain(let base): Role.allCases.compactMap { component(base, $0) }
-        case .object(let base): [component(base, .object)].compactMap(\.self)
-        case .link(let base): [component(base, .link)].compactMap(\.self)
+        case .plain(let base), .object(let base), .link(let base): Role.allCases.compactMap { component(base, $0) }
         case .ownObject: [""]
         case .abbreviated: []
         }
