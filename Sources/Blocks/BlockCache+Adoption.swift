@@ -10,8 +10,8 @@ extension BlockCache {
     /// the file, belong to the cache from here on. Nobody else may write to the file any more. Blocks can be read when
     /// this returns; their checksums are computed in the background. A failure removes the file.
     package func adopt(
-        stagingFile path: String, size: Int64, present: [ByteRange], reserved: Int64, key: ObjectKey,
-        version: ObjectVersion
+        stagingFile path: String, size: Int64, present: [ByteRange], key: ObjectKey, version: ObjectVersion,
+        reserved: Int64
     ) {
         let geometry = Geometry(size: size)
         var chunks: [Int: BlockSet] = [:]
@@ -24,7 +24,7 @@ extension BlockCache {
         let cost = chunks.reduce(0) { $0 + geometry.charge(for: $1.value, in: $1.key) }
         takeOver(reserved)
         var held = reserved
-        do throws(ByteTransferError) {
+        do throws(FileError) {
             guard size == version.size, !chunks.isEmpty, options.usesDisk, disk.isUsable else { throw Self.declined }
             if cost > held {
                 guard reserve(cost - held) else { throw Self.declined }
@@ -33,37 +33,37 @@ extension BlockCache {
             let object = open(key, version)
             object.load()
             guard object.state.withLock({ $0.fileID == nil && $0.landings == 0 }) else { throw Self.declined }
-            let file = try LocalFile(path)
+            let file = try File(path, .readWrite)
             try punchGaps(of: chunks, geometry, in: file)
             if held > cost {
                 release(held - cost)
                 held = cost
             }
             let id = try claimFile(key, version)
-            try LocalDirectory.move(path, to: self.path(of: id))
+            try File.rename(path, to: self.path(of: id))
             guard object.install(file, id: id, present: chunks, epoch: nextEpoch()) else {
                 // A fetch was faster and has the old file open, which lives on without a name: start over next time.
-                try LocalDirectory.removeFile(self.path(of: id))
+                try File.remove(self.path(of: id))
                 throw Self.declined
             }
             enqueueIfNeeded(object)
             pool.start { object.sumAdopted() }
         } catch {
-            if error.reason != Self.declined.reason {
+            if error != Self.declined {
                 logger.warning(
                     "a committed file could not be moved to the cache",
                     metadata: ["key": "\(key)", "error": "\(error)"])
             }
-            try? LocalDirectory.removeFile(path)
+            try? File.remove(path)
             release(held)
         }
     }
 
-    private static let declined = ByteTransferError(errno: 0, reason: "declined")
+    private static let declined = FileError(errno: 0, operation: "adopt", path: "")
 
     /// Frees everything of the file that is not a whole block of the object.
-    private func punchGaps(of chunks: [Int: BlockSet], _ geometry: Geometry, in file: LocalFile)
-        throws(ByteTransferError)
+    private func punchGaps(of chunks: [Int: BlockSet], _ geometry: Geometry, in file: File)
+        throws(FileError)
     {
         var next: Int64 = 0
         for (chunk, blocks) in chunks.sorted(by: { $0.key < $1.key }) {
@@ -74,6 +74,6 @@ extension BlockCache {
             }
         }
         let end = (next + 4095) / 4096 * 4096
-        if end < file.size { try file.punchHole(end..<file.size) }
+        if try end < file.size { try file.punchHole(end..<file.size) }
     }
 }

@@ -1,6 +1,7 @@
 import Basics
 import ObjectStorage
 import SQLite
+import Synchronization
 
 extension BlockCache {
     /// Evicts chunks, those used longest ago first, until about `bytes` of disk are free. Runs on the thread of whoever
@@ -37,6 +38,11 @@ extension BlockCache {
         return freed
     }
 
+    func evictAll(of object: CachedObject) {
+        object.load()
+        for chunk in object.state.withLock({ Array($0.chunks.keys) }) { evict(chunk, of: object) }
+    }
+
     // MARK: Cleaning up after a crash
 
     /// Cuts files that were being written when the process died down to what their rows name: the rest is not counted.
@@ -46,25 +52,26 @@ extension BlockCache {
             let geometry = Geometry(size: size)
             var changes = BlockIndex.Changes(file: file.id, settles: true)
             var next: Int64 = 0
-            do throws(ByteTransferError) {
+            do throws(FileError) {
                 if file.chunks.isEmpty {
-                    try LocalDirectory.removeFile(path)
+                    try File.remove(path)
                     changes.drops = true
                 } else {
-                    let open = try LocalFile(path)
+                    let open = try File(path, .readWrite)
                     for row in file.chunks.sorted(by: { $0.chunk < $1.chunk }) {
                         for run in row.present.runs {
                             let bytes = geometry.bytes(of: run, in: row.chunk)
-                            try open.punchHole(min(next, bytes.lowerBound)..<bytes.lowerBound)
+                            if next < bytes.lowerBound { try open.punchHole(next..<bytes.lowerBound) }
                             next = bytes.upperBound
                         }
                     }
                     let end = (next + 4095) / 4096 * 4096
-                    try open.punchHole(end..<max(end, open.size, size))
+                    let length = max(try open.size, size)
+                    if end < length { try open.punchHole(end..<length) }
                 }
             } catch {
                 // Nothing in it can be trusted to be counted: it goes whole.
-                try? LocalDirectory.removeFile(path)
+                try? File.remove(path)
                 changes.drops = true
             }
             try index.apply(changes)
@@ -74,20 +81,20 @@ extension BlockCache {
     /// Removes files that no row names: left by a process that died between removing a row and its file, or by an index
     /// that was lost.
     func removeStrays() {
-        var strays: [(name: String, id: Int64?)] = []
-        do throws(ByteTransferError) {
-            try LocalDirectory.forEachName(in: directory) { name in
-                let id = Int64(name, radix: 16)
-                if let id, (try? index.isKnown(id)) ?? true { return }
+        var strays: [(name: ByteString, id: Int64?)] = []
+        do throws(FileError) {
+            for name in try Directory.names(in: directory) {
+                let id = Int64(name.description, radix: 16)
+                if let id, (try? index.isKnown(id)) ?? true { continue }
                 strays.append((name, id))
             }
         } catch {
             disk.failed(error, doing: "scan")
         }
         for stray in strays {
-            let path = directory + "/" + stray.name
+            let path = directory + "/" + stray.name.description
             // Inside the transaction nobody can begin to use the number.
-            try? index.ifUnknown(stray.id ?? -1) { try? LocalDirectory.removeFile(path) }
+            try? index.ifUnknown(stray.id ?? -1) { try? File.remove(path) }
         }
     }
 }

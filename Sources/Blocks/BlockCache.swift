@@ -75,7 +75,7 @@ package final class BlockCache: Sendable {
         index = BlockIndex(database: database)
         disk = DiskHealth(time: time, retryInterval: options.diskRetryInterval, logger: logger)
         shelf = MemoryShelf(limit: buffers.budget.limit / 4)
-        do throws(ByteTransferError) { try LocalDirectory.create(directory) } catch {
+        do throws(FileError) { try Directory.create(directory) } catch {
             disk.failed(error, doing: "open")
         }
         try Self.settle(index, directory: directory)
@@ -84,6 +84,10 @@ package final class BlockCache: Sendable {
         ledger.adopt(totals.bytes)
         stored.store(totals.bytes, ordering: .relaxed)
         ledger.setReclaimer { [weak self] bytes in self?.reclaim(bytes) }
+        buffers.budget.addReclaimer { [weak self] _ in
+            // Prefetching asks too, and is not worth what is here already.
+            if let self, self.buffers.budget.hasWaiters { shelf.clear() }
+        }
         pool.start { [weak self] in self?.removeStrays() }
     }
 
@@ -113,20 +117,17 @@ package final class BlockCache: Sendable {
         return statistics
     }
 
-    /// Gives up the blocks of every version of `key`, in the background; readers that are open go on with what they find.
+    /// Gives up the blocks of every version of `key` known now; readers that are open go on with what they find. Reads the
+    /// index; the rest happens in the background.
     package func forget(_ key: ObjectKey) {
+        guard let versions = try? index.versions(of: key), !versions.isEmpty else { return }
         pool.start { [self] in
-            let versions = (try? index.versions(of: key)) ?? []
             let dropped = state.withLock { state in
-                let dropped = state.recent.filter { $0.key == key }
-                state.recent.removeAll { $0.key == key }
+                let dropped = state.recent.filter { $0.key == key && versions.contains($0.version) }
+                state.recent.removeAll { $0.key == key && versions.contains($0.version) }
                 return dropped
             }
-            for version in versions {
-                let object = instance(key, version)
-                object.load()
-                for chunk in object.state.withLock({ Array($0.chunks.keys) }) { evict(chunk, of: object) }
-            }
+            for version in versions { evictAll(of: instance(key, version)) }
             withExtendedLifetime(dropped) {}
         }
     }
@@ -176,7 +177,7 @@ package final class BlockCache: Sendable {
 
     // MARK: Rows
 
-    func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.File? {
+    func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.StoredFile? {
         do throws(SQLiteError) { return try index.load(key, version) } catch {
             disk.failed(error, doing: "index")
             return nil
@@ -186,12 +187,12 @@ package final class BlockCache: Sendable {
     func path(of file: Int64) -> String { directory + "/" + String(file, radix: 16) }
 
     /// The number of the version's file, whose row is there and unsettled when this returns.
-    func claimFile(_ key: ObjectKey, _ version: ObjectVersion) throws(ByteTransferError) -> Int64 {
+    func claimFile(_ key: ObjectKey, _ version: ObjectVersion) throws(FileError) -> Int64 {
         do throws(SQLiteError) {
             // A file of that name can only be a stray of an index that was lost.
-            return try index.claimFile(key, version) { id in try? LocalDirectory.removeFile(path(of: id)) }
+            return try index.claimFile(key, version) { id in try? File.remove(path(of: id)) }
         } catch {
-            throw ByteTransferError(errno: 5, reason: "\(error)")
+            throw FileError(errno: 5, operation: "index (\(error)) a file in", path: directory)
         }
     }
 
@@ -245,7 +246,7 @@ package final class BlockCache: Sendable {
             }
             return
         }
-        for file in dropped { try? LocalDirectory.removeFile(path(of: file)) }
+        for file in dropped { try? File.remove(path(of: file)) }
     }
 
     // MARK: Space

@@ -45,7 +45,7 @@ struct BlockIndex: Sendable {
         var used: Int64
     }
 
-    struct File {
+    struct StoredFile {
         var id: Int64
         var isSettled: Bool
         var chunks: [ChunkRow]
@@ -72,15 +72,16 @@ struct BlockIndex: Sendable {
 
     let database: Database
 
-    func load(_ key: ObjectKey, _ version: ObjectVersion) throws(SQLiteError) -> File? {
+    func load(_ key: ObjectKey, _ version: ObjectVersion) throws(SQLiteError) -> StoredFile? {
         try database.read { (connection) throws(SQLiteError) in
-            try connection.snapshot { () throws(SQLiteError) -> File? in
+            try connection.snapshot { () throws(SQLiteError) -> StoredFile? in
                 let statement = try connection.prepare(
                     "SELECT id, settled FROM files WHERE key = ? AND etag = ? AND size = ?")
                 try statement.bind(key.bytes, version.etag.text, version.size)
                 guard try statement.step() else { return nil }
                 let id = statement.int64(0)
-                return File(id: id, isSettled: statement.int64(1) != 0, chunks: try Self.chunks(of: id, connection))
+                return StoredFile(
+                    id: id, isSettled: statement.int64(1) != 0, chunks: try Self.chunks(of: id, connection))
             }
         }
     }
@@ -121,6 +122,24 @@ struct BlockIndex: Sendable {
 
     func apply(_ changes: Changes) throws(SQLiteError) {
         try database.transaction { (connection) throws(SQLiteError) in try Self.apply(changes, connection) }
+    }
+
+    /// Gives a file another identity if `take`, asked inside the transaction, agrees.
+    func move(
+        _ file: Int64, to key: ObjectKey, _ version: ObjectVersion, take: () -> Bool
+    ) throws(SQLiteError) -> Bool {
+        try database.transaction { (connection) throws(SQLiteError) in
+            let target = try connection.prepare("SELECT id FROM files WHERE key = ? AND etag = ? AND size = ?")
+            try target.bind(key.bytes, version.etag.text, version.size)
+            // Whoever has the row also has the blocks.
+            if try target.step() { return false }
+            target.reset()
+            guard take() else { return false }
+            try connection.run(
+                "UPDATE files SET key = ?, etag = ?, modified = ?, modified_nanoseconds = ? WHERE id = ?", key.bytes,
+                version.etag.text, version.modified.seconds, Int64(version.modified.nanoseconds), file)
+            return true
+        }
     }
 
     private static func apply(_ changes: Changes, _ connection: Connection) throws(SQLiteError) {
@@ -196,14 +215,17 @@ struct BlockIndex: Sendable {
     }
 
     /// Files that were being written when the last process ended, with their sizes.
-    func unsettled() throws(SQLiteError) -> [(file: File, size: Int64)] {
+    func unsettled() throws(SQLiteError) -> [(file: StoredFile, size: Int64)] {
         try database.write { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT id, size FROM files WHERE settled = 0")
-            var files: [(file: File, size: Int64)] = []
+            var files: [(file: StoredFile, size: Int64)] = []
             while try statement.step() {
                 let id = statement.int64(0)
                 files.append(
-                    (File(id: id, isSettled: false, chunks: try Self.chunks(of: id, connection)), statement.int64(1)))
+                    (
+                        StoredFile(id: id, isSettled: false, chunks: try Self.chunks(of: id, connection)),
+                        statement.int64(1)
+                    ))
             }
             return files
         }

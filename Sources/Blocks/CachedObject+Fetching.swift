@@ -99,8 +99,7 @@ extension CachedObject {
 
     /// All the memory the fetch needs, at once: a fetch that runs never waits for memory that another one holds.
     private func memory(for fetch: Fetch, lent: Buffer?) async throws(BlockError) -> Buffer {
-        if let buffer = lent ?? cache.buffers.tryBorrow(fetch.count) { return buffer }
-        cache.shelf.clear()
+        if let lent { return lent }
         do { return try await cache.buffers.borrow(fetch.count) } catch { throw .cancelled }
     }
 
@@ -138,7 +137,7 @@ extension CachedObject {
             state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) }
             return shelve(id, fetch, buffer, epoch: epoch)
         }
-        do throws(ByteTransferError) {
+        do throws(FileError) {
             let file = try fileForWriting()
             let checksums = try write(blocks, of: fetch, buffer, to: file)
             let queue = state.withLock { state in
@@ -158,14 +157,14 @@ extension CachedObject {
     }
 
     private func write(
-        _ blocks: BlockSet, of fetch: Fetch, _ buffer: Buffer, to file: LocalFile
-    ) throws(ByteTransferError) -> [(Int, UInt32)] {
+        _ blocks: BlockSet, of fetch: Fetch, _ buffer: Buffer, to file: File
+    ) throws(FileError) -> [(Int, UInt32)] {
         var checksums: [(Int, UInt32)] = []
         checksums.reserveCapacity(blocks.count)
         for run in blocks.runs {
             let bytes = geometry.bytes(of: run, in: fetch.chunk)
             let start = Int(bytes.lowerBound - fetch.range.lowerBound)
-            try buffer.withBytes(start..<start + Int(bytes.length)) { (span) throws(ByteTransferError) in
+            try buffer.withBytes(start..<start + Int(bytes.length)) { (span) throws(FileError) in
                 try file.write(span, at: bytes.lowerBound)
             }
             for block in run {
@@ -186,6 +185,7 @@ extension CachedObject {
             state.fetches.remove(id)
         }
         cache.shelf.admit(item, of: self)
+        if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
     }
 
     /// The shelf takes memory back.

@@ -5,12 +5,12 @@ import Synchronization
 
 extension CachedObject {
     /// The file, opened if it exists. A file that is gone takes its blocks along.
-    func openedFile() -> LocalFile? {
+    func openedFile() -> File? {
         let (file, id) = state.withLock { ($0.file, $0.fileID) }
         if let file { return file }
         guard let id else { return nil }
-        do throws(ByteTransferError) {
-            let opened = try LocalFile(cache.path(of: id))
+        do throws(FileError) {
+            let opened = try File(cache.path(of: id), .readWrite)
             return state.withLock { state in
                 if state.file == nil, state.fileID == id { state.file = opened }
                 return state.file
@@ -22,7 +22,7 @@ extension CachedObject {
     }
 
     /// The file for new blocks: its row first, unsettled, then the file itself.
-    func fileForWriting() throws(ByteTransferError) -> LocalFile {
+    func fileForWriting() throws(FileError) -> File {
         if let file = openedFile(), state.withLock({ !$0.isSettled && $0.fileID != nil }) { return file }
         let id = try cache.claimFile(key, version)
         if let file = state.withLock({ state in
@@ -31,9 +31,9 @@ extension CachedObject {
         }) {
             return file
         }
-        let created = try LocalFile(creating: cache.path(of: id))
+        let created = try File(cache.path(of: id), .readWrite, create: .ifMissing)
         // At full length from the start, a file system has no reason to allocate ahead of the end.
-        if created.size < version.size { try created.setSize(version.size) }
+        if try created.size < version.size { try created.truncate(to: version.size) }
         return state.withLock { state in
             let file = state.file ?? created
             state.file = file
@@ -82,12 +82,12 @@ extension CachedObject {
     }
 
     @discardableResult
-    func punch(_ blocks: BlockSet, of chunk: Int, in file: LocalFile) -> Bool {
+    func punch(_ blocks: BlockSet, of chunk: Int, in file: File) -> Bool {
         for run in blocks.runs {
             let bytes = geometry.bytes(of: run, in: chunk)
             // To the end of the last page: cut at the object's end, a hole would leave the page that holds it.
             let end = (bytes.upperBound + 4095) / 4096 * 4096
-            do throws(ByteTransferError) { try file.punchHole(bytes.lowerBound..<end) } catch {
+            do throws(FileError) { try file.punchHole(bytes.lowerBound..<end) } catch {
                 cache.disk.failed(error, doing: "punch")
                 return false
             }
@@ -128,12 +128,12 @@ extension CachedObject {
     }
 
     /// nil when the file is too short or cannot be read.
-    private func checksum(of block: Int, in chunk: Int, _ file: LocalFile) -> UInt32? {
+    private func checksum(of block: Int, in chunk: Int, _ file: File) -> UInt32? {
         let bytes = geometry.bytes(of: block..<block + 1, in: chunk)
         // Outside the memory budget and freed at once: one block for each thread that checks.
         return unsafe withUnsafeTemporaryAllocation(byteCount: Int(bytes.length), alignment: 4096) { scratch in
-            do throws(ByteTransferError) {
-                guard try unsafe file.read(into: scratch, at: bytes.lowerBound) == scratch.count else { return nil }
+            do throws(FileError) {
+                guard try unsafe file.read(at: bytes.lowerBound, into: scratch) == scratch.count else { return nil }
             } catch {
                 cache.disk.failed(error, doing: "read")
                 return nil
@@ -146,7 +146,7 @@ extension CachedObject {
 
     /// Takes over an open file whose `present` blocks are right and paid for; their checksums come later. False when the
     /// object has blocks on disk already.
-    func install(_ file: LocalFile, id: Int64, present: [Int: BlockSet], epoch: Int64) -> Bool {
+    func install(_ file: File, id: Int64, present: [Int: BlockSet], epoch: Int64) -> Bool {
         state.withLock { state in
             guard state.file == nil, state.landings == 0, state.chunks.values.allSatisfy({ $0.claimed.isEmpty }) else {
                 return false

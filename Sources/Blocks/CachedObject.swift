@@ -164,10 +164,10 @@ package final class CachedObject: Sendable {
 
     /// False when the bytes are not to be believed: the blocks left the file meanwhile, or the disk failed.
     private func copy(
-        from file: LocalFile, at position: Int64, into target: UnsafeMutableRawBufferPointer, generation: UInt64
+        from file: File, at position: Int64, into target: UnsafeMutableRawBufferPointer, generation: UInt64
     ) -> Bool {
-        do throws(ByteTransferError) {
-            let count = try unsafe file.read(into: target, at: position)
+        do throws(FileError) {
+            let count = try unsafe file.read(at: position, into: target)
             if count == target.count { return state.withLock { $0.generation == generation } }
         } catch {
             cache.disk.failed(error, doing: "read")

@@ -42,7 +42,7 @@ struct ObjectState {
     /// Where bytes at some position are, as far as one source goes.
     enum Source {
         /// In the file up to `end`; to be believed if `generation` has not changed after the read.
-        case file(LocalFile, end: Int64, generation: UInt64)
+        case file(File, end: Int64, generation: UInt64)
         case memory(Buffer, start: Int64, end: Int64)
         /// In the file, which is not open or whose blocks are not checked yet.
         case unverified(chunk: Int, blocks: Range<Int>)
@@ -57,7 +57,7 @@ struct ObjectState {
     var isLoaded = false
     /// The row of the file; nil while nothing is on disk.
     var fileID: Int64?
-    var file: LocalFile?
+    var file: File?
     var isSettled = false
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
@@ -254,8 +254,30 @@ struct ObjectState {
         return (changes, written)
     }
 
+    /// Whether everything on disk can pass to another version with the same bytes: nothing is being written or punched.
+    var isMovable: Bool {
+        file != nil && landings == 0 && chunks.values.allSatisfy { $0.present == $0.claimed && $0.shelved.isEmpty }
+    }
+
+    /// Whether nothing is on disk.
+    var isVacant: Bool { fileID == nil && landings == 0 && chunks.values.allSatisfy { $0.claimed.isEmpty } }
+
+    /// Passes the file and its blocks on. Reads under way find that blocks have left.
+    mutating func giveAway(to other: inout ObjectState) {
+        (other.fileID, other.file, other.isSettled) = (fileID, file, isSettled)
+        other.chunks.merge(chunks) { theirs, ours in
+            var chunk = ours
+            chunk.shelved = theirs.shelved
+            return chunk
+        }
+        other.presentBlocks = presentBlocks
+        other.changed.formUnion(changed)
+        (fileID, file, chunks, presentBlocks, changed) = (nil, nil, [:], 0, [])
+        generation &+= 1
+    }
+
     /// Takes over what the index says, unless that has happened.
-    mutating func load(_ stored: BlockIndex.File?) {
+    mutating func load(_ stored: BlockIndex.StoredFile?) {
         if isLoaded { return }
         isLoaded = true
         guard let stored else { return }
