@@ -200,9 +200,9 @@ extension MetadataCache {
         return seen
     }
 
+    /// Stored headers belong to the version the entry shows: whoever changes that replaces or removes them.
     func putHeaders(_ metadata: ObjectMetadata, of row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         try connection.run(
-            "INSERT OR REPLACE INTO headers VALUES (?1, ?2, ?3)", row.ino, row.attributes.version?.etag.text,
-            StoredHeaders.encode(metadata))
+            "INSERT OR REPLACE INTO headers VALUES (?1, ?2)", row.ino, StoredHeaders.encode(metadata))
     }
 }

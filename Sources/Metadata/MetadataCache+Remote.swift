@@ -41,6 +41,11 @@ extension MetadataCache {
                 try row.put(connection)
                 if let metadata { try self.putHeaders(metadata, of: row, connection) }
             }
+            if attributes.kind == .directory, attributes.version != nil {
+                var state = try DirectoryRow.find(connection, ino: row.ino)
+                state.hasMarker = row.attributes.version != nil
+                try state.put(connection, ino: row.ino)
+            }
             return .success(try self.entry(row, clock, connection))
         }
         return try answer.get()
@@ -126,7 +131,11 @@ extension MetadataCache {
     ) throws(SQLiteError) -> EntryRow {
         var row = known
         let isSame = known.attributes.version?.isSame(as: attributes.version) ?? (attributes.version == nil)
-        if !(isSame && known.attributes.headersKnown && !attributes.headersKnown) { row.attributes = attributes }
+        // That a directory is there says nothing of its marker, and what is known exactly is not made vague.
+        let isVague = attributes.kind == .directory && attributes.version == nil
+        if !isVague, !(isSame && known.attributes.headersKnown && !attributes.headersKnown) {
+            row.attributes = attributes
+        }
         row.checkedAt = start.at.nanosecondCount
         row.staleAt = nil
         // A directory's place in its parent is settled by the parent's listing alone.

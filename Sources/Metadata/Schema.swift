@@ -58,7 +58,7 @@ extension MetadataCache {
             stale_at INTEGER,
             has_marker INTEGER
         );
-        CREATE TABLE headers (ino INTEGER PRIMARY KEY, etag TEXT, fields BLOB NOT NULL);
+        CREATE TABLE headers (ino INTEGER PRIMARY KEY, fields BLOB NOT NULL);
         CREATE TABLE orphan (ino INTEGER PRIMARY KEY);
         INSERT INTO entry (parent, component, ino, kind, size, mtime, mtime_ns, headers_known, checked_at)
             VALUES (0, x'', 1, 1, 0, 0, 0, 0, 0);

@@ -118,6 +118,23 @@ import Testing
         #expect(try fixture.isFresh("a") == true)
     }
 
+    @Test func headOfAMarkerGivesTheDirectoryItsAttributes() throws {
+        let fixture = try CacheFixture()
+        try fixture.list(["d/"])
+        let ino = try #require(try fixture.present("d")).ino
+        fixture.time.advance(by: .seconds(1))
+        var marked = Attributes(kind: .directory, mode: 0o750, mtime: Timestamp(seconds: 5), headersKnown: true)
+        marked.version = fixture.version("m", size: 0)
+        let start = fixture.cache.beginRequest()
+        try fixture.cache.recordRemote("d/", in: .root, marked, metadata: ObjectMetadata(), since: start)
+        #expect(try fixture.cache.directory(ino).hasMarker == true)
+        let seen = Attributes(kind: .directory, mtime: fixture.time.now())
+        fixture.time.advance(by: .seconds(1))
+        try fixture.cache.recordRemote("d/", in: .root, seen, metadata: nil, since: fixture.cache.beginRequest())
+        #expect(try fixture.cache.entry(ino)?.attributes == marked)
+        #expect(try fixture.cache.metadata(of: ino) != nil)
+    }
+
     @Test func renameOfADirectoryTakesItsTreeAlong() throws {
         let fixture = try CacheFixture()
         try fixture.list(["d/", "e/"])
