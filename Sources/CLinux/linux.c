@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
+#include <syslog.h>
 
 int linux_punch_hole(int fd, int64_t offset, int64_t length) {
     return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length) == 0 ? 0 : -errno;
@@ -83,4 +84,33 @@ int linux_spawn(pid_t *process, char *const *arguments) {
     int status = posix_spawnp(process, arguments[0], NULL, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     return -status;
+}
+
+int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other) {
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    sigset_t none, all;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    // The actions run in this order: `other` may be number 3 itself, so it goes before `status` takes its place.
+    posix_spawn_file_actions_addclose(&actions, other);
+    posix_spawn_file_actions_adddup2(&actions, status, 3);
+    if (status != 3) posix_spawn_file_actions_addclose(&actions, status);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    int result = posix_spawn(process, "/proc/self/exe", &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return -result;
+}
+
+void linux_syslog(int priority, const char *text) {
+    static int is_open;
+    if (!__atomic_exchange_n(&is_open, 1, __ATOMIC_RELAXED)) openlog("pailfs", LOG_PID, LOG_DAEMON);
+    syslog(priority, "%s", text);
 }

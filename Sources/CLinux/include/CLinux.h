@@ -59,3 +59,10 @@ int linux_wait_until(sem_t *semaphore, const struct timespec *deadline);
 
 /// posix_spawnp(3) with the caller's environment, no signal blocked and SIGPIPE as by default. Returns 0 or -errno.
 int linux_spawn(pid_t *process, char *const *arguments);
+
+/// posix_spawn(3) of this very program in a new session: standard input from /dev/null, the descriptor `status` as number
+/// 3 and `other` closed, every signal unblocked and as by default. Returns 0 or -errno.
+int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other);
+
+/// syslog(3) under the name pailfs, facility daemon. `priority` is LOG_ERR (3) to LOG_DEBUG (7).
+void linux_syslog(int priority, const char *text);
