@@ -32,6 +32,8 @@ package final class FuseSession: Sendable {
         var session: OpaquePointer?
         var thread: pthread_t?
         var isEnding = false
+        /// Of our mount; nil while there is none.
+        var device: String?
     }
 
     private let fileSystem: any FileSystemOperations
@@ -62,18 +64,16 @@ package final class FuseSession: Sendable {
     /// Mounts, serves until the mount is gone, commits everything, and answers what could not be stored.
     ///
     /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when
-    /// the kernel answers on the mountpoint. `signals` end the mount as `end` does. Throws if nothing could be mounted; the
-    /// file system was shut down then too.
-    package func run(
-        signals: TerminationSignals? = nil, whenReady: @escaping @Sendable () -> Void
-    ) throws(FuseError) -> [UnstoredFile] {
+    /// the kernel answers on the mountpoint. Throws if nothing could be mounted; the file system was shut down then too.
+    package func run(whenReady: @escaping @Sendable () -> Void) throws(FuseError) -> [UnstoredFile] {
         let session: OpaquePointer
         do { session = try mount() } catch {
             _ = shutDown()
             throw error
         }
-        serve(session, signals: signals, whenReady: whenReady)
+        serve(session, whenReady: whenReady)
         bridge.pending.drain()
+        detach()
         invalidator.detach()
         fuse_session_destroy(session)
         logger.info("unmounted", metadata: ["mountpoint": "\(mountpoint.path)"])
@@ -127,32 +127,22 @@ package final class FuseSession: Sendable {
         return (list + options.kernelFlags).joined(separator: ",")
     }
 
-    private func serve(
-        _ session: OpaquePointer, signals: TerminationSignals?, whenReady: @escaping @Sendable () -> Void
-    ) {
+    private func serve(_ session: OpaquePointer, whenReady: @escaping @Sendable () -> Void) {
         linux_catch_signal(Self.wakeSignal)
         var wake = sigset_t()
         sigemptyset(&wake)
         sigaddset(&wake, Self.wakeSignal)
         pthread_sigmask(SIG_UNBLOCK, &wake, nil)
-        state.withLock { ($0.session, $0.thread) = (session, pthread_self()) }
+        let device = mountpoint.mounted?.device
+        state.withLock { ($0.session, $0.thread, $0.device) = (session, pthread_self(), device) }
         invalidator.attach(session)
-        if let signals {
-            startThread(name: "signals") { [self] in
-                while true {
-                    let number = signals.wait()
-                    logger.info("ending on a signal", metadata: ["signal": "\(number)"])
-                    end()
-                }
-            }
-        }
         startThread(name: "ready") { [self] in greet(whenReady) }
         let configuration = fuse_loop_cfg_create()
         fuse_loop_cfg_set_max_threads(configuration, options.threads)
         fuse_loop_cfg_set_clone_fd(configuration, 0)
         let status = fuse_session_loop_mt(session, configuration)
         fuse_loop_cfg_destroy(configuration)
-        // A negative status is -errno of the device; the mount is as gone as after an unmount.
+        // A negative status is -errno of the device; what is still mounted then is detached like everything else.
         if status < 0 { logger.error("the kernel connection failed", metadata: ["errno": "\(-status)"]) }
         state.withLock { ($0.session, $0.thread) = (nil, nil) }
         loopEnded.signal()
@@ -181,12 +171,20 @@ package final class FuseSession: Sendable {
         if write(file, value, value.count) < 0 { logger.debug("read-ahead stays", metadata: ["path": "\(path)"]) }
     }
 
-    private func detachAndStop() {
-        if mountpoint.mounted?.type == "fuse.pailfs" {
-            do { try mountpoint.unmount(lazily: true) } catch {
-                logger.warning("detaching failed", metadata: ["reason": "\(error.message)"])
-            }
+    /// Takes the mount away from under the programs; it may be gone, and somebody else's be in its place.
+    private func detach() {
+        let device = state.withLock { state in
+            defer { state.device = nil }
+            return state.device
         }
+        guard let device, mountpoint.mounted?.device == device else { return }
+        do { try mountpoint.unmount(lazily: true) } catch {
+            logger.warning("detaching failed", metadata: ["reason": "\(error.message)"])
+        }
+    }
+
+    private func detachAndStop() {
+        detach()
         if loopEnded.wait(for: Self.grace) { return }
         // Someone keeps a file or a directory open. The loop looks at the exit flag when its wait is interrupted; an
         // interrupt between look and wait is lost, so it is repeated.

@@ -7,7 +7,7 @@ import Metadata
 // The file system's nouns as libfuse's structs, and back.
 
 extension stat {
-    init(_ status: FileSystem.FileStatus) {
+    init(_ status: FileStatus) {
         self.init()
         let type: UInt32 =
             switch status.kind {

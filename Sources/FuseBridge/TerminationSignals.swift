@@ -18,7 +18,7 @@ package struct TerminationSignals: Sendable {
     }
 
     /// Waits for one of them (sigwait(3)).
-    func wait() -> Int32 {
+    package func wait() -> Int32 {
         var set = Self.set
         var number: Int32 = 0
         while sigwait(&set, &number) != 0 {}

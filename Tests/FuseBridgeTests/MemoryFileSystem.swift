@@ -7,7 +7,7 @@ import Synchronization
 /// that both ways of answering meet every operation. Forgotten inodes stay; handles are only counted.
 final class MemoryFileSystem: FileSystemOperations {
     struct Node: Sendable {
-        var status: FileSystem.FileStatus
+        var status: FileStatus
         var bytes: [UInt8] = []
         var children: [ByteString: InodeNumber] = [:]
         var attributes: [ByteString: ByteString] = [:]
@@ -34,8 +34,8 @@ final class MemoryFileSystem: FileSystemOperations {
         state.withLock { $0.nodes[.root] = Node(status: root) }
     }
 
-    static func status(_ ino: InodeNumber, _ kind: EntryKind, mode: UInt16, time: Timestamp) -> FileSystem.FileStatus {
-        FileSystem.FileStatus(
+    static func status(_ ino: InodeNumber, _ kind: EntryKind, mode: UInt16, time: Timestamp) -> FileStatus {
+        FileStatus(
             ino: ino, kind: kind, mode: mode, links: kind == .directory ? 2 : 1, uid: 0, gid: 0, size: 0,
             accessed: time, modified: time, changed: time, blockSize: 1 << 20)
     }
@@ -59,14 +59,14 @@ final class MemoryFileSystem: FileSystemOperations {
         return node
     }
 
-    private static func entry(_ status: FileSystem.FileStatus?) -> EntryReply {
+    private static func entry(_ status: FileStatus?) -> EntryReply {
         EntryReply(status: status, entryTimeout: .seconds(60), attributeTimeout: .zero)
     }
 
     private func make(
         _ name: ByteString, in parent: InodeNumber, _ kind: EntryKind, mode: UInt16, caller: Caller,
         _ state: inout State
-    ) throws(FileSystemError) -> FileSystem.FileStatus {
+    ) throws(FileSystemError) -> FileStatus {
         guard name.count <= 255 else { throw FileSystemError(.nameTooLong, "long name") }
         guard try Self.node(parent, state).children[name] == nil else { throw FileSystemError(.exists, "there") }
         let ino = InodeNumber(rawValue: state.nextIno)
@@ -272,7 +272,7 @@ final class MemoryFileSystem: FileSystemOperations {
     ) -> Outcome<Void> {
         answer { state throws(FileSystemError) in
             let node = try Self.node(ino, state)
-            var list: [(ByteString, FileSystem.FileStatus)] = [(".", node.status), ("..", node.status)]
+            var list: [(ByteString, FileStatus)] = [(".", node.status), ("..", node.status)]
             for (name, child) in node.children.sorted(by: { $0.key < $1.key }) {
                 list.append((name, try Self.node(child, state).status))
             }
