@@ -1,25 +1,25 @@
-import Basics
+package import Basics
 
 /// An element of a parsed XML document; names come without their namespace prefix.
-struct XMLElement {
-    let name: String
+package struct XMLElement: Sendable {
+    package let name: String
     /// Names as written, values unescaped.
-    var attributes: [Field] = []
-    var children: [XMLElement] = []
+    package var attributes: [Field] = []
+    package var children: [XMLElement] = []
     /// Only of an element without children: between elements, text is layout.
-    var text = ByteString("")
+    package var text = ByteString("")
 
     init(name: String) { self.name = name }
 
     subscript(name: String) -> XMLElement? { children.first { $0.name == name } }
-    func all(_ name: String) -> [XMLElement] { children.filter { $0.name == name } }
+    package func all(_ name: String) -> [XMLElement] { children.filter { $0.name == name } }
     /// The text of a child; nil without that child.
     func text(_ name: String) -> String? { self[name]?.text.description }
 }
 
 /// Parses the XML that clients send: elements, attributes, text, CDATA, comments, character references. No document
 /// types, hence no entities of the sender's.
-struct XMLReader {
+package struct XMLReader {
     private let bytes: [UInt8]
     private var index = 0
     private static let deepest = 32
@@ -28,7 +28,7 @@ struct XMLReader {
     private init(_ bytes: [UInt8]) { self.bytes = bytes }
 
     /// The root element; nil for anything that is not well formed.
-    static func parse(_ bytes: [UInt8]) -> XMLElement? {
+    package static func parse(_ bytes: [UInt8]) -> XMLElement? {
         var reader = XMLReader(bytes)
         reader.skipProlog()
         guard let root = reader.element(depth: 0) else { return nil }

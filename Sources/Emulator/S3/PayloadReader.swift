@@ -4,7 +4,7 @@ import NIOCore
 
 /// Reads a request's body as what it says it is: takes off the framing, checks chunk signatures and the signed hash.
 /// Owned by the task that answers.
-final class PayloadReader {
+package final class PayloadReader {
     private let body: RequestBody
     private let expectedLength: Int64?
     private let expectedHash: String?
@@ -15,11 +15,11 @@ final class PayloadReader {
     private var received: Int64 = 0
     private var isFinished = false
     /// After the end: what came behind the last chunk.
-    private(set) var trailers: [Field] = []
+    package private(set) var trailers: [Field] = []
     /// The length of the plain bytes; nil when the client does not say.
     let length: Int64?
 
-    init(_ body: RequestBody, _ request: ServerRequest, _ payload: S3Authorization.Payload) {
+    package init(_ body: RequestBody, _ request: ServerRequest, _ payload: S3Authorization.Payload) {
         self.body = body
         switch payload {
         case .plain:
@@ -58,7 +58,7 @@ final class PayloadReader {
         return nil
     }
 
-    func collect(limit: Int) async throws(S3Error) -> [UInt8] {
+    package func collect(limit: Int) async throws(S3Error) -> [UInt8] {
         var bytes: [UInt8] = []
         while let chunk = try await next() {
             guard bytes.count + chunk.readableBytes <= limit else {

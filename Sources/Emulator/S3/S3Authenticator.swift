@@ -1,9 +1,9 @@
-import Basics
+package import Basics
 import Digests
 
 /// What a request was found to be allowed as, and how its body must be read.
-struct S3Authorization: Sendable {
-    enum Payload: Sendable {
+package struct S3Authorization: Sendable {
+    package enum Payload: Sendable {
         case plain
         /// The body's SHA-256 in hexadecimal.
         case hashed(String)
@@ -11,12 +11,12 @@ struct S3Authorization: Sendable {
         case chunked(signedBy: ChunkSigner?, hasTrailer: Bool)
     }
 
-    var isAnonymous = false
-    var payload = Payload.plain
+    package var isAnonymous = false
+    package var payload = Payload.plain
 }
 
 /// Checks the chain of chunk signatures of one body.
-struct ChunkSigner: Sendable {
+package struct ChunkSigner: Sendable {
     let claim: SignatureV4Claim
     let key: [UInt8]
     private(set) var previous: String
@@ -38,13 +38,19 @@ struct ChunkSigner: Sendable {
 }
 
 /// Checks that requests are signed by the one key there is. A value; any thread.
-struct S3Authenticator: Sendable {
-    let credentials: EmulatorCredentials
-    let time: any TimeSource
+package struct S3Authenticator: Sendable {
+    private let credentials: EmulatorCredentials
+    private let time: any TimeSource
     private static let widestSkew = Duration.seconds(15 * 60)
 
+    package init(credentials: EmulatorCredentials, time: any TimeSource) {
+        (self.credentials, self.time) = (credentials, time)
+    }
+
     /// `region` is the bucket's, nil when there is none to compare with; `hostBucket` the bucket named by the host.
-    func authorize(_ request: ServerRequest, region: String?, hostBucket: String?) throws(S3Error) -> S3Authorization {
+    package func authorize(_ request: ServerRequest, region: String?, hostBucket: String?) throws(S3Error)
+        -> S3Authorization
+    {
         if let claim = try SignatureV4Claim.header(request) {
             try check(claim, request, region)
             try checkSkew(of: claim.date)

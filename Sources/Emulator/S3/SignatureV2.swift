@@ -14,13 +14,16 @@ package enum SignatureV2 {
 
     /// `bucket` is added to the resource when the host names it; `expires` stands in the date line of presigned requests.
     package static func stringToSign(_ request: ServerRequest, hostBucket: String?, expires: String? = nil) -> String {
-        var lines = [request.method, request.header("content-md5") ?? "", request.header("content-type") ?? ""]
+        // A presigned request carries in its query what it would otherwise carry in headers.
+        func value(_ name: String) -> String? {
+            request.header(name) ?? (expires == nil ? nil : request.parameter(name))
+        }
+        var lines = [request.method, value("content-md5") ?? "", value("content-type") ?? ""]
         let hasAmazonDate = request.hasHeader("x-amz-date")
         lines.append(expires ?? (hasAmazonDate ? "" : request.header("date") ?? ""))
-        let names = Set(request.headerNames.filter { $0.hasPrefix("x-amz-") })
-        for name in names.sorted() {
-            let values = request.headerValues(name).map { $0.split(separator: " ").joined(separator: " ") }
-            lines.append("\(name):\(values.joined(separator: ","))")
+        let names = request.headerNames + (expires == nil ? [] : request.query.map(\.name))
+        for name in Set(names.filter { $0.hasPrefix("x-amz-") }).sorted() {
+            lines.append("\(name):\((value(name) ?? "").split(separator: " ").joined(separator: " "))")
         }
         lines.append(resource(request, hostBucket: hostBucket))
         return lines.joined(separator: "\n")

@@ -55,9 +55,8 @@ struct Exchange: Sendable {
             var chunk = try piece()
             let outcome = shaping.apply(to: &chunk, at: sent)
             sent += Int64(chunk.readableBytes)
-            let pause = shaping.pause(after: chunk.readableBytes)
+            if let pause = shaping.pause(for: chunk.readableBytes) { try await Task.sleep(for: pause) }
             try await write([.body(.byteBuffer(chunk))])
-            if let pause { try await Task.sleep(for: pause) }
             if outcome == .cut {
                 beforeEnd(sent)
                 return await end(resetting: cutIsReset)

@@ -121,8 +121,8 @@ package struct BodyShaping: Sendable {
         return .cut
     }
 
-    /// How long to wait after so many bytes.
-    package func pause(after count: Int) -> Duration? {
+    /// How long so many bytes take.
+    package func pause(for count: Int) -> Duration? {
         bytesPerSecond.map { .seconds(Double(count) / Double($0)) }
     }
 }

@@ -95,7 +95,7 @@ package final class RequestBody: Sendable {
                 state.isDisconnected = true
                 return .failed(.disconnected)
             }
-            return .chunk(chunk, resume: state.takeResume(), pause: state.shaping.pause(after: chunk.readableBytes))
+            return .chunk(chunk, resume: state.takeResume(), pause: state.shaping.pause(for: chunk.readableBytes))
         }
         if state.isDisconnected { return .failed(.disconnected) }
         if state.isEnded { return .end }

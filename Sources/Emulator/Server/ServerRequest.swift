@@ -35,6 +35,10 @@ package struct ServerRequest: Sendable {
         query = mark.map { Self.parse(rest[rest.utf8.index(after: $0)...]) } ?? []
     }
 
+    package init(method: String, target: String, fields: [Field]) {
+        self.init(method: method, target: target, headers: HTTPHeaders(fields.map { ($0.name, $0.value) }))
+    }
+
     /// Parameters in the order sent; `+` is a space.
     package static func parse(_ query: Substring) -> [QueryItem] {
         query.utf8.split(separator: UInt8(ascii: "&")).map { item in

@@ -96,7 +96,9 @@ private struct Loading {
         var stale: [String] = []
         for name in try Disk.names(in: path) {
             let halves = name.split(separator: "-", omittingEmptySubsequences: false)
-            guard halves.count == 2, let number = UInt64(halves[1], radix: 16) else {
+            guard halves.count == 2, halves[0].utf8.count == 40, halves[1].utf8.count == 16,
+                let number = UInt64(halves[1], radix: 16)
+            else {
                 stale.append(name)
                 continue
             }

@@ -14,6 +14,10 @@ package struct ContentSegment: Hashable, Sendable {
     package let file: String
     package let offset: Int64
     package let length: Int64
+
+    package init(file: String, offset: Int64, length: Int64) {
+        (self.file, self.offset, self.length) = (file, offset, length)
+    }
 }
 
 package enum ChecksumAlgorithm: String, CaseIterable, Sendable {
@@ -31,6 +35,10 @@ package struct StoredChecksum: Hashable, Sendable {
     package let digest: [UInt8]
     /// How many parts' digests it was computed over; nil when it covers the bytes themselves.
     package var composedOf: Int?
+
+    package init(algorithm: ChecksumAlgorithm, digest: [UInt8], composedOf: Int? = nil) {
+        (self.algorithm, self.digest, self.composedOf) = (algorithm, digest, composedOf)
+    }
 }
 
 /// Who may do what with an object or bucket besides its owner.
@@ -44,6 +52,10 @@ package struct AccessControl: Hashable, Sendable {
 
         package let grantee: Grantee
         package let permission: String
+
+        package init(grantee: Grantee, permission: String) {
+            (self.grantee, self.permission) = (grantee, permission)
+        }
     }
 
     package var grants: [Grant]
@@ -82,6 +94,14 @@ package struct PartRecord: Hashable, Sendable {
     package let modified: Timestamp
     package let checksum: StoredChecksum?
     package let segments: [ContentSegment]
+
+    package init(
+        number: Int, size: Int64, md5: [UInt8], modified: Timestamp, checksum: StoredChecksum?,
+        segments: [ContentSegment]
+    ) {
+        (self.number, self.size, self.md5, self.modified) = (number, size, md5, modified)
+        (self.checksum, self.segments) = (checksum, segments)
+    }
 }
 
 /// A thawed copy of an archived object, or one on its way.
@@ -89,6 +109,8 @@ package struct Restoration: Hashable, Sendable {
     package var ready: Timestamp
     /// nil for classes whose restored copy stays.
     package var expires: Timestamp?
+
+    package init(ready: Timestamp, expires: Timestamp? = nil) { (self.ready, self.expires) = (ready, expires) }
 }
 
 /// Everything known of one object; the unit that is written to disk, whole.
@@ -105,4 +127,14 @@ package struct ObjectRecord: Hashable, Sendable {
     package var parts: [PartRecord] = []
     package var segments: [ContentSegment]
     package var restoration: Restoration?
+
+    package init(
+        key: ByteString, size: Int64, etag: String, modified: Timestamp, description: ObjectDescription,
+        checksum: StoredChecksum? = nil, parts: [PartRecord] = [], segments: [ContentSegment],
+        restoration: Restoration? = nil
+    ) {
+        (self.key, self.size, self.etag, self.modified) = (key, size, etag, modified)
+        (self.description, self.checksum, self.parts) = (description, checksum, parts)
+        (self.segments, self.restoration) = (segments, restoration)
+    }
 }

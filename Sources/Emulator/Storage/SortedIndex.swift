@@ -6,6 +6,8 @@ package struct SortedIndex<Key: Comparable & Sendable, Value: Sendable>: Sendabl
     package struct Entry: Sendable {
         package let key: Key
         package var value: Value
+
+        package init(key: Key, value: Value) { (self.key, self.value) = (key, value) }
     }
 
     /// A place in the index; any change of the index makes it meaningless.

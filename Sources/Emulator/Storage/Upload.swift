@@ -223,6 +223,12 @@ extension Bucket {
 
     private func end(_ upload: Upload) {
         state.withLock { _ = $0.uploads.remove(upload.place) }
+        // Whoever still holds the upload must not keep the bytes of its parts alive.
+        let parts = upload.state.withLock { state in
+            defer { state.parts = [:] }
+            return state.parts
+        }
+        _ = consume parts
         Disk.removeTree(upload.directory)
     }
 }

@@ -1,0 +1,74 @@
+import Basics
+import Emulator
+import Testing
+
+@Suite struct FaultTests {
+    @Test(arguments: [
+        ("kind=latency:30ms", FaultKind.latency(.milliseconds(30))), ("kind=first-byte:2s", .firstByte(.seconds(2))),
+        ("kind=status:503", .status(503)), ("kind=expired", .expired), ("kind=reset", .reset(after: nil)),
+        ("kind=reset:10", .reset(after: 10)), ("kind=cut:1000", .cut(1000)), ("kind=alter", .alter),
+        ("kind=bandwidth:80MB/s", .bandwidth(80_000_000)), ("kind=lost-reply", .lostReply),
+    ])
+    func everyKindIsRead(text: String, kind: FaultKind) throws {
+        #expect(try FaultSpec(parsing: text).kind == kind)
+    }
+
+    @Test func everyLimitIsRead() throws {
+        let spec = try FaultSpec(
+            parsing: "op=GetObject,bucket=b,key=a*,probability=0.25,count=3,after=2,retry-after:7,kind=status:503")
+        #expect(spec.operation == "GetObject")
+        #expect(spec.bucket == "b")
+        #expect(spec.key == "a*")
+        #expect(spec.probability == 0.25)
+        #expect((spec.count, spec.after, spec.retryAfter) == (3, 2, 7))
+    }
+
+    @Test(arguments: [
+        "", "op=GetObject", "kind=nothing", "kind=status:99", "kind=status:5x", "kind=cut", "kind=alter:3",
+        "kind=alter,probability=2", "kind=alter,colour=red", "kind=alter,count=-1", "kind=bandwidth:0",
+    ])
+    func nonsenseIsRefused(text: String) {
+        #expect(throws: FaultSyntaxError.self) { try FaultSpec(parsing: text) }
+    }
+
+    @Test(arguments: [
+        ("abc", "abc", true), ("abc", "ab", false), ("abc", "a*", true), ("abc", "*c", true), ("abc", "a*c", true),
+        ("abc", "*", true), ("", "*", true), ("abc", "*b*", true), ("abc", "*d*", false), ("ab", "ab*b", false),
+        ("a.b.c", "a*.*c", true), ("aXbXc", "a*X*X*c", true), ("abc", "", false),
+    ])
+    func patternsFit(text: String, pattern: String, fits: Bool) {
+        #expect(FaultSpec.fits(ByteString(text), pattern: pattern) == fits)
+    }
+
+    private func statuses(_ plan: inout FaultPlan, _ count: Int, _ operation: String = "GetObject") -> [Int] {
+        (0..<count).map { _ in plan.decide(operation: operation, bucket: "b", key: "k").status ?? 0 }
+    }
+
+    @Test func countAndAfterLimitHowOftenAFaultFires() throws {
+        var plan = FaultPlan([try FaultSpec(parsing: "op=GetObject,after=2,count=2,kind=status:500")])
+        #expect(statuses(&plan, 1, "PutObject") == [0])
+        #expect(statuses(&plan, 6) == [0, 0, 500, 500, 0, 0])
+    }
+
+    @Test func theSameSeedGivesTheSameFaults() throws {
+        let specs = [try FaultSpec(parsing: "probability=0.3,kind=status:503")]
+        var (one, two, other) = (FaultPlan(specs, seed: 7), FaultPlan(specs, seed: 7), FaultPlan(specs, seed: 8))
+        let fired = statuses(&one, 1000)
+        #expect(fired == statuses(&two, 1000))
+        #expect(fired != statuses(&other, 1000))
+        #expect((200..<400).contains(fired.filter { $0 == 503 }.count))
+    }
+
+    @Test func severalFaultsJoin() throws {
+        var plan = FaultPlan([
+            try FaultSpec(parsing: "kind=latency:10ms"), try FaultSpec(parsing: "kind=latency:20ms"),
+            try FaultSpec(parsing: "kind=cut:5"), try FaultSpec(parsing: "kind=bandwidth:10kB/s"),
+            try FaultSpec(parsing: "key=other,kind=expired"),
+        ])
+        let effects = plan.decide(operation: "GetObject", bucket: "b", key: "k")
+        #expect(effects.latency == .milliseconds(30))
+        #expect(effects.cutAfter == 5)
+        #expect(effects.bytesPerSecond == 10_000)
+        #expect(!effects.isExpired)
+    }
+}
