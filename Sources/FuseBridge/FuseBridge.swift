@@ -8,8 +8,8 @@ import Metadata
 /// Turns kernel requests into calls of the file system and its answers into replies.
 ///
 /// Knows no policy. Holds no state of its own but the requests that wait; everything else belongs to the file system.
-/// Called on libfuse's threads, which never wait here: `.pending` work goes to the worker pool, and a signal to the
-/// caller cancels its task. Lives as long as the session that passes it to libfuse as user data.
+/// Called on libfuse's threads, which never wait here: `.pending` work goes to the worker pool, and a signal that
+/// ends the caller cancels what it only wanted to read. Lives as long as the session that passes it to libfuse as user data.
 final class FuseBridge: Sendable {
     let fileSystem: any FileSystemOperations
     let buffers: BufferPool
@@ -81,11 +81,25 @@ final class FuseBridge: Sendable {
         }
     }
 
-    /// libfuse calls this with a lock of the request held, so it may outlive the reply; only the address counts.
+    /// fuse_req_interrupt_func(3)'s callback. libfuse keeps the request's memory until it returns, answered or not.
     private static let interrupted: fuse_interrupt_func_t = { request, context in
-        guard let request, let context else { return }
-        Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.interrupt(request)
+        guard let request, let context, let caller = fuse_req_ctx(request) else { return }
+        // The kernel reports every signal, also a timer's that the program handles. Nothing expects EINTR of a file,
+        // so only a signal that ends the program counts.
+        guard isDying(caller.pointee.pid) else { return }
+        Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.giveUp(request)
     }
+}
+
+/// Whether a thread has SIGKILL pending, which the kernel also gives to each thread of a process that another signal ends
+/// (proc_pid_status(5): SigPnd).
+private func isDying(_ thread: pid_t) -> Bool {
+    let label: ByteString = "SigPnd:\t"
+    guard let status = readFile("/proc/\(thread)/status"),
+        let line = status.bytes.split(separator: UInt8(ascii: "\n")).first(where: { $0.starts(with: label.bytes) }),
+        let pending = UInt64(String(decoding: line.dropFirst(label.count), as: UTF8.self), radix: 16)
+    else { return false }
+    return pending & (1 << UInt64(SIGKILL - 1)) != 0
 }
 
 extension Outcome {

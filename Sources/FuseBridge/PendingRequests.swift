@@ -44,9 +44,10 @@ final class PendingRequests: Sendable {
         drained?.signal()
     }
 
-    /// fuse_req_interrupt_func(3)'s callback: the caller got a signal.
-    func interrupt(_ handle: fuse_req_t) {
-        table.withLock { $0.state.waiting[handle] }?.cancel()
+    /// The caller is dying: nobody wants to know any more. What changes something goes on to its end all the same.
+    func giveUp(_ handle: fuse_req_t) {
+        guard let request = table.withLock({ $0.state.waiting[handle] }), request.onlyReads else { return }
+        request.cancel()
     }
 
     /// Gives up what only reads and waits until every request is replied to. No request may arrive any more.

@@ -214,6 +214,12 @@ final class MemoryFileSystem: FileSystemOperations {
                 return .failure(FileSystemError(.interrupted, "interrupted"))
             }
         }
+        if name == "slow" {
+            return .pending { [self] in
+                do { try await Task.sleep(for: .milliseconds(400)) } catch { state.withLock { $0.interrupted += 1 } }
+                return .success(0)
+            }
+        }
         if name == "broken" { return .failure(.inputOutput, "the store sent other bytes") }
         return answer { state throws(FileSystemError) in
             let bytes = try Self.node(ino, state).bytes
