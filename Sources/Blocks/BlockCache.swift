@@ -276,6 +276,6 @@ package final class BlockCache: Sendable {
 
     func foundCorrupt(_ blocks: Int, key: ObjectKey) {
         count { $0.corruptBlocks += blocks }
-        logger.warning("cached blocks were damaged and are fetched again", metadata: ["key": "\(key)"])
+        logger.info("cached blocks do not match their checksums and are fetched again", metadata: ["key": "\(key)"])
     }
 }

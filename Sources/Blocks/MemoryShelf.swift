@@ -31,7 +31,8 @@ final class MemoryShelf: Sendable {
         var bytes = 0
     }
 
-    private let limit: Int
+    /// In bytes.
+    let limit: Int
     private let state = Mutex(State())
 
     init(limit: Int) { self.limit = limit }

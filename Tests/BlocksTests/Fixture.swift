@@ -16,10 +16,12 @@ final class Fixture: Sendable {
     let limit: Int64
     let options: BlockOptions
     let buffers: BufferPool
+    /// Where readers want their bytes.
+    private let replies = BufferPool(budget: MemoryBudget(limit: 1 << 40))
     /// What `onInfo` heard.
     let infos = InfoLog()
     let log = LogCounter()
-    private let open: Mutex<(cache: BlockCache, ledger: SpaceLedger, database: Database)?> = Mutex(nil)
+    private let open: Mutex<(cache: BlockCache, ledger: SpaceLedger, database: Database)>
 
     init(
         _ store: any ObjectStore, limit: Int64 = 1 << 30, memory: Int = 256 << 20, time: any TimeSource = SystemTime(),
@@ -28,22 +30,25 @@ final class Fixture: Sendable {
         directory = try TemporaryDirectory()
         (self.store, self.limit, self.options, self.time) = (store, limit, options, time)
         buffers = BufferPool(budget: MemoryBudget(limit: memory))
-        try start()
+        open = Mutex(try Self.start(directory, store, limit, buffers, pool, time, options, infos, log))
     }
 
     var blocks: String { directory.path("blocks") }
-    var cache: BlockCache { open.withLock { $0 }!.cache }
-    var ledger: SpaceLedger { open.withLock { $0 }!.ledger }
-    var database: Database { open.withLock { $0 }!.database }
+    var cache: BlockCache { open.withLock { $0 }.cache }
+    var ledger: SpaceLedger { open.withLock { $0 }.ledger }
+    var database: Database { open.withLock { $0 }.database }
 
-    private func start() throws {
+    private static func start(
+        _ directory: TemporaryDirectory, _ store: any ObjectStore, _ limit: Int64, _ buffers: BufferPool,
+        _ pool: WorkerPool, _ time: any TimeSource, _ options: BlockOptions, _ infos: InfoLog, _ log: LogCounter
+    ) throws -> (cache: BlockCache, ledger: SpaceLedger, database: Database) {
         let database = try Database(.file(directory.path("blocks.db")), migrations: BlockCache.migrations)
         let ledger = SpaceLedger(limit: limit, floor: 0) { .max / 2 }
         let cache = try BlockCache(
-            directory: blocks, database: database, ledger: ledger, buffers: buffers, store: store, pool: pool,
-            time: time, options: options, logger: log.logger
-        ) { [infos] _, info in infos.add(info) }
-        open.withLock { $0 = (cache, ledger, database) }
+            directory: directory.path("blocks"), database: database, ledger: ledger, buffers: buffers, store: store,
+            pool: pool, time: time, options: options, logger: log.logger
+        ) { _, info in infos.add(info) }
+        return (cache, ledger, database)
     }
 
     /// Ends the cache and opens it again. A crash loses the rows that were not written yet.
@@ -51,7 +56,8 @@ final class Fixture: Sendable {
         if crashing { database.close() }
         cache.close()
         database.close()
-        try start()
+        let reopened = try Self.start(directory, store, limit, buffers, pool, time, options, infos, log)
+        open.withLock { $0 = reopened }
     }
 
     /// Every file of the cache with its space on disk.
@@ -74,13 +80,13 @@ final class Fixture: Sendable {
     }
 
     func read(_ object: CachedObject, _ range: ByteRange) async throws -> [UInt8] {
-        let buffer = BufferPool(budget: MemoryBudget(limit: .max)).tryBorrow(Int(range.length))!
+        let buffer = try await replies.borrow(Int(range.length))
         try await object.read(range, into: buffer, at: 0)
         return Array(buffer.bytes[..<Int(range.length)])
     }
 
     func read(_ reader: ObjectReader, _ range: ByteRange) async throws -> [UInt8] {
-        let buffer = BufferPool(budget: MemoryBudget(limit: .max)).tryBorrow(Int(range.length))!
+        let buffer = try await replies.borrow(Int(range.length))
         let slice = UnsafeMutableRawBufferPointer(rebasing: buffer.bytes[..<Int(range.length)])
         if !reader.readCached(range, into: slice) { try await reader.read(range, into: buffer, at: 0) }
         return Array(slice)
