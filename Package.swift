@@ -84,7 +84,7 @@ let package = Package(
         tests("BasicsTests", ["Basics"]),
         tests("DigestsTests", ["Digests", "Basics"]),
         tests("SQLiteTests", ["SQLite", "Basics"]),
-        tests("HTTPTests", ["HTTP", "Basics"] + nio),
+        tests("HTTPTests", ["HTTP", "Basics"]),
         tests("ObjectStorageTests", ["ObjectStorage", "Basics"]),
         tests("ProvidersTests", ["Providers", "ObjectStorage", "HTTP", "Digests", "Basics"]),
         tests("MetadataTests", ["Metadata", "SQLite", "ObjectStorage", "Basics"]),
@@ -97,7 +97,7 @@ let package = Package(
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),
         tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
-        tests("EmulatorTests", ["Emulator", "Digests", "Basics"], exclude: ["boto3_conformance.py"]),
+        tests("EmulatorTests", ["Emulator", "Digests", "Basics"]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),

@@ -1,0 +1,40 @@
+import CCurl
+
+/// The functions libcurl calls, all on the engine's thread, with a `Transfer` as context.
+///
+/// Constants of an enum and not literals at their place of use, because a literal inherits the isolation around it.
+enum CurlCallbacks {
+    /// CURLOPT_HEADERFUNCTION
+    static let header: @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int = {
+        buffer, size, count, context in
+        let line = UnsafeRawBufferPointer(start: buffer, count: size * count)
+        return transfer(context)?.receiveHeader(line) == true ? line.count : refusal
+    }
+
+    /// CURLOPT_WRITEFUNCTION
+    static let write: @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int = {
+        buffer, size, count, context in
+        let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
+        return transfer(context)?.receiveBody(bytes) == true ? bytes.count : refusal
+    }
+
+    /// CURLOPT_READFUNCTION
+    static let read: @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int = {
+        buffer, size, count, context in
+        let room = UnsafeMutableRawBufferPointer(start: buffer, count: size * count)
+        return transfer(context)?.readBody(into: room) ?? Int(CURL_READFUNC_ABORT)
+    }
+
+    /// CURLOPT_SEEKFUNCTION: libcurl wants to send a body again because a kept connection broke. It would do so without
+    /// telling, though the server may have acted; refusing makes the transfer end as interrupted.
+    static let seek: @convention(c) (UnsafeMutableRawPointer?, curl_off_t, CInt) -> CInt = { _, _, _ in
+        CURL_SEEKFUNC_FAIL
+    }
+
+    /// What a callback returns to end the transfer: never the count that libcurl expects (CURL_WRITEFUNC_ERROR).
+    private static let refusal = 0xFFFF_FFFF
+
+    private static func transfer(_ context: UnsafeMutableRawPointer?) -> Transfer? {
+        context.map { Unmanaged<Transfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+}

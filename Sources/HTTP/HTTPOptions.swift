@@ -1,0 +1,18 @@
+/// How an engine connects; fixed for its life.
+package struct HTTPOptions: Sendable, Hashable {
+    package var userAgent: String
+    /// A PEM file of trusted certificates instead of the system's.
+    package var caFile: String?
+    /// `http://host:port`; nil takes the environment's (`https_proxy`, `no_proxy`), an empty text none.
+    package var proxy: String?
+    /// For name, connection and TLS together.
+    package var connectTimeout = Duration.seconds(10)
+    /// Most time without a byte in either direction.
+    package var stallTimeout = Duration.seconds(60)
+    /// Requests under way at once; others wait in order.
+    package var maxConnections = 64
+    /// The same to one origin.
+    package var maxConnectionsPerOrigin = 64
+
+    package init(userAgent: String = "pailfs") { self.userAgent = userAgent }
+}

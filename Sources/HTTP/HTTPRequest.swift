@@ -1,0 +1,71 @@
+package enum HTTPMethod: String, Sendable, Hashable {
+    case get = "GET"
+    case head = "HEAD"
+    case put = "PUT"
+    case post = "POST"
+    case delete = "DELETE"
+    case options = "OPTIONS"
+}
+
+/// Scheme, host and port: what a connection goes to.
+package struct HTTPOrigin: Sendable, Hashable, CustomStringConvertible {
+    /// https rather than http.
+    package var isSecure: Bool
+    /// A name or address; IPv6 addresses in brackets.
+    package var host: String
+    /// nil is the scheme's own port.
+    package var port: Int?
+
+    package init(isSecure: Bool, host: String, port: Int? = nil) {
+        (self.isSecure, self.host) = (isSecure, host)
+        self.port = port == (isSecure ? 443 : 80) ? nil : port
+    }
+
+    /// Host and port as the Host header has them; the scheme's own port is left out.
+    package var authority: String { port.map { "\(host):\($0)" } ?? host }
+    package var description: String { "\(isSecure ? "https" : "http")://\(authority)" }
+}
+
+/// One request. Nothing in it is changed on its way to the wire, as signatures cover the bytes sent.
+package struct HTTPRequest: Sendable, Hashable {
+    package var method: HTTPMethod
+    package var origin: HTTPOrigin
+    /// Path and query, percent-encoded, from the slash on. Dot segments and double slashes stay.
+    package var target: String
+    /// `Host` and `Content-Length` are added when absent; `Expect` is never sent.
+    package var headers: HTTPHeaders
+    /// Most time without a byte in either direction; nil takes the engine's.
+    package var stallTimeout: Duration?
+    /// Most bytes of a body that is collected instead of delivered.
+    package var collectLimit = 1 << 20
+
+    package init(_ method: HTTPMethod, _ origin: HTTPOrigin, target: String, headers: HTTPHeaders = HTTPHeaders()) {
+        (self.method, self.origin, self.target, self.headers) = (method, origin, target, headers)
+    }
+}
+
+/// One answer, with the body unless it went to a sink.
+package struct HTTPResponse: Sendable, Hashable {
+    package var status: Int
+    package var headers = HTTPHeaders()
+    /// What was collected: the whole body, or the beginning of an error document past the limit.
+    package var body: [UInt8] = []
+    /// Bytes that the sink received.
+    package var delivered: Int64 = 0
+
+    package init(status: Int, headers: HTTPHeaders = HTTPHeaders(), body: [UInt8] = []) {
+        (self.status, self.headers, self.body) = (status, headers, body)
+    }
+
+    package var isSuccess: Bool { (200..<300).contains(status) }
+}
+
+/// What becomes of a response body, decided when the headers are there.
+package enum BodyUse: Sendable, Hashable {
+    /// To the sink as it arrives; collected when there is no sink.
+    case deliver
+    /// Into the response, up to the request's limit.
+    case collect
+    /// Not wanted: the transfer ends here, successfully, and its connection is closed.
+    case refuse
+}

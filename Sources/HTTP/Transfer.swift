@@ -1,0 +1,242 @@
+import Basics
+import CCurl
+import Synchronization
+
+/// A request on its way into the engine, and the mark that its task sets to withdraw it.
+final class Submission: Sendable {
+    let request: HTTPRequest
+    let source: (any ByteSource)?
+    let sink: (any ByteSink)?
+    let bodyUse: @Sendable (HTTPResponse) -> BodyUse
+    let isCancelled = Atomic(false)
+    let continuation: Mutex<CheckedContinuation<Result<HTTPResponse, HTTPError>, Never>?> = Mutex(nil)
+
+    init(
+        _ request: HTTPRequest, source: (any ByteSource)?, sink: (any ByteSink)?,
+        bodyUse: @escaping @Sendable (HTTPResponse) -> BodyUse
+    ) {
+        (self.request, self.source, self.sink, self.bodyUse) = (request, source, sink, bodyUse)
+    }
+
+    /// Answers the waiting task; the first answer counts.
+    func finish(_ result: Result<HTTPResponse, HTTPError>) {
+        let waiting = continuation.withLock { continuation in
+            defer { continuation = nil }
+            return continuation
+        }
+        waiting?.resume(returning: result)
+    }
+}
+
+/// One request under way: what libcurl's callbacks work on. Lives on the engine's thread only, from the moment its
+/// handle joins the multi handle until it leaves.
+final class Transfer {
+    let submission: Submission
+    let easy: EasyHandle
+    private var response = HTTPResponse(status: 0)
+    private var use: BodyUse?
+    private var sourceOffset: Int64 = 0
+    /// Why a callback stopped the transfer.
+    private var failure: HTTPError?
+    private var headerList: UnsafeMutablePointer<curl_slist>?
+    private var progress = Progress()
+    private var lastProgress: Duration
+    let stallTimeout: Duration
+
+    private struct Progress: Equatable {
+        var sent: Int64 = 0
+        var received: Int64 = 0
+        var headerBytes = 0
+    }
+
+    init(_ submission: Submission, on easy: EasyHandle, options: HTTPOptions, now: Duration) {
+        (self.submission, self.easy, lastProgress) = (submission, easy, now)
+        stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
+        configure(options)
+    }
+
+    deinit { curl_slist_free_all(headerList) }
+
+    // MARK: Progress
+
+    /// Looks whether bytes moved since the last look; how long the transfer may still stand still, none when time is up.
+    func timeLeft(now: Duration) -> Duration {
+        let seen = Progress(
+            sent: easy.offset(CURLINFO_SIZE_UPLOAD_T), received: easy.offset(CURLINFO_SIZE_DOWNLOAD_T),
+            headerBytes: easy.long(CURLINFO_HEADER_SIZE))
+        if seen != progress { (progress, lastProgress) = (seen, now) }
+        return max(.zero, lastProgress + stallTimeout - now)
+    }
+
+    // MARK: The end
+
+    func result(_ code: CURLcode) -> Result<HTTPResponse, HTTPError> {
+        if let failure { return .failure(failure) }
+        if code == CURLE_OK || use == .refuse { return .success(response) }
+        return .failure(HTTPError(Self.kind(of: code, on: easy), message(for: code)))
+    }
+
+    private func message(for code: CURLcode) -> String {
+        "\(submission.request.origin): \(easy.message(for: code))"
+    }
+
+    private static func kind(of code: CURLcode, on easy: EasyHandle) -> HTTPError.Kind {
+        switch code {
+        case CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY, CURLE_COULDNT_CONNECT, CURLE_PROXY:
+            return .unreachable
+        case CURLE_OPERATION_TIMEDOUT:
+            // The only total time given to libcurl is the one for connecting.
+            return .unreachable
+        case CURLE_SSL_CONNECT_ERROR:
+            // A connection that breaks in the handshake has this code too, and OpenSSL tells it only in the text.
+            let text = easy.message(for: code)
+            return text.contains("SSL_ERROR_SYSCALL") || text.contains("reset by peer") ? .unreachable : .insecure
+        case CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
+            CURLE_SSL_ISSUER_ERROR, CURLE_SSL_INVALIDCERTSTATUS, CURLE_SSL_PINNEDPUBKEYNOTMATCH, CURLE_USE_SSL_FAILED:
+            return .insecure
+        case CURLE_WEIRD_SERVER_REPLY, CURLE_UNSUPPORTED_PROTOCOL, CURLE_BAD_CONTENT_ENCODING:
+            return .malformed
+        case CURLE_URL_MALFORMAT:
+            return .invalidRequest
+        default:
+            return .interrupted
+        }
+    }
+
+    // MARK: Callbacks
+
+    /// One header line, with its line end. False ends the transfer.
+    func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
+        let text = line.prefix { $0 != 13 && $0 != 10 }
+        if text.isEmpty { return finishHeaders() }
+        if text.starts(with: "HTTP/".utf8) {
+            // A status line starts over: answers of class 1xx come before the real one.
+            response = HTTPResponse(status: easy.long(CURLINFO_RESPONSE_CODE))
+            return true
+        }
+        guard let colon = text.firstIndex(of: UInt8(ascii: ":")) else { return true }
+        let isBlank: (UInt8) -> Bool = { $0 == 32 || $0 == 9 }
+        var value = text[(colon + 1)...].drop(while: isBlank)
+        while let last = value.last, isBlank(last) { value.removeLast() }
+        response.headers.add(String(decoding: text[..<colon], as: UTF8.self), String(decoding: value, as: UTF8.self))
+        return true
+    }
+
+    private func finishHeaders() -> Bool {
+        guard response.status >= 200 else { return true }
+        // Trailers end with an empty line as well; the use is decided once.
+        if use == nil { use = submission.bodyUse(response) }
+        return use != .refuse
+    }
+
+    /// Bytes of the body. False ends the transfer.
+    func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if use == .deliver, let sink = submission.sink {
+            do {
+                try sink.receive(bytes.bytes)
+                response.delivered += Int64(bytes.count)
+                return true
+            } catch {
+                failure = HTTPError(error)
+                return false
+            }
+        }
+        let room = submission.request.collectLimit - response.body.count
+        response.body.append(contentsOf: bytes.prefix(max(room, 0)))
+        // The beginning of an error document says enough; half an answer says nothing.
+        guard bytes.count > room, response.isSuccess else { return true }
+        failure = HTTPError(
+            .tooLarge,
+            "\(submission.request.origin): the answer is longer than \(submission.request.collectLimit) bytes")
+        return false
+    }
+
+    /// Fills `buffer` from the source; nil when the source fails.
+    func readBody(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+        guard let source = submission.source else { return 0 }
+        let wanted = Int(min(Int64(buffer.count), source.count - sourceOffset))
+        guard wanted > 0 else { return 0 }
+        let room = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
+        var output = OutputRawSpan(buffer: room, initializedCount: 0)
+        do {
+            try source.read(at: sourceOffset, into: &output)
+        } catch {
+            failure = HTTPError(error)
+            return nil
+        }
+        let count = output.finalize(for: room)
+        if count == 0 {
+            failure = HTTPError(.local(errno: 5), "the body ended after \(sourceOffset) of \(source.count) bytes")
+            return nil
+        }
+        sourceOffset += Int64(count)
+        return count
+    }
+
+    // MARK: Setting up
+
+    private func configure(_ options: HTTPOptions) {
+        let request = submission.request
+        easy.reset()
+        easy.set(CURLOPT_URL, "\(request.origin)\(request.target)")
+        easy.set(CURLOPT_PATH_AS_IS, true)
+        easy.set(CURLOPT_PROTOCOLS_STR, "http,https")
+        easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
+        easy.set(CURLOPT_NOSIGNAL, true)
+        easy.set(CURLOPT_USERAGENT, options.userAgent)
+        easy.set(CURLOPT_BUFFERSIZE, 512 << 10)
+        easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 512 << 10)
+        easy.set(CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout.milliseconds)
+        easy.set(CURLOPT_TCP_KEEPALIVE, true)
+        easy.set(CURLOPT_TCP_KEEPIDLE, 30)
+        easy.set(CURLOPT_TCP_KEEPINTVL, 15)
+        easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
+        if let caFile = options.caFile { easy.set(CURLOPT_CAINFO, caFile) }
+        if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }
+
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        easy.set(CURLOPT_HEADERFUNCTION, CurlCallbacks.header)
+        easy.set(CURLOPT_HEADERDATA, context)
+        easy.set(CURLOPT_WRITEFUNCTION, CurlCallbacks.write)
+        easy.set(CURLOPT_WRITEDATA, context)
+        configureMethod(request, context)
+        configureHeaders(request)
+    }
+
+    private func configureMethod(_ request: HTTPRequest, _ context: UnsafeMutableRawPointer) {
+        switch request.method {
+        case .head:
+            easy.set(CURLOPT_NOBODY, true)
+        case .get where submission.source == nil:
+            easy.set(CURLOPT_HTTPGET, true)
+        case .delete where submission.source == nil, .options where submission.source == nil:
+            easy.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+        case .get, .put, .post, .delete, .options:
+            easy.set(CURLOPT_UPLOAD, true)
+            easy.set(CURLOPT_CUSTOMREQUEST, request.method.rawValue)
+            easy.set(CURLOPT_INFILESIZE_LARGE, offset: submission.source?.count ?? 0)
+            easy.set(CURLOPT_READFUNCTION, CurlCallbacks.read)
+            easy.set(CURLOPT_READDATA, context)
+            easy.setSeek(CurlCallbacks.seek)
+        }
+    }
+
+    private func configureHeaders(_ request: HTTPRequest) {
+        var lines = request.headers.fields.map { field in
+            // libcurl's spelling of a field without a value; `name:` would remove the field.
+            field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+        }
+        lines.append("Expect:")
+        if request.headers["host"] == nil { lines.append("Host: \(request.origin.authority)") }
+        for line in lines { headerList = curl_slist_append(headerList, line) }
+        easy.set(CURLOPT_HTTPHEADER, UnsafeMutableRawPointer(headerList))
+    }
+}
+
+extension Duration {
+    /// Whole milliseconds, rounded up.
+    var milliseconds: Int {
+        let (seconds, attoseconds) = components
+        return Int(seconds) * 1000 + Int((attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+}

@@ -1,0 +1,177 @@
+import Basics
+import CCurl
+import Synchronization
+
+/// The engine's thread: a libcurl multi handle, the transfers in it and the submissions that wait for a connection.
+///
+/// Tasks reach it through the inbox, a `Mutex` with nothing but array operations under it, and wake it. Everything else
+/// belongs to the thread.
+final class TransferLoop: Sendable {
+    private struct Inbox {
+        var submissions: [Submission] = []
+        /// Some submission has been cancelled since the last look.
+        var hasCancellation = false
+        var isClosing = false
+    }
+
+    private let options: HTTPOptions
+    private let inbox = Mutex(Inbox())
+    // Set once in `init`. curl_multi_wakeup may be called from any thread (libcurl-thread(3)); everything else that uses
+    // the handle runs on the loop's thread, which frees it after `close`, when nobody is left to submit or cancel.
+    private nonisolated(unsafe) let multi: UnsafeMutableRawPointer
+
+    // curl_global_init is not safe to run twice at once, and Swift runs this once.
+    private static let libraryIsReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    init(_ options: HTTPOptions) {
+        self.options = options
+        guard Self.libraryIsReady, let multi = curl_multi_init() else { fatalError("libcurl does not start") }
+        self.multi = multi
+        _ = curl_shim_multi_set_long(multi, CURLMOPT_MAXCONNECTS, options.maxConnections)
+    }
+
+    func submit(_ submission: Submission) {
+        inbox.withLock { $0.submissions.append(submission) }
+        curl_multi_wakeup(multi)
+    }
+
+    func cancel(_ submission: Submission) {
+        submission.isCancelled.store(true, ordering: .releasing)
+        inbox.withLock { $0.hasCancellation = true }
+        curl_multi_wakeup(multi)
+    }
+
+    /// Ends the thread. Only when no submission is under way.
+    func close() {
+        // Under the lock, so that the loop cannot see the mark and free the handle before the wake-up is through.
+        inbox.withLock { inbox in
+            inbox.isClosing = true
+            curl_multi_wakeup(multi)
+        }
+    }
+
+    /// The thread's body; returns after `close`.
+    func run() {
+        var work = LoopState()
+        while true {
+            let (arrived, hasCancellation, isClosing) = inbox.withLock { inbox in
+                defer { (inbox.submissions, inbox.hasCancellation) = ([], false) }
+                return (inbox.submissions, inbox.hasCancellation, inbox.isClosing)
+            }
+            if isClosing { break }
+            work.waiting += arrived
+            if hasCancellation { dropCancelled(&work) }
+            startWaiting(&work)
+            var running: CInt = 0
+            curl_multi_perform(multi, &running)
+            finishTransfers(&work)
+            startWaiting(&work)
+            let pause = dropStalled(&work)
+            curl_multi_poll(multi, nil, 0, CInt(clamping: pause.milliseconds), nil)
+        }
+        work.idle = []
+        curl_multi_cleanup(multi)
+    }
+
+    // MARK: The thread's own
+
+    private struct LoopState {
+        var waiting: [Submission] = []
+        var active: [UnsafeMutableRawPointer: Transfer] = [:]
+        var perOrigin: [HTTPOrigin: Int] = [:]
+        var idle: [EasyHandle] = []
+        var nextLook = Duration.zero
+    }
+
+    private func startWaiting(_ work: inout LoopState) {
+        guard !work.waiting.isEmpty, work.active.count < options.maxConnections else { return }
+        var kept: [Submission] = []
+        for submission in work.waiting {
+            let origin = submission.request.origin
+            if submission.isCancelled.load(ordering: .acquiring) {
+                submission.finish(.failure(Self.cancelled))
+            } else if work.active.count < options.maxConnections,
+                work.perOrigin[origin, default: 0] < options.maxConnectionsPerOrigin
+            {
+                start(submission, &work)
+            } else {
+                kept.append(submission)
+            }
+        }
+        work.waiting = kept
+    }
+
+    private func start(_ submission: Submission, _ work: inout LoopState) {
+        guard let easy = work.idle.popLast() ?? EasyHandle() else {
+            submission.finish(.failure(HTTPError(.local(errno: 12), "no memory for a transfer")))
+            return
+        }
+        let now = SystemTime().uptime()
+        let transfer = Transfer(submission, on: easy, options: options, now: now)
+        work.nextLook = min(work.nextLook, now + transfer.stallTimeout / 4)
+        work.active[easy.pointer] = transfer
+        work.perOrigin[submission.request.origin, default: 0] += 1
+        let code = curl_multi_add_handle(multi, easy.pointer)
+        if code != CURLM_OK {
+            let reason = String(cString: curl_multi_strerror(code))
+            finish(transfer, .failure(HTTPError(.invalidRequest, reason)), &work)
+        }
+    }
+
+    private func finishTransfers(_ work: inout LoopState) {
+        var remaining: CInt = 0
+        while let message = curl_multi_info_read(multi, &remaining) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
+                let transfer = work.active[easy]
+            else { continue }
+            let code = message.pointee.data.result
+            // The message dies when its handle leaves.
+            finish(transfer, transfer.result(code), &work)
+        }
+    }
+
+    private func finish(_ transfer: Transfer, _ result: Result<HTTPResponse, HTTPError>, _ work: inout LoopState) {
+        curl_multi_remove_handle(multi, transfer.easy.pointer)
+        work.active[transfer.easy.pointer] = nil
+        let origin = transfer.submission.request.origin
+        let others = work.perOrigin[origin, default: 1] - 1
+        work.perOrigin[origin] = others == 0 ? nil : others
+        work.idle.append(transfer.easy)
+        transfer.submission.finish(result)
+    }
+
+    private func dropCancelled(_ work: inout LoopState) {
+        // Waiting ones are dropped when they are looked at next.
+        work.waiting.removeAll { submission in
+            guard submission.isCancelled.load(ordering: .acquiring) else { return false }
+            submission.finish(.failure(Self.cancelled))
+            return true
+        }
+        for transfer in Array(work.active.values)
+        where transfer.submission.isCancelled.load(ordering: .acquiring) {
+            finish(transfer, .failure(Self.cancelled), &work)
+        }
+    }
+
+    /// Ends transfers that stand still for too long and says when to look again.
+    private func dropStalled(_ work: inout LoopState) -> Duration {
+        guard !work.active.isEmpty else { return .seconds(60) }
+        let now = SystemTime().uptime()
+        guard now >= work.nextLook else { return work.nextLook - now }
+        var pause = Duration.seconds(1)
+        for transfer in Array(work.active.values) {
+            let left = transfer.timeLeft(now: now)
+            if left > .zero {
+                // A quarter of the time allowed, so that progress is seen soon after it happens.
+                pause = min(pause, max(.milliseconds(5), min(left, transfer.stallTimeout / 4)))
+            } else {
+                let reason = "\(transfer.submission.request.origin): no byte moved for \(transfer.stallTimeout)"
+                finish(transfer, .failure(HTTPError(.timedOut, reason)), &work)
+            }
+        }
+        work.nextLook = now + pause
+        return pause
+    }
+
+    private static let cancelled = HTTPError(.cancelled, "cancelled")
+}
