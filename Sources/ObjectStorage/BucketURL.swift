@@ -1,0 +1,51 @@
+package import Basics
+
+/// `scheme://bucket[/prefix]`: which bucket to mount, and which part of it.
+package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
+    package enum Scheme: String, Sendable, Hashable, CaseIterable { case s3, oss, cos, kodo, cssp, swift }
+
+    /// Why a URL cannot be used, in one sentence.
+    package struct Malformed: Error, Sendable, CustomStringConvertible {
+        package let description: String
+    }
+
+    package var scheme: Scheme
+    /// nil: every bucket of the account.
+    package var bucket: String?
+    /// Empty, or ending with a slash.
+    package var prefix: ByteString
+
+    package init(scheme: Scheme, bucket: String?, prefix: ByteString = "") {
+        (self.scheme, self.bucket) = (scheme, bucket)
+        self.prefix = prefix.isEmpty || prefix.hasSuffix("/") ? prefix : prefix + "/"
+    }
+
+    package init(parsing text: String) throws(Malformed) {
+        let bytes = ByteString(text)
+        let schemes = Scheme.allCases.map { "\($0.rawValue)://" }
+        guard let start = schemes.first(where: { bytes.hasPrefix(ByteString($0)) }),
+            let scheme = Scheme(rawValue: String(start.dropLast(3)))
+        else {
+            throw Malformed(
+                description: "\(text) is no bucket URL: write scheme://bucket[/prefix] with one of "
+                    + Scheme.allCases.map(\.rawValue).joined(separator: ", "))
+        }
+        let rest = bytes.dropFirst(start.utf8.count)
+        let slash = rest.bytes.firstIndex(of: UInt8(ascii: "/"))
+        let bucket = ByteString(rest.bytes[..<(slash ?? rest.count)]).description
+        guard bucket.utf8.allSatisfy({ $0 > 32 && $0 != 127 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
+        else {
+            throw Malformed(description: "\(text) is no bucket URL: the bucket's name holds a space, ? or #")
+        }
+        var prefix = slash.map { rest.dropFirst($0 + 1) } ?? ""
+        while prefix.hasSuffix("//") { prefix = prefix.dropLast(1) }
+        if bucket.isEmpty, !prefix.isEmpty {
+            throw Malformed(description: "\(text) is no bucket URL: it has a prefix but no bucket")
+        }
+        self.init(scheme: scheme, bucket: bucket.isEmpty ? nil : bucket, prefix: prefix == "/" ? "" : prefix)
+    }
+
+    package var description: String {
+        "\(scheme.rawValue)://\(bucket ?? "")\(prefix.isEmpty ? "" : "/\(prefix)")"
+    }
+}

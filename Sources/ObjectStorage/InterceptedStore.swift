@@ -1,0 +1,155 @@
+package import Basics
+
+/// What an interceptor is told of the request it stands around.
+package struct RequestContext: Sendable {
+    package let operation: ObjectStoreError.Operation
+    package let key: ObjectKey?
+    /// The bytes to be sent, or wanted where they are known; 0 for a request without a body of its own.
+    package let bytes: Int64
+
+    /// Whether the request moves object data through this machine.
+    package var isTransfer: Bool {
+        switch operation {
+        case .get, .put, .uploadPart: true
+        case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
+            .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess:
+            false
+        }
+    }
+}
+
+/// Stands around each request of a store: waits, counts, tries again, or all of it.
+package protocol Interceptor: Sendable {
+    /// Calls `attempt` as often as it sees fit and answers what it answered.
+    func intercept<Answer: Sendable>(
+        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer
+}
+
+/// A store with an interceptor around each request: the one place that forwards the whole protocol, so that retry,
+/// throttle, measurement and log are each only what they do.
+package struct InterceptedStore<Around: Interceptor>: ObjectStore {
+    private let base: any ObjectStore
+    private let around: Around
+
+    package init(_ base: any ObjectStore, _ around: Around) { (self.base, self.around) = (base, around) }
+
+    package var capabilities: Capabilities { base.capabilities }
+
+    private func context(
+        _ operation: ObjectStoreError.Operation, _ key: ObjectKey? = nil, bytes: Int64 = 0
+    ) -> RequestContext {
+        RequestContext(operation: operation, key: key, bytes: bytes)
+    }
+
+    package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        try await around.intercept(context(.list)) { () async throws(ObjectStoreError) in
+            try await base.list(request)
+        }
+    }
+
+    package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
+        try await around.intercept(context(.head, key)) { () async throws(ObjectStoreError) in
+            try await base.head(key, condition: condition)
+        }
+    }
+
+    package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
+        var isFirst = true
+        let context = context(.get, request.key, bytes: request.range?.length ?? 0)
+        return try await around.intercept(context) { () async throws(ObjectStoreError) in
+            if !isFirst { sink.restart() }
+            isFirst = false
+            return try await base.get(request, into: sink)
+        }
+    }
+
+    package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
+        try await around.intercept(context(.put, request.key, bytes: body.count)) {
+            () async throws(ObjectStoreError) in try await base.put(request, body: body)
+        }
+    }
+
+    package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        try await around.intercept(context(.copy, request.key)) { () async throws(ObjectStoreError) in
+            try await base.copy(request)
+        }
+    }
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        try await around.intercept(context(.delete, key)) { () async throws(ObjectStoreError) in
+            try await base.delete(key, ifMatch: ifMatch)
+        }
+    }
+
+    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        try await around.intercept(context(.deleteMany, keys.first)) { () async throws(ObjectStoreError) in
+            try await base.deleteMany(keys)
+        }
+    }
+
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        try await around.intercept(context(.createUpload, request.key)) { () async throws(ObjectStoreError) in
+            try await base.createUpload(request)
+        }
+    }
+
+    package func uploadPart(_ part: PartRequest, body: any ByteSource) async throws(ObjectStoreError) -> UploadedPart {
+        try await around.intercept(context(.uploadPart, part.key, bytes: body.count)) {
+            () async throws(ObjectStoreError) in try await base.uploadPart(part, body: body)
+        }
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        try await around.intercept(context(.uploadPartCopy, part.key)) { () async throws(ObjectStoreError) in
+            try await base.uploadPartCopy(part, from: source, range: range)
+        }
+    }
+
+    package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
+        try await around.intercept(context(.listParts, key)) { () async throws(ObjectStoreError) in
+            try await base.listParts(key, upload)
+        }
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        try await around.intercept(context(.listUploads)) { () async throws(ObjectStoreError) in
+            try await base.listUploads(prefix: prefix)
+        }
+    }
+
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await around.intercept(context(.completeUpload, key)) { () async throws(ObjectStoreError) in
+            try await base.completeUpload(key, upload, parts: parts, condition: condition)
+        }
+    }
+
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        try await around.intercept(context(.abortUpload, key)) { () async throws(ObjectStoreError) in
+            try await base.abortUpload(key, upload)
+        }
+    }
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await around.intercept(context(.updateMetadata, key)) { () async throws(ObjectStoreError) in
+            try await base.updateMetadata(key, to: metadata, ifMatch: ifMatch)
+        }
+    }
+
+    /// No request, so nothing to stand around.
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        try base.presign(key, lifetime: lifetime)
+    }
+
+    package func checkAccess() async throws(ObjectStoreError) {
+        try await around.intercept(context(.checkAccess)) { () async throws(ObjectStoreError) in
+            try await base.checkAccess()
+        }
+    }
+}

@@ -1,0 +1,128 @@
+package import Basics
+
+/// The part of a bucket below a prefix, as a bucket of its own: keys lose the prefix on the way up and get it on the way
+/// down.
+package struct PrefixedStore: ObjectStore {
+    private let base: any ObjectStore
+    private let prefix: ByteString
+
+    /// `prefix` ends with a slash.
+    package init(_ base: any ObjectStore, prefix: ByteString) {
+        (self.base, self.prefix) = (base, prefix)
+    }
+
+    package var capabilities: Capabilities {
+        var capabilities = base.capabilities
+        capabilities.longestKey -= prefix.count
+        return capabilities
+    }
+
+    private func down(_ key: ObjectKey) -> ObjectKey { ObjectKey(prefix + key.bytes) }
+    private func down(_ source: CopySource) -> CopySource { CopySource(down(source.key), ifMatch: source.ifMatch) }
+    private func down(_ part: PartRequest) -> PartRequest {
+        PartRequest(down(part.key), part.upload, number: part.number)
+    }
+
+    private func down(_ request: PutRequest) -> PutRequest {
+        var request = request
+        request.key = down(request.key)
+        return request
+    }
+
+    /// nil for the prefix's own marker, which stands for the mount's top directory.
+    private func up(_ key: ObjectKey) -> ObjectKey? {
+        key.bytes.count > prefix.count ? ObjectKey(key.bytes.dropFirst(prefix.count)) : nil
+    }
+
+    package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        var request = request
+        request.prefix = prefix + request.prefix
+        request.startAfter = request.startAfter.map { prefix + $0 }
+        let page = try await base.list(request)
+        return ListingPage(
+            objects: page.objects.compactMap { object in
+                var object = object
+                guard let key = up(object.key) else { return nil }
+                object.key = key
+                return object
+            }, commonPrefixes: page.commonPrefixes.compactMap(up), next: page.next)
+    }
+
+    package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
+        try await base.head(down(key), condition: condition)
+    }
+
+    package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
+        var request = request
+        request.key = down(request.key)
+        return try await base.get(request, into: sink)
+    }
+
+    package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.put(down(request), body: body)
+    }
+
+    package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        var request = request
+        (request.source, request.key) = (down(request.source), down(request.key))
+        return try await base.copy(request)
+    }
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        try await base.delete(down(key), ifMatch: ifMatch)
+    }
+
+    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        try await base.deleteMany(keys.map(down)).map { error in
+            var error = error
+            error.key = error.key.flatMap(up)
+            return error
+        }
+    }
+
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        try await base.createUpload(down(request))
+    }
+
+    package func uploadPart(_ part: PartRequest, body: any ByteSource) async throws(ObjectStoreError) -> UploadedPart {
+        try await base.uploadPart(down(part), body: body)
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        try await base.uploadPartCopy(down(part), from: down(source), range: range)
+    }
+
+    package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
+        try await base.listParts(down(key), upload)
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        try await base.listUploads(prefix: self.prefix + prefix).compactMap { upload in
+            up(upload.key).map { UploadInProgress(key: $0, upload: upload.upload, initiated: upload.initiated) }
+        }
+    }
+
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.completeUpload(down(key), upload, parts: parts, condition: condition)
+    }
+
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        try await base.abortUpload(down(key), upload)
+    }
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.updateMetadata(down(key), to: metadata, ifMatch: ifMatch)
+    }
+
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        try base.presign(down(key), lifetime: lifetime)
+    }
+
+    package func checkAccess() async throws(ObjectStoreError) { try await base.checkAccess() }
+}

@@ -1,0 +1,63 @@
+package import Basics
+
+/// Whether and when a failed request is sent again: pure, an event in, a delay or nothing out.
+///
+/// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A call
+/// ends when the next try would begin after its deadline. Transfers have no deadline of their own, since each of their
+/// tries ends for lack of progress, but a limited number of tries.
+package struct RetryPolicy: Sendable, Hashable {
+    /// For requests that move no object data, from the first try on.
+    package var deadline = Duration.seconds(30)
+    /// Tries of a transfer.
+    package var transferTries = 6
+    package var firstDelay = Duration.milliseconds(50)
+    package var throttledDelay = Duration.milliseconds(500)
+    package var longestDelay = Duration.seconds(20)
+
+    package init() {}
+
+    /// How long to wait before try number `tries + 1`, or nil to give up.
+    ///
+    /// `elapsed` is since the first try began; `random` lies in 0..<1.
+    package func delay(
+        after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
+    ) -> Duration? {
+        guard error.isRetryable else { return nil }
+        if isTransfer, tries >= transferTries { return nil }
+        let base = error.kind == .throttled ? throttledDelay : firstDelay
+        let ceiling = min(longestDelay, base * (1 << min(tries, 16)))
+        // The lower half stays, so that a storm of retries is never immediate.
+        var delay = ceiling * (0.5 + random / 2)
+        if let floor = error.retryAfter { delay = max(delay, floor) }
+        if !isTransfer, elapsed + delay > deadline { return nil }
+        return delay
+    }
+}
+
+/// Sends failed requests again, as the policy says.
+package struct Retrying: Interceptor {
+    private let policy: RetryPolicy
+    private let time: any TimeSource
+
+    package init(_ policy: RetryPolicy, time: any TimeSource) { (self.policy, self.time) = (policy, time) }
+
+    package func intercept<Answer: Sendable>(
+        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer {
+        let start = time.uptime()
+        var tries = 0
+        while true {
+            do throws(ObjectStoreError) { return try await attempt() } catch {
+                tries += 1
+                let delay = policy.delay(
+                    after: error, tries: tries, elapsed: time.uptime() - start, isTransfer: context.isTransfer,
+                    random: Double.random(in: 0..<1))
+                guard let delay else { throw error }
+                do { try await time.sleep(for: delay) } catch {
+                    throw ObjectStoreError(
+                        .cancelled, context.operation, key: context.key, code: "Cancelled", message: "cancelled")
+                }
+            }
+        }
+    }
+}

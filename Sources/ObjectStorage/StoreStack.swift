@@ -1,0 +1,26 @@
+package import Basics
+package import Logging
+
+/// The one place that stacks what stands around a provider's store.
+package enum StoreStack {
+    package struct Options: Sendable {
+        package var retry = RetryPolicy()
+        /// Transfers in flight.
+        package var transfers = 32
+        /// Other requests in flight.
+        package var others = 64
+
+        package init() {}
+    }
+
+    /// From the provider outward: measured per try, bounded per try, tried again, below a prefix.
+    package static func make(
+        _ provider: any ObjectStore, prefix: ByteString, options: Options, meter: RequestMeter, time: any TimeSource,
+        logger: Logger
+    ) -> any ObjectStore {
+        let measured = InterceptedStore(provider, Measuring(meter, time: time, logger: logger))
+        let bounded = InterceptedStore(measured, Throttle(transfers: options.transfers, others: options.others))
+        let retried = InterceptedStore(bounded, Retrying(options.retry, time: time))
+        return prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
+    }
+}

@@ -1,0 +1,90 @@
+import Basics
+import ObjectStorage
+import TestSupport
+import Testing
+
+@Suite struct RetryTests {
+    private func error(_ kind: ObjectStoreError.Kind, retryAfter: Duration? = nil) -> ObjectStoreError {
+        ObjectStoreError(kind, .get, message: "", retryAfter: retryAfter)
+    }
+
+    @Test func whatCannotSucceedIsNotTriedAgain() {
+        let policy = RetryPolicy()
+        for kind in [ObjectStoreError.Kind.notFound, .accessDenied, .preconditionFailed, .cancelled, .invalidRequest] {
+            #expect(policy.delay(after: error(kind), tries: 1, elapsed: .zero, isTransfer: false, random: 0) == nil)
+        }
+    }
+
+    @Test func delaysGrowAndEndAtTheDeadline() throws {
+        let policy = RetryPolicy()
+        var last = Duration.zero
+        for tries in 1...8 {
+            let delay = try #require(
+                policy.delay(after: error(.serverFault), tries: tries, elapsed: .zero, isTransfer: false, random: 0))
+            #expect(delay > last)
+            last = delay
+        }
+        #expect(
+            policy.delay(after: error(.serverFault), tries: 1, elapsed: .seconds(30), isTransfer: false, random: 0)
+                == nil)
+    }
+
+    @Test func theStoresOwnDelayIsAFloor() {
+        let delay = RetryPolicy().delay(
+            after: error(.throttled, retryAfter: .seconds(7)), tries: 1, elapsed: .zero, isTransfer: true, random: 0)
+        #expect(delay == .seconds(7))
+    }
+
+    @Test func aRequestThatFailsTwiceSucceedsTheThirdTime() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        memory.setObject("k", [1, 2, 3])
+        memory.fault = { [weak memory] operation, key in
+            (memory?.count(.get) ?? 0) < 3
+                ? ObjectStoreError(.serverFault, operation, key: key, status: 500, message: "") : nil
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        let sink = CollectingSink()
+        async let answer = store.get(GetRequest("k"), into: sink)
+        for _ in 0..<2 {
+            await time.waitForSleepers(1)
+            time.advance(by: .seconds(1))
+        }
+        _ = try await answer
+        #expect(sink.bytes == [1, 2, 3])
+        #expect(sink.restarts == 2)
+        #expect(memory.count(.get) == 3)
+    }
+
+    @Test func aPrefixIsInvisibleAbove() async throws {
+        let memory = MemoryStore()
+        let store = PrefixedStore(memory, prefix: "p/q/")
+        _ = try await store.put(PutRequest("a/b"), body: MemorySource([1]))
+        #expect(memory.keys == ["p/q/a/b"])
+        let page = try await store.list(ListRequest(delimiter: UInt8(ascii: "/")))
+        #expect(page.commonPrefixes == ["a/"])
+        #expect(try await store.deleteMany(["a/b"]).isEmpty)
+        #expect(memory.keys.isEmpty)
+    }
+
+    @Test(arguments: [
+        ("s3://bucket", "bucket", ""), ("s3://bucket/", "bucket", ""), ("s3://bucket/a/b", "bucket", "a/b/"),
+        ("s3://bucket/a//", "bucket", "a/"),
+    ])
+    func bucketURLsAreUnderstood(text: String, bucket: String, prefix: String) throws {
+        let url = try BucketURL(parsing: text)
+        #expect(url.bucket == bucket)
+        #expect(url.prefix == ByteString(prefix))
+    }
+
+    @Test(arguments: ["bucket", "http://x/y", "s3:/x", "s3:///prefix", "s3://a b", ""])
+    func otherTextsAreRefused(text: String) {
+        #expect(throws: BucketURL.Malformed.self) { try BucketURL(parsing: text) }
+    }
+
+    @Test func secretsNeverShow() {
+        let credentials = Credentials(accessKeyID: "id", secretKey: Secret("hidden"), sessionToken: Secret("hidden"))
+        #expect(!"\(credentials)".contains("hidden"))
+        #expect(!String(reflecting: credentials).contains("hidden"))
+    }
+}
