@@ -1,0 +1,221 @@
+import Basics
+import ObjectStorage
+
+/// Answer documents of S3 read into our values.
+enum S3Documents {
+    struct List {
+        var page = ListingPage()
+        var isTruncated = false
+        var hasKeyCount = false
+        var nextToken: ByteString?
+        var nextMarker: ByteString?
+    }
+
+    struct Parts {
+        var parts: [UploadedPart] = []
+        var isTruncated = false
+        var nextMarker: Int?
+    }
+
+    struct Uploads {
+        var uploads: [UploadInProgress] = []
+        var isTruncated = false
+        var nextKey: ByteString?
+        var nextUpload: String?
+    }
+
+    /// What a copy, part copy or complete answers: its outcome, or the error in a 200.
+    enum Outcome {
+        case done(etag: ETag, modified: Timestamp?)
+        case failed(S3Errors.Document)
+        /// No document at all: nothing is known.
+        case unknown
+    }
+
+    /// A listing of either version.
+    static func list(_ body: [UInt8]) throws(XMLError) -> List {
+        var list = List()
+        // The encoding may be told after the first key, so decoding waits.
+        var objects: [Object] = []
+        var prefixes: [ByteString] = []
+        var isEncoded = false
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in
+            try reader.elements { reader, name throws(XMLError) in
+                switch name {
+                case "Contents": objects.append(try object(&reader))
+                case "CommonPrefixes":
+                    try reader.elements { reader, name throws(XMLError) in
+                        if name == "Prefix" { prefixes.append(try reader.content()) }
+                    }
+                case "IsTruncated": list.isTruncated = try reader.text() == "true"
+                case "KeyCount": list.hasKeyCount = true
+                case "NextContinuationToken": list.nextToken = try reader.content()
+                case "NextMarker": list.nextMarker = try reader.content()
+                case "EncodingType": isEncoded = try reader.text() == "url"
+                default: break
+                }
+            }
+        }
+        list.page.objects = objects.compactMap { object in
+            let key = decode(object.key, isEncoded)
+            guard !key.isEmpty else { return nil }
+            return ListedObject(
+                key: ObjectKey(key),
+                version: ObjectVersion(etag: object.etag, size: object.size, modified: object.modified),
+                storageClass: object.storageClass == "STANDARD" ? nil : object.storageClass)
+        }
+        list.page.commonPrefixes = prefixes.map { decode($0, isEncoded) }.filter { !$0.isEmpty }.map { ObjectKey($0) }
+        list.nextMarker = list.nextMarker.map { decode($0, isEncoded) }
+        return list
+    }
+
+    private struct Object {
+        var key: ByteString = ""
+        var etag = ETag("")
+        var size: Int64 = 0
+        var modified = Timestamp.epoch
+        var storageClass: String?
+    }
+
+    private static func object(_ reader: inout XMLReader) throws(XMLError) -> Object {
+        var object = Object()
+        try reader.elements { reader, name throws(XMLError) in
+            switch name {
+            case "Key": object.key = try reader.content()
+            case "ETag": object.etag = ETag(try reader.text())
+            case "Size": object.size = Int64(try reader.text()) ?? 0
+            case "LastModified": object.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
+            case "StorageClass": object.storageClass = try reader.text()
+            default: break
+            }
+        }
+        return object
+    }
+
+    /// `encoding-type=url` is form encoding: `+` is a space there.
+    private static func decode(_ text: ByteString, _ isEncoded: Bool) -> ByteString {
+        guard isEncoded, let bytes = PercentEncoding.decode(text.description, plusIsSpace: true) else { return text }
+        return ByteString(bytes)
+    }
+
+    static func outcome(_ body: [UInt8]) throws(XMLError) -> Outcome {
+        guard body.contains(UInt8(ascii: "<")) else { return .unknown }
+        var outcome = Outcome.unknown
+        var reader = XMLReader(body)
+        try reader.root { reader, name throws(XMLError) in
+            if name == "Error" {
+                outcome = .failed(try S3Errors.read(&reader))
+                return
+            }
+            var etag: ETag?
+            var modified: Timestamp?
+            try reader.elements { reader, name throws(XMLError) in
+                switch name {
+                case "ETag": etag = ETag(try reader.text())
+                case "LastModified": modified = Timestamp(iso8601: try reader.text())
+                default: break
+                }
+            }
+            if let etag { outcome = .done(etag: etag, modified: modified) }
+        }
+        return outcome
+    }
+
+    static func uploadID(_ body: [UInt8]) throws(XMLError) -> UploadID? {
+        var id: UploadID?
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in
+            try reader.elements { reader, name throws(XMLError) in
+                if name == "UploadId" { id = UploadID(try reader.text()) }
+            }
+        }
+        return id
+    }
+
+    static func parts(_ body: [UInt8]) throws(XMLError) -> Parts {
+        var parts = Parts()
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in
+            try reader.elements { reader, name throws(XMLError) in
+                switch name {
+                case "IsTruncated": parts.isTruncated = try reader.text() == "true"
+                case "NextPartNumberMarker": parts.nextMarker = Int(try reader.text())
+                case "Part":
+                    var part = UploadedPart(number: 0, etag: ETag(""), size: 0)
+                    try reader.elements { reader, name throws(XMLError) in
+                        switch name {
+                        case "PartNumber": part.number = Int(try reader.text()) ?? 0
+                        case "ETag": part.etag = ETag(try reader.text())
+                        case "Size": part.size = Int64(try reader.text()) ?? 0
+                        default: break
+                        }
+                    }
+                    parts.parts.append(part)
+                default: break
+                }
+            }
+        }
+        return parts
+    }
+
+    static func uploads(_ body: [UInt8]) throws(XMLError) -> Uploads {
+        var answer = Uploads()
+        var found: [(key: ByteString, upload: String, initiated: Timestamp?)] = []
+        var isEncoded = false
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in
+            try reader.elements { reader, name throws(XMLError) in
+                switch name {
+                case "IsTruncated": answer.isTruncated = try reader.text() == "true"
+                case "NextKeyMarker": answer.nextKey = try reader.content()
+                case "NextUploadIdMarker": answer.nextUpload = try reader.text()
+                case "EncodingType": isEncoded = try reader.text() == "url"
+                case "Upload":
+                    var upload: (key: ByteString, upload: String, initiated: Timestamp?) = ("", "", nil)
+                    try reader.elements { reader, name throws(XMLError) in
+                        switch name {
+                        case "Key": upload.key = try reader.content()
+                        case "UploadId": upload.upload = try reader.text()
+                        case "Initiated": upload.initiated = Timestamp(iso8601: try reader.text())
+                        default: break
+                        }
+                    }
+                    found.append(upload)
+                default: break
+                }
+            }
+        }
+        answer.nextKey = answer.nextKey.map { decode($0, isEncoded) }
+        answer.uploads = found.compactMap { upload in
+            let key = decode(upload.key, isEncoded)
+            guard !key.isEmpty else { return nil }
+            return UploadInProgress(
+                key: ObjectKey(key), upload: UploadID(upload.upload), initiated: upload.initiated)
+        }
+        return answer
+    }
+
+    /// The keys that a batch delete could not remove.
+    static func deleteErrors(_ body: [UInt8]) throws(XMLError) -> [(key: ByteString, error: S3Errors.Document)] {
+        var errors: [(key: ByteString, error: S3Errors.Document)] = []
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in
+            try reader.elements { reader, name throws(XMLError) in
+                guard name == "Error" else { return }
+                var key: ByteString = ""
+                var error = S3Errors.Document()
+                try reader.elements { reader, name throws(XMLError) in
+                    switch name {
+                    case "Key": key = try reader.content()
+                    case "Code": error.code = try reader.text()
+                    case "Message": error.message = try reader.text()
+                    default: break
+                    }
+                }
+                errors.append((key, error))
+            }
+        }
+        return errors
+    }
+}

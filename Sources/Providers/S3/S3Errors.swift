@@ -1,0 +1,136 @@
+import Basics
+import HTTP
+import ObjectStorage
+
+/// Error answers of the S3 family in our terms: the one table of codes (S3 API reference, "Error responses").
+enum S3Errors {
+    /// What an `<Error>` document tells.
+    struct Document: Sendable {
+        var code = ""
+        var message = ""
+        var requestID: String?
+        var region: String?
+        var endpoint: String?
+        var serverTime: String?
+    }
+
+    static func document(_ body: [UInt8]) -> Document? {
+        var document: Document?
+        var reader = XMLReader(body)
+        try? reader.root { reader, name throws(XMLError) in
+            guard name == "Error" else { return }
+            document = try read(&reader)
+        }
+        return document
+    }
+
+    /// The children of an `<Error>` that is being read.
+    static func read(_ reader: inout XMLReader) throws(XMLError) -> Document {
+        var document = Document()
+        try reader.elements { reader, name throws(XMLError) in
+            switch name {
+            case "Code": document.code = try reader.text()
+            case "Message": document.message = try reader.text()
+            case "RequestId": document.requestID = try reader.text()
+            case "Region": document.region = try reader.text()
+            case "Endpoint": document.endpoint = try reader.text()
+            case "ServerTime": document.serverTime = try reader.text()
+            default: break
+            }
+        }
+        return document
+    }
+
+    /// An answer with an error status, or an error document in a 200.
+    static func error(
+        _ response: HTTPResponse, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?, document: Document?
+    ) -> ObjectStoreError {
+        let code = document?.code ?? ""
+        let kind =
+            kind(code: code, operation)
+            ?? (response.isSuccess ? .serverFault : kind(status: response.status, operation))
+        var message = document?.message ?? ""
+        if message.isEmpty { message = "the store answered \(response.status)" }
+        return ObjectStoreError(
+            kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,
+            requestID: response.headers["x-amz-request-id"] ?? document?.requestID,
+            retryAfter: retryAfter(response.headers))
+    }
+
+    /// Plain `Retry-After` seconds, or S3's own header in milliseconds.
+    private static func retryAfter(_ headers: HTTPHeaders) -> Duration? {
+        if let milliseconds = headers["x-amz-retry-after"].flatMap({ Int64($0) }), milliseconds >= 0 {
+            return .milliseconds(min(milliseconds, 3_600_000))
+        }
+        guard let seconds = headers["Retry-After"].flatMap({ Int64($0) }), seconds >= 0 else { return nil }
+        return .seconds(min(seconds, 3600))
+    }
+
+    private static func kind(
+        code: String, _ operation: ObjectStoreError.Operation
+    ) -> ObjectStoreError.Kind? {
+        switch code {
+        case "NoSuchKey", "NoSuchVersion": .notFound
+        case "NoSuchBucket": .noSuchBucket
+        case "NoSuchUpload": .noSuchUpload
+        case "AccessDenied", "AllAccessDisabled", "AccountProblem": .accessDenied
+        case "InvalidAccessKeyId", "SignatureDoesNotMatch": .credentialsRejected
+        case "ExpiredToken", "InvalidToken", "TokenRefreshRequired": .credentialsExpired
+        case "RequestTimeTooSkewed": .clockSkew
+        case "InvalidObjectState", "ObjectNotInActiveTierError": .archived(restoring: false)
+        case "QuotaExceeded", "XMinioAdminBucketQuotaExceeded": .quotaExceeded
+        case "XMinioStorageFull": .storageFull
+        case "KeyTooLongError": .keyTooLong
+        case "EntityTooLarge": .tooLarge
+        case "EntityTooSmall", "InvalidPart", "InvalidPartOrder": .partRejected
+        case "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch": .integrity
+        case "RequestTimeout": .interrupted
+        case "MetadataTooLarge": .metadataTooLarge
+        case "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect",
+            "TemporaryRedirect":
+            .wrongRegion
+        case "AccessControlListNotSupported", "MethodNotAllowed", "NotImplemented": .notSupported
+        case "ConditionalRequestConflict", "OperationAborted": .conflict
+        case "PreconditionFailed": .preconditionFailed
+        case "InvalidRange": .invalidRange
+        case "TooManyRequests", "SlowDown", "RequestLimitExceeded", "BandwidthLimitExceeded": .throttled
+        case "InternalError", "ServiceUnavailable": .serverFault
+        default: nil
+        }
+    }
+
+    /// HEAD answers have no document, so the status alone must do.
+    private static func kind(status: Int, _ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
+        switch status {
+        case 304: .notModified
+        case 301, 307: .wrongRegion
+        case 403: .accessDenied
+        case 404: operation == .checkAccess ? .noSuchBucket : .notFound
+        case 405, 501: .notSupported
+        case 409: .conflict
+        case 412: .preconditionFailed
+        case 416: .invalidRange
+        case 429, 503, 509: .throttled
+        case 507: .storageFull
+        case 500...599: .serverFault
+        default: .invalidRequest
+        }
+    }
+
+    static func error(
+        _ error: HTTPError, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?
+    ) -> ObjectStoreError {
+        let (kind, code): (ObjectStoreError.Kind, String) =
+            switch error.kind {
+            case .unreachable: (.unreachable, "Unreachable")
+            case .interrupted: (.interrupted, "Interrupted")
+            case .timedOut: (.timedOut, "TimedOut")
+            case .insecure: (.insecure, "TLS")
+            case .cancelled: (.cancelled, "Cancelled")
+            case .local(let errno): (.local(errno: errno), "Local")
+            case .tooLarge, .malformed: (.malformedAnswer, "MalformedAnswer")
+            case .invalidRequest: (.invalidRequest, "InvalidRequest")
+            }
+        return ObjectStoreError(kind, operation, key: key, code: code, message: error.message)
+    }
+}

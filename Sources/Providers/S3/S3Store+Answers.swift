@@ -1,0 +1,131 @@
+import Basics
+import HTTP
+import ObjectStorage
+
+/// What answers tell: headers of objects, ranges, checksums, outcomes.
+extension S3Store {
+    /// The object's properties from the headers of a HEAD or GET.
+    func info(_ call: Call, _ response: HTTPResponse, size: Int64?) throws(ObjectStoreError) -> ObjectInfo {
+        let headers = response.headers
+        guard let etag = headers["ETag"], let size = size ?? headers["Content-Length"].flatMap({ Int64($0) }) else {
+            throw malformed(call, response, "the answer has no ETag or no length")
+        }
+        let modified = headers["Last-Modified"].flatMap { Timestamp(httpDate: $0) } ?? .epoch
+        var version = ObjectVersion(etag: ETag(etag), size: size, modified: modified)
+        if let id = headers["x-amz-version-id"], id != "null" { version.versionID = id }
+        var metadata = ObjectMetadata(contentType: headers["Content-Type"])
+        metadata.cacheControl = headers["Cache-Control"]
+        metadata.contentDisposition = headers["Content-Disposition"]
+        metadata.contentEncoding = Self.withoutChunking(headers["Content-Encoding"])
+        metadata.contentLanguage = headers["Content-Language"]
+        metadata.expires = headers["Expires"]
+        for field in headers.fields {
+            let name = field.name.lowercased()
+            if name.hasPrefix("x-amz-meta-") { metadata.user[String(name.dropFirst(11))] = field.value }
+        }
+        return ObjectInfo(
+            version: version, metadata: metadata, storageClass: headers["x-amz-storage-class"],
+            restore: headers["x-amz-restore"].map(Self.restore))
+    }
+
+    /// Poor servers keep the framing's token in what they store.
+    private static func withoutChunking(_ encoding: String?) -> String? {
+        let rest = encoding?.split(separator: ",").map { $0.drop { $0 == " " } }.filter { $0 != "aws-chunked" }
+        guard let rest, !rest.isEmpty else { return nil }
+        return rest.joined(separator: ",")
+    }
+
+    /// `ongoing-request="false", expiry-date="Fri, 21 Dec 2012 00:00:00 GMT"`.
+    private static func restore(_ header: String) -> RestoreState {
+        if header.hasPrefix("ongoing-request=\"true\"") { return .ongoing }
+        let quoted = header.split(separator: "\"", omittingEmptySubsequences: false)
+        return .restored(until: quoted.count > 3 ? Timestamp(httpDate: String(quoted[3])) : nil)
+    }
+
+    /// `bytes 0-9/100` (RFC 9110 section 14.4).
+    static func contentRange(_ headers: HTTPHeaders) -> (range: ByteRange, total: Int64)? {
+        guard let text = headers["Content-Range"], text.hasPrefix("bytes ") else { return nil }
+        let parts = text.dropFirst(6).split(separator: "/")
+        guard parts.count == 2, let total = Int64(parts[1]) else { return nil }
+        let ends = parts[0].split(separator: "-")
+        guard ends.count == 2, let first = Int64(ends[0]), let last = Int64(ends[1]), first >= 0, last >= first,
+            last < total
+        else { return nil }
+        return (first..<last + 1, total)
+    }
+
+    /// Why a successful answer is not the one asked for.
+    static func problem(_ response: HTTPResponse, asked: ByteRange?) -> String? {
+        guard let asked else {
+            return response.status == 200 ? nil : "asked for the whole object, answered \(response.status)"
+        }
+        guard response.status == 206 else {
+            return "asked for a range, answered \(response.status)"
+        }
+        guard let answered = contentRange(response.headers) else { return "a range without Content-Range" }
+        guard answered.range.lowerBound == asked.lowerBound,
+            answered.range.upperBound == min(asked.upperBound, answered.total)
+        else { return "asked for \(asked), answered \(answered.range) of \(answered.total)" }
+        return nil
+    }
+
+    /// What a whole body must come to: a checksum of the full object, or an ETag that is an MD5.
+    static func promise(_ headers: HTTPHeaders, etagIsMD5: Bool) -> VerifyingSink.Promise? {
+        func checksum(_ name: String) -> [UInt8]? {
+            // Composite checksums end in -N and are of checksums, not of bytes.
+            guard let text = headers["x-amz-checksum-\(name)"], !text.contains("-") else { return nil }
+            return Base64.decode(text)
+        }
+        if headers["x-amz-checksum-type"] != "COMPOSITE" {
+            if let sum = checksum("crc64nvme") { return .crc64nvme(sum) }
+            if let sum = checksum("crc32c") { return .crc32c(sum) }
+            if let sum = checksum("crc32") { return .crc32(sum) }
+            if let sum = checksum("sha256") { return .sha256(sum) }
+            if let sum = checksum("sha1") { return .sha1(sum) }
+        }
+        guard etagIsMD5, isPlain(headers), let etag = headers["ETag"], let digest = md5(ETag(etag)) else { return nil }
+        return .md5(digest)
+    }
+
+    /// Encrypted with a customer's or a managed key, an ETag is not the MD5 of the content.
+    static func isPlain(_ headers: HTTPHeaders) -> Bool {
+        let encryption = headers["x-amz-server-side-encryption"]
+        return (encryption == nil || encryption == "AES256")
+            && headers["x-amz-server-side-encryption-customer-algorithm"] == nil
+    }
+
+    static func md5(_ etag: ETag) -> [UInt8]? {
+        guard etag.text.utf8.count == 32 else { return nil }
+        return Hex.decode(etag.text)
+    }
+
+    /// The answer of a put or an uploaded part, compared with what was sent.
+    func answer(_ call: Call, _ response: HTTPResponse, md5: [UInt8]) throws(ObjectStoreError) -> PutAnswer {
+        guard let text = response.headers["ETag"] else {
+            throw malformed(call, response, "the answer has no ETag")
+        }
+        let etag = ETag(text)
+        if profile.etagIsMD5, Self.isPlain(response.headers), let stored = Self.md5(etag), stored != md5 {
+            throw integrity(call, response, "the store keeps other bytes than were sent")
+        }
+        var answer = PutAnswer(etag: etag)
+        if let id = response.headers["x-amz-version-id"], id != "null" { answer.versionID = id }
+        return answer
+    }
+
+    /// The outcome of a copy or complete, whose 200 can carry an error.
+    func outcome(_ call: Call, _ response: HTTPResponse) async throws(ObjectStoreError) -> PutAnswer {
+        let outcome = try read(call, response) { body throws(XMLError) in try S3Documents.outcome(body) }
+        switch outcome {
+        case .done(let etag, let modified):
+            var answer = PutAnswer(etag: etag, modified: modified)
+            if let id = response.headers["x-amz-version-id"], id != "null" { answer.versionID = id }
+            return answer
+        case .failed(let document): throw S3Errors.error(response, call.operation, call.key, document: document)
+        case .unknown:
+            throw ObjectStoreError(
+                .interrupted, call.operation, key: call.key, status: response.status, code: "EmptyAnswer",
+                message: "the answer ended without an outcome", requestID: response.headers["x-amz-request-id"])
+        }
+    }
+}

@@ -1,0 +1,60 @@
+import Basics
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// ListObjectsV2 and its elder (s3.md section 4.2).
+extension S3Store {
+    package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        let version = learned.withLock { $0.list }
+        let list = try await list(request, version: version)
+        if version == .two, list.isTruncated, list.nextToken == nil {
+            // A server that knows only the first version ignores what it does not know.
+            learned.withLock { $0.list = .one }
+            return try await self.list(request)
+        }
+        var page = list.page
+        if list.isTruncated { page.next = try cursor(after: list, request, version) }
+        return page
+    }
+
+    private func list(
+        _ request: ListRequest, version: S3Profile.ListVersion
+    ) async throws(ObjectStoreError) -> S3Documents.List {
+        var call = Call(.list, .get)
+        call.query = [QueryItem("prefix", request.prefix)]
+        if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
+        if let limit = request.limit { call.query.append(QueryItem("max-keys", String(limit))) }
+        if profile.encodesListings { call.query.append(QueryItem("encoding-type", "url")) }
+        switch version {
+        case .two:
+            call.query.append(QueryItem("list-type", "2"))
+            if let cursor = request.cursor {
+                call.query.append(QueryItem("continuation-token", cursor.bytes))
+            } else if let start = request.startAfter {
+                call.query.append(QueryItem("start-after", start))
+            }
+        case .one:
+            if let marker = request.cursor?.bytes ?? request.startAfter {
+                call.query.append(QueryItem("marker", marker))
+            }
+        }
+        let response = try await send(call)
+        return try read(call, response) { body throws(XMLError) in try S3Documents.list(body) }
+    }
+
+    /// Version one tells a marker only when a delimiter was given; otherwise the last key is one.
+    private func cursor(
+        after list: S3Documents.List, _ request: ListRequest, _ version: S3Profile.ListVersion
+    ) throws(ObjectStoreError) -> ListingCursor {
+        let last = [list.page.objects.last?.key.bytes, list.page.commonPrefixes.last?.bytes].compactMap(\.self).max()
+        guard let next = version == .two ? list.nextToken : list.nextMarker ?? last,
+            next != request.cursor?.bytes
+        else {
+            throw ObjectStoreError(
+                .malformedAnswer, .list, code: "MalformedAnswer",
+                message: "the listing goes on but does not say where, or stands still")
+        }
+        return ListingCursor(next)
+    }
+}

@@ -1,0 +1,117 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+
+/// Multipart uploads (s3.md section 4.7).
+extension S3Store {
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        var call = Call(.createUpload, .post, request.key)
+        call.query = [QueryItem("uploads")]
+        addNewObject(request, to: &call.headers)
+        if profile.checksums {
+            call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
+            call.headers["x-amz-checksum-type"] = "FULL_OBJECT"
+        }
+        let response = try await send(call)
+        let id = try read(call, response) { body throws(XMLError) in try S3Documents.uploadID(body) }
+        guard let id else { throw malformed(call, response, "the answer has no upload ID") }
+        return id
+    }
+
+    package func uploadPart(
+        _ part: PartRequest, body: any ByteSource
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        var call = Call(.uploadPart, .put, part.key)
+        call.query = Self.query(part)
+        let digests = try seal(&call, body)
+        let response = try await send(call, body: body)
+        let answer = try answer(call, response, md5: digests.md5)
+        return UploadedPart(number: part.number, etag: answer.etag, size: body.count)
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        var call = Call(.uploadPartCopy, .put, part.key)
+        guard capabilities.partCopy else { throw notSupported(call, "copying into parts") }
+        call.query = Self.query(part)
+        addCopySource(source, to: &call.headers)
+        call.headers["x-amz-copy-source-range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        let answer = try await outcome(call, try await send(call))
+        return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
+    }
+
+    private static func query(_ part: PartRequest) -> [QueryItem] {
+        [QueryItem("partNumber", String(part.number)), QueryItem("uploadId", part.upload.text)]
+    }
+
+    package func listParts(
+        _ key: ObjectKey, _ upload: UploadID
+    ) async throws(ObjectStoreError) -> [UploadedPart] {
+        var parts: [UploadedPart] = []
+        var marker: Int?
+        while true {
+            var call = Call(.listParts, .get, key)
+            call.query = [QueryItem("uploadId", upload.text)]
+            if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
+            let response = try await send(call)
+            let page = try read(call, response) { body throws(XMLError) in try S3Documents.parts(body) }
+            parts += page.parts
+            guard page.isTruncated else { return parts }
+            let next = page.nextMarker ?? page.parts.last?.number
+            guard let next, next > marker ?? 0 else {
+                throw malformed(call, response, "the list of parts stands still")
+            }
+            marker = next
+        }
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        var uploads: [UploadInProgress] = []
+        var marker: (key: ByteString, upload: String?)?
+        while true {
+            var call = Call(.listUploads, .get)
+            call.query = [QueryItem("uploads"), QueryItem("prefix", prefix)]
+            if profile.encodesListings { call.query.append(QueryItem("encoding-type", "url")) }
+            if let marker {
+                call.query.append(QueryItem("key-marker", marker.key))
+                if let upload = marker.upload { call.query.append(QueryItem("upload-id-marker", upload)) }
+            }
+            let response = try await send(call)
+            let page = try read(call, response) { body throws(XMLError) in try S3Documents.uploads(body) }
+            uploads += page.uploads
+            guard page.isTruncated else { return uploads }
+            guard let next = page.nextKey, next != marker?.key || page.nextUpload != marker?.upload else {
+                throw malformed(call, response, "the list of uploads stands still")
+            }
+            marker = (next, page.nextUpload)
+        }
+    }
+
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        var call = Call(.completeUpload, .post, key)
+        call.query = [QueryItem("uploadId", upload.text)]
+        Self.add(condition, to: &call.headers)
+        var document = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+        for part in parts {
+            document +=
+                "<Part><PartNumber>\(part.number)</PartNumber>"
+                + "<ETag>&quot;\(XMLText.escape(part.etag.text))&quot;</ETag></Part>"
+        }
+        document += "</CompleteMultipartUpload>"
+        call.headers["Content-Type"] = "application/xml"
+        call.payload = .sha256(SHA256.of(document))
+        return try await outcome(call, try await send(call, body: MemorySource(Array(document.utf8))))
+    }
+
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        var call = Call(.abortUpload, .delete, key)
+        call.query = [QueryItem("uploadId", upload.text)]
+        do { _ = try await send(call) } catch {
+            guard error.kind == .noSuchUpload || error.kind == .notFound else { throw error }
+        }
+    }
+}

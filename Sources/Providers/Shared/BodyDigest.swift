@@ -1,0 +1,114 @@
+import Basics
+import Digests
+import ObjectStorage
+import Synchronization
+
+/// Digests of a body that is about to be sent, computed in one pass over its source.
+struct BodyDigests {
+    var md5: [UInt8] = []
+    var sha256: [UInt8]?
+    var crc64: [UInt8]?
+
+    /// Reads `source` once. Blocks on local bytes, so it runs on the worker pool.
+    init(of source: any ByteSource, sha256 wantsSHA: Bool, crc64 wantsCRC: Bool) throws(ByteTransferError) {
+        var md5 = MD5()
+        var sha = SHA256()
+        var crc = CRC64NVME()
+        try source.forEachPiece { piece in
+            md5.update(piece)
+            if wantsSHA { sha.update(piece) }
+            if wantsCRC { crc.update(piece) }
+        }
+        self.md5 = md5.finish()
+        if wantsSHA { sha256 = sha.finish() }
+        if wantsCRC { crc64 = crc.finish() }
+    }
+}
+
+/// Passes a whole object on to another sink and computes the digest that its headers promise, chosen when they arrive.
+///
+/// Its mutex is held while bytes pass through, by the transport's one thread.
+final class VerifyingSink: ByteSink {
+    /// What the bytes must come to.
+    enum Promise: Sendable, Hashable {
+        case md5([UInt8])
+        case crc32([UInt8])
+        case crc32c([UInt8])
+        case crc64nvme([UInt8])
+        case sha1([UInt8])
+        case sha256([UInt8])
+
+        var digest: [UInt8] {
+            switch self {
+            case .md5(let digest), .crc32(let digest), .crc32c(let digest), .crc64nvme(let digest), .sha1(let digest),
+                .sha256(let digest):
+                digest
+            }
+        }
+
+        func begin() -> any Digest {
+            switch self {
+            case .md5: MD5()
+            case .crc32: CRC32()
+            case .crc32c: CRC32C()
+            case .crc64nvme: CRC64NVME()
+            case .sha1: SHA1()
+            case .sha256: SHA256()
+            }
+        }
+    }
+
+    private struct State {
+        var promise: Promise?
+        var digest: (any Digest)?
+    }
+
+    private let target: any ByteSink
+    private let state = Mutex(State())
+
+    init(_ target: any ByteSink) { self.target = target }
+
+    /// Called when the headers are there, before the first byte.
+    func expect(_ promise: Promise?) {
+        state.withLock { state in
+            state.promise = promise
+            state.digest = promise?.begin()
+        }
+    }
+
+    func receive(_ bytes: RawSpan) throws(ByteTransferError) {
+        state.withLock { $0.digest?.update(bytes) }
+        try target.receive(bytes)
+    }
+
+    func restart() {
+        state.withLock { $0.digest = $0.promise?.begin() }
+        target.restart()
+    }
+
+    /// Whether everything received is what was promised; true when nothing was.
+    var isKept: Bool {
+        state.withLock { state in
+            guard let promise = state.promise, let digest = state.digest else { return true }
+            return digest.finish() == promise.digest
+        }
+    }
+}
+
+extension ByteSource {
+    /// Calls `body` with the bytes in order, in pieces of 256 KiB.
+    func forEachPiece(_ body: (RawSpan) -> Void) throws(ByteTransferError) {
+        let size = 256 << 10
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
+        defer { unsafe scratch.deallocate() }
+        var offset: Int64 = 0
+        while offset < count {
+            var output = unsafe OutputRawSpan(buffer: scratch, initializedCount: 0)
+            try read(at: offset, into: &output)
+            let length = unsafe output.finalize(for: scratch)
+            guard length > 0 else { throw ByteTransferError(errno: 5, reason: "the body ends before its length") }
+            body(unsafe UnsafeRawBufferPointer(rebasing: scratch[..<length]).bytes)
+            offset += Int64(length)
+        }
+    }
+}
