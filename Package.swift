@@ -97,7 +97,7 @@ let package = Package(
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),
         tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
-        tests("EmulatorTests", ["Emulator", "Digests", "Basics"]),
+        tests("EmulatorTests", ["Emulator", "Digests", "Basics"], exclude: ["boto3_conformance.py"]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),

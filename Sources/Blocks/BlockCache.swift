@@ -151,6 +151,8 @@ package final class BlockCache: Sendable {
         for object in instances.0 { object.cancelFetches() }
     }
 
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     // MARK: Instances
 
     func instance(_ key: ObjectKey, _ version: ObjectVersion) -> CachedObject {

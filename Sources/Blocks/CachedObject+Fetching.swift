@@ -11,7 +11,8 @@ extension CachedObject {
     func demand(_ range: ByteRange, sequential: Bool, holding: Bool) -> Demand {
         let (demand, started) = state.withLock { state in
             let (wanted, started) = state.demand(range, sequential: sequential)
-            var demand = Demand(entries: wanted)
+            var demand = Demand(waits: wanted.map(\.id))
+            demand.first = wanted.first { $0.payload.range.contains(range.lowerBound) }?.payload
             for entry in wanted { state.fetches.wait(for: entry.id) }
             if holding {
                 demand.held = Set(wanted.map(\.id) + started.map(\.id)).sorted()
@@ -24,9 +25,10 @@ extension CachedObject {
     }
 
     func endWait(_ demand: Demand, gaveUp: Bool) {
-        if demand.entries.isEmpty { return }
+        if demand.waits.isEmpty { return }
+        let waits = demand.waits
         let cancelled = state.withLock { state in
-            demand.entries.compactMap { state.fetches.endWait(for: $0.id, gaveUp: gaveUp) }
+            waits.compactMap { state.fetches.endWait(for: $0, gaveUp: gaveUp) }
         }
         for fetch in cancelled { fetch.cancel() }
     }
@@ -130,6 +132,7 @@ extension CachedObject {
 
     /// Writes a received fetch to the file, or keeps it in memory, and takes it off the table in the same step.
     private func land(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer) {
+        if cache.isClosed { return state.withLock { $0.fetches.remove(id) } }
         let epoch = cache.nextEpoch()
         guard cache.disk.isUsable, cache.options.usesDisk else { return shelve(id, fetch, buffer, epoch: epoch) }
         let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }

@@ -87,8 +87,11 @@ package final class CachedObject: Sendable {
 
     /// Fetches that bring parts of a range, which their reader waits for until `endWait`.
     struct Demand: Sendable {
-        var entries: [ObjectState.Table.Entry] = []
-        /// Of these, the ones held for a reader beyond its wait.
+        var waits: [ObjectState.Table.ID] = []
+        /// The fetch that brings the first byte of the range, if it has to come. Nobody keeps more than the one fetch it
+        /// waits for: a finished one's memory would be missing to those that have none yet.
+        var first: Fetch?
+        /// The ones held for a reader beyond its wait.
         var held: [ObjectState.Table.ID] = []
     }
 
@@ -101,8 +104,9 @@ package final class CachedObject: Sendable {
         do throws(BlockError) {
             while position < range.upperBound {
                 let epoch = cache.epoch
-                if let fetch = demand.entries.first(where: { $0.payload.range.contains(position) })?.payload {
+                if let fetch = demand.first {
                     // Straight from the fetch: its blocks might be evicted before this reader came to them.
+                    demand.first = nil
                     let end = min(range.upperBound, fetch.range.upperBound)
                     try await fetch.wait(upTo: end)
                     guard let source = fetch.buffer else { throw .cancelled }
@@ -126,7 +130,8 @@ package final class CachedObject: Sendable {
                     _ = verify(blocks, in: chunk)
                 case .underWay, .missing:
                     let more = self.demand(position..<range.upperBound, sequential: sequential, holding: false)
-                    demand.entries += more.entries
+                    demand.waits += more.waits
+                    demand.first = more.first
                 }
                 if Task.isCancelled { throw .cancelled }
             }

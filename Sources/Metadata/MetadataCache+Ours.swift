@@ -49,6 +49,7 @@ extension MetadataCache {
             row.checkedAt = clock.now
             row.staleAt = nil
             row.ours = pending ? pendingChange : try self.sequence.take(connection)
+            row.isMoved = row.isMoved && pending
             try row.put(connection)
             if let metadata { try self.putHeaders(metadata, of: row, connection) }
             if attributes.kind == .directory {
@@ -122,6 +123,7 @@ extension MetadataCache {
             try Tombstone.delete(connection, parent: parent.row, component: component)
             (row.parent, row.component) = (parent.row, component)
             row.abbreviated = self.codec.abbreviatedName(of: component)
+            row.isMoved = row.isPending
             row.ours = row.isPending ? pendingChange : number
             row.checkedAt = clock.now
             row.staleAt = nil

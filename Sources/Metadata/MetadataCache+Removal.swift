@@ -110,7 +110,7 @@ extension MetadataCache {
         for var row in rows {
             try forgetListing(of: row.parent, connection)
             try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
-            guard let version = row.attributes.version else {
+            guard let version = row.attributes.version, !row.isMoved || row.attributes.kind == .directory else {
                 try deleteRow(row, connection)
                 if row.attributes.kind == .directory {
                     try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
@@ -120,7 +120,7 @@ extension MetadataCache {
             row.attributes = Attributes(
                 kind: row.attributes.kind, size: row.attributes.kind == .directory ? 0 : version.size,
                 mtime: version.modified, version: version, storageClass: row.attributes.storageClass)
-            (row.checkedAt, row.ours) = (0, nil)
+            (row.checkedAt, row.ours, row.isMoved) = (0, nil, false)
             try row.put(connection)
         }
         let statement = try connection.prepare("SELECT parent FROM tombstone WHERE ours = 9223372036854775807")

@@ -39,6 +39,7 @@ extension MetadataCache {
             stale_at INTEGER,
             ours INTEGER,
             abbreviated BLOB,
+            is_moved INTEGER,
             PRIMARY KEY (parent, component)
         ) WITHOUT ROWID;
         CREATE UNIQUE INDEX entry_ino ON entry (ino);
@@ -95,6 +96,8 @@ struct EntryRow {
     var staleAt: Int64?
     var ours: Int64?
     var abbreviated: ByteString?
+    /// Renamed while changes wait: the version is the one of the old key.
+    var isMoved = false
 
     init(
         parent: Int64, component: ByteString, ino: Int64, attributes: Attributes, checkedAt: Int64, ours: Int64?,
@@ -123,6 +126,7 @@ struct EntryRow {
         }
         (checkedAt, staleAt, ours) = (row.int64(19), row.optionalInt64(20), row.optionalInt64(21))
         abbreviated = row.optionalBytes(22)
+        isMoved = !row.isNull(23)
     }
 
     private static func time(_ row: borrowing Statement, _ column: Int32) -> Timestamp {
@@ -134,7 +138,8 @@ struct EntryRow {
         let statement = try connection.prepare(
             """
             INSERT OR REPLACE INTO entry VALUES
-            (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23)
+            (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+            ?24)
             """)
         let version = attributes.version
         try statement.bind(parent, at: 1)
@@ -167,6 +172,7 @@ struct EntryRow {
         if let staleAt { try statement.bind(staleAt, at: 21) }
         if let ours { try statement.bind(ours, at: 22) }
         if let abbreviated { try statement.bind(abbreviated, at: 23) }
+        if isMoved { try statement.bind(1, at: 24) }
         try statement.run()
     }
 

@@ -281,6 +281,25 @@ struct ReadingTests {
         #expect(store.count(.get) == 8)
     }
 
+    @Test func readsThatNeedTwoFetchesEachDoNotStarveOneAnother() async throws {
+        let store = MemoryStore()
+        let truth = content(10 << 20)
+        let versions = (0..<12).map { store.setObject(ObjectKey("f\($0)"), truth) }
+        var options = BlockOptions()
+        options.usesDisk = false
+        let fixture = try Fixture(store, memory: 1 << 20, options: options)
+        let range = Geometry.chunkSize - mebibyte / 2..<Geometry.chunkSize + mebibyte / 2
+        await withTaskGroup(of: Bool.self) { group in
+            for (index, version) in versions.enumerated() {
+                group.addTask(executorPreference: fixture.pool) {
+                    let object = fixture.cache.open(ObjectKey("f\(index)"), version)
+                    return (try? await fixture.read(object, range)) == truth[bytes: range]
+                }
+            }
+            for await isRight in group { #expect(isRight) }
+        }
+    }
+
     @Test func manyFilesAtOnceShareASmallBudgetWithoutDeadlock() async throws {
         let store = MemoryStore()
         let truth = content(9 << 20)

@@ -70,7 +70,7 @@ extension CacheModel {
         for component in Self.names + Self.folders where !components.contains(component) {
             let key = path + component
             guard pending[key] == nil else { throw Contradiction(description: "pending \(key) is not shown") }
-            guard isTrue(key, nil, fresh: isFresh) else {
+            guard isTrue(key, nil, fresh: isFresh) || (forgotten.contains(key) && !isFresh) else {
                 throw Contradiction(description: "\(key) not shown, directory fresh \(isFresh)")
             }
         }

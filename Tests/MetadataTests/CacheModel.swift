@@ -32,6 +32,8 @@ struct CacheModel {
     var history: [ByteString: [State]] = [:]
     /// Ours, not in the bucket yet, by key.
     var pending: [ByteString: InodeNumber] = [:]
+    /// Keys that were pending at a crash: what the cache knew of them is lost, which is no claim.
+    var forgotten: Set<ByteString> = []
     var listings: [(ingest: ListingIngest, after: ByteString?)] = []
     var answers: [Answer] = []
     var given: Set<InodeNumber> = [.root]
@@ -136,6 +138,7 @@ struct CacheModel {
             listings = []
             answers = []
             try fixture.reopen()
+            forgotten.formUnion(pending.keys)
             pending = [:]
             action = "reopen"
         }

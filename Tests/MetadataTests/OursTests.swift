@@ -229,6 +229,17 @@ import Testing
         #expect(try fixture.cache.directory(.root).isComplete == false)
     }
 
+    @Test func pendingEntryThatMovedDoesNotFallBackToAVersionOfItsOldName() throws {
+        var fixture = try CacheFixture()
+        try fixture.list(["a"])
+        let a = try #require(try fixture.present("a")).ino
+        try fixture.cache.update(a, fixture.file("v1", size: 99), pending: true)
+        try fixture.cache.rename(a, to: .root, "b")
+        try fixture.cache.update(a, fixture.file("v1", size: 100), pending: true)
+        try fixture.reopen()
+        #expect(try fixture.present("b") == nil)
+    }
+
     @Test func inodeNumbersAreNeverGivenOutTwice() throws {
         var fixture = try CacheFixture()
         var seen: Set<InodeNumber> = [.root]

@@ -36,7 +36,8 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "text", "<R>", "<R></S>", "<R><A></R></A>", "<R><A>&unknown;</A></R>", "<R><A>&#xD800;</A></R>", "<R></R><S/>",
+        "", "text", "<R>", "<R></S>", "<R><A></R></A>", "<R><A>&unknown;</A></R>", "<R><A>&#xD800;</A></R>",
+        "<R></R><S/>",
         "<!DOCTYPE x><R/>",
         "<R a=\"", "<R><A>&amp", "<>x</>", String(repeating: "<R>", count: 100),
     ])

@@ -34,12 +34,14 @@ package final class EmulatorServer: Sendable {
     private let engine: RequestEngine
     private let group: MultiThreadedEventLoopGroup
     private let listener: any Channel
+    private let connections: OpenConnections
     private let host: String
 
     private init(
         listener: any Channel, group: MultiThreadedEventLoopGroup, engine: RequestEngine, library: ObjectLibrary,
-        host: String
+        connections: OpenConnections, host: String
     ) {
+        self.connections = connections
         port = listener.localAddress?.port ?? 0
         self.listener = listener
         self.group = group
@@ -69,11 +71,15 @@ package final class EmulatorServer: Sendable {
         let engine = RequestEngine(
             dialect: S3Dialect(library: library, options: options), log: log, options: options)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
+        let connections = OpenConnections()
         do {
-            let listener = try await bootstrap(group, engine, options).bind(host: options.host, port: options.port)
-                .get()
+            let listener = try await bootstrap(group, engine, connections, options).bind(
+                host: options.host, port: options.port
+            )
+            .get()
             return EmulatorServer(
-                listener: listener, group: group, engine: engine, library: library, host: options.host)
+                listener: listener, group: group, engine: engine, library: library, connections: connections,
+                host: options.host)
         } catch {
             try? await group.shutdownGracefully()
             throw .listening(address: "\(options.host):\(options.port)", reason: "\(error)")
@@ -81,7 +87,8 @@ package final class EmulatorServer: Sendable {
     }
 
     private static func bootstrap(
-        _ group: MultiThreadedEventLoopGroup, _ engine: RequestEngine, _ options: EmulatorOptions
+        _ group: MultiThreadedEventLoopGroup, _ engine: RequestEngine, _ connections: OpenConnections,
+        _ options: EmulatorOptions
     ) -> ServerBootstrap {
         ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: 1024)
@@ -92,10 +99,11 @@ package final class EmulatorServer: Sendable {
             .childChannelOption(.maxMessagesPerRead, value: 4)
             .childChannelOption(
                 .recvAllocator,
-                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16384, maximum: 1 << 20)
+                value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16384, maximum: 256 << 10)
             )
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
+                connections.add(channel)
+                return channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline(withErrorHandling: true)
                     try channel.pipeline.syncOperations.addHandler(
                         ConnectionHandler(time: options.time) { engine.serve($0) })
@@ -106,9 +114,13 @@ package final class EmulatorServer: Sendable {
     /// Replaces the faults from now on; counters start anew.
     package func setFaults(_ specs: [FaultSpec], seed: UInt64 = 0) { engine.setFaults(specs, seed: seed) }
 
-    /// Takes no more connections, ends those there are, and returns when all threads of the event loops are gone.
+    /// Takes no more connections, gives requests a moment to finish, ends the connections, and returns when the event
+    /// loops are gone.
     package func stop() async {
         try? await listener.close().get()
+        await engine.drain(atMost: .seconds(1))
+        await connections.closeAll()
+        await engine.drain(atMost: .seconds(5))
         try? await group.shutdownGracefully()
     }
 

@@ -12,6 +12,7 @@ final class RequestEngine: Sendable {
     private let pool: WorkerPool
     private let time: any TimeSource
     private let seed: UInt64
+    private let active = Atomic(0)
     static let controlPath = "/_pailstore/faults"
 
     init(dialect: any Dialect, log: RequestLog?, options: EmulatorOptions) {
@@ -28,12 +29,22 @@ final class RequestEngine: Sendable {
 
     /// Starts serving on a worker thread and returns at once.
     func serve(_ exchange: Exchange) {
+        active.add(1, ordering: .relaxed)
         pool.start { [self] in
+            defer { active.subtract(1, ordering: .relaxed) }
             if exchange.request.path == Self.controlPath, exchange.isFromLoopback {
                 await control(exchange)
             } else {
                 await respond(exchange)
             }
+        }
+    }
+
+    /// Waits until no request is being served, or the time is up.
+    func drain(atMost limit: Duration) async {
+        let deadline = ContinuousClock.now + limit
+        while active.load(ordering: .relaxed) > 0, ContinuousClock.now < deadline {
+            try? await Task.sleep(for: .milliseconds(10))
         }
     }
 
