@@ -21,6 +21,7 @@ import Testing
         #expect(spec.key == "a*")
         #expect(spec.probability == 0.25)
         #expect((spec.count, spec.after, spec.retryAfter) == (3, 2, 7))
+        #expect(FaultPlan([spec]).specs.map(\.text) == [spec.text])
     }
 
     @Test(arguments: [

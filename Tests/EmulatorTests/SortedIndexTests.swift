@@ -86,7 +86,7 @@ import Testing
                 _ = index.list(ListingRequest(prefix: ByteString("dir\(number)/"), delimiter: "/", limit: 10))
             }
         }
-        // 200 pages; walking the bucket for each would take seconds even when optimised.
-        #expect(time < .milliseconds(500))
+        // 200 pages; walking the bucket for each would be 40 million steps.
+        #expect(time < .seconds(3))
     }
 }

@@ -54,6 +54,17 @@ struct RequestedChecksums {
     var expected: [UInt8]?
     var comesInTrailer = false
 
+    /// The value `digest` must have: from the header, or from the trailers that came behind the body.
+    func expected(_ trailers: [Field]) throws(S3Error) -> [UInt8]? {
+        guard comesInTrailer, let algorithm else { return expected }
+        guard let text = trailers.first(where: { $0.name == algorithm.header })?.value, let value = Base64.decode(text)
+        else {
+            throw S3Error(
+                400, "MalformedTrailerError", "The request contained trailing data that was not well-formed.")
+        }
+        return value
+    }
+
     /// From `Content-MD5`, `x-amz-checksum-*`, `x-amz-trailer` and the algorithm headers.
     init(_ request: ServerRequest) throws(S3Error) {
         if let text = request.header("content-md5") {

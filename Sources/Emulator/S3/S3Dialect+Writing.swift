@@ -39,16 +39,7 @@ extension S3Dialect {
         var checksum: StoredChecksum?
         if let algorithm, let hasher {
             checksum = StoredChecksum(algorithm: algorithm, digest: hasher.finish())
-            var expected = wanted.expected
-            if wanted.comesInTrailer {
-                guard let text = payload.trailers.first(where: { $0.name == algorithm.header })?.value,
-                    let value = Base64.decode(text)
-                else {
-                    throw S3Error(
-                        400, "MalformedTrailerError", "The request contained trailing data that was not well-formed.")
-                }
-                expected = value
-            }
+            let expected = try wanted.expected(payload.trailers)
             if let expected, expected != checksum?.digest { throw S3Error.badDigest }
         }
         return ReceivedContent(
@@ -140,9 +131,10 @@ extension S3Dialect {
         guard wanted.md5 != nil || wanted.expected != nil || wanted.comesInTrailer else {
             throw S3Error.invalidRequest("Missing required header for this request: Content-MD5 OR x-amz-checksum-*")
         }
-        let body = try await call.payload.collect(limit: Self.largestDocument)
+        let payload = call.payload
+        let body = try await payload.collect(limit: Self.largestDocument)
         if let md5 = wanted.md5, MD5.of(body) != md5 { throw S3Error.badDigest }
-        if let algorithm = wanted.algorithm, let expected = wanted.expected {
+        if let algorithm = wanted.algorithm, let expected = try wanted.expected(payload.trailers) {
             var hasher = algorithm.makeHasher()
             hasher.update(body)
             guard hasher.finish() == expected else { throw S3Error.badDigest }

@@ -25,6 +25,8 @@ package enum FaultKind: Hashable, Sendable {
 /// A fault and when it fires, as `--fault` writes it.
 package struct FaultSpec: Hashable, Sendable {
     package let kind: FaultKind
+    /// As it was written, to show it.
+    package private(set) var text = ""
     /// nil fits every operation.
     package var operation: String?
     /// Patterns, where `*` stands for any bytes; nil fits everything.
@@ -67,6 +69,7 @@ extension FaultSpec {
         }
         guard let kind else { throw FaultSyntaxError(description: "the fault '\(text)' has no kind") }
         self.init(kind)
+        self.text = text
         for (name, value) in rest where !take(name, value) {
             throw FaultSyntaxError(description: "'\(name)=\(value)' in the fault '\(text)' is not understood")
         }

@@ -56,6 +56,8 @@ package struct FaultPlan: Sendable {
     private var faults: [Counted]
     private var random: SeededGenerator
 
+    package var specs: [FaultSpec] { faults.map(\.spec) }
+
     package init(_ specs: [FaultSpec] = [], seed: UInt64 = 0) {
         faults = specs.map { Counted(spec: $0) }
         random = SeededGenerator(state: seed)

@@ -8,7 +8,6 @@ final class RequestEngine: Sendable {
     private let dialect: any Dialect
     private let log: RequestLog?
     private let plan: Mutex<FaultPlan>
-    private let faultLines: Mutex<[String]>
     private let pool: WorkerPool
     private let time: any TimeSource
     private let seed: UInt64
@@ -21,7 +20,6 @@ final class RequestEngine: Sendable {
         time = options.time
         seed = options.seed
         plan = Mutex(FaultPlan(options.faults, seed: options.seed))
-        faultLines = Mutex([])
         pool = WorkerPool(threads: options.workers, name: "pailstore")
     }
 
@@ -49,7 +47,7 @@ final class RequestEngine: Sendable {
     }
 
     private func respond(_ exchange: Exchange) async {
-        let started = time.uptime()
+        let (started, began) = (time.uptime(), time.now())
         let request = exchange.request
         let route = dialect.route(request)
         var effects = plan.withLock {
@@ -57,7 +55,7 @@ final class RequestEngine: Sendable {
         }
         if effects.latency > .zero { try? await time.sleep(for: effects.latency) }
         var entry = RequestLogEntry(
-            time: time.now(), operation: route.operation, bucket: route.bucket, key: route.key, status: 0, bytesIn: 0,
+            time: began, operation: route.operation, bucket: route.bucket, key: route.key, status: 0, bytesIn: 0,
             bytesOut: 0, milliseconds: 0, range: request.header("range"))
         if effects.resetsAtOnce {
             record(entry, exchange, since: started)
@@ -124,14 +122,13 @@ final class RequestEngine: Sendable {
         var response = ServerResponse(status: 200, headers: [Field("Content-Type", "text/plain")])
         switch exchange.request.method {
         case "GET":
-            response.body = .bytes(Array(faultLines.withLock { $0 }.map { $0 + "\n" }.joined().utf8))
+            response.body = .bytes(Array(plan.withLock { $0.specs }.map { $0.text + "\n" }.joined().utf8))
         case "PUT":
             do {
                 let text = String(decoding: try await exchange.body.collect(limit: 1 << 20), as: UTF8.self)
                 let lines = text.split(whereSeparator: \.isNewline).map(String.init)
                 let specs = try lines.map { (line) throws(FaultSyntaxError) in try FaultSpec(parsing: line) }
                 setFaults(specs, seed: seed)
-                faultLines.withLock { $0 = lines }
             } catch {
                 response.status = 400
                 response.body = .bytes(Array("\(error)\n".utf8))

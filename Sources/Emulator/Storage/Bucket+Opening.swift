@@ -20,6 +20,10 @@ extension Bucket {
         let temporary = "\(directory)/\(temporaryPrefix)\(RandomID.hex())"
         try Disk.write(writer.finish(), to: temporary, sync: sync)
         try Disk.rename(temporary, to: "\(directory)/bucket")
+        if sync {
+            try Disk.syncDirectory(directory)
+            try Disk.syncDirectory("\(directory)/..")
+        }
     }
 
     /// Makes the directories of a new bucket; its record comes last and makes it one.

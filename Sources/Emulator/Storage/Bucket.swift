@@ -138,6 +138,7 @@ package final class Bucket: Sendable {
         guard let removed else { return nil }
         Disk.unlink("\(objectsDirectory)/\(removed.fileName)")
         removed.content.discard()
+        if sync { try Disk.syncDirectory(objectsDirectory) }
         return removed
     }
 

@@ -110,7 +110,10 @@ package final class ContentWriter {
 
     /// The file as content that is removed again unless somebody keeps it.
     package func finish() throws(StorageError) -> Content {
-        if sync, let file { try Disk.calling { () throws(FileError) in try file.sync() } }
+        if sync, let file {
+            try Disk.calling { () throws(FileError) in try file.sync() }
+            try Disk.syncDirectory(directory)
+        }
         file = nil
         isFinished = true
         let segments = size == 0 ? [] : [ContentSegment(file: name, offset: 0, length: size)]
@@ -136,6 +139,7 @@ extension Content {
             }
             copies.append(ContentSegment(file: name, offset: segment.offset, length: segment.length))
         }
+        if sync, !copies.isEmpty { try Disk.syncDirectory(target) }
         return Content(copies, in: target, kept: false)
     }
 

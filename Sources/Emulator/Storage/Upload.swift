@@ -96,6 +96,7 @@ package final class Upload: Sendable {
         } catch {
             throw Disk.exists(directory) ? error : .noSuchUpload
         }
+        if sync { try Disk.syncDirectory(directory) }
         if let old = outcome.old {
             Disk.unlink("\(directory)/\(Upload.partName(part.number, old.sequence))")
             old.content.discard()
@@ -146,6 +147,10 @@ extension Bucket {
         let temporary = "\(directory)/\(Bucket.temporaryPrefix)upload"
         try Disk.write(writer.finish(), to: temporary, sync: sync)
         try Disk.rename(temporary, to: "\(directory)/upload")
+        if sync {
+            try Disk.syncDirectory(directory)
+            try Disk.syncDirectory(uploadsDirectory)
+        }
         let upload = Upload(id: id, record: record, sequence: sequence, directory: directory)
         try state.withLock { (state) throws(StorageError) in
             guard !state.isDeleted else { throw .noSuchBucket }
