@@ -169,6 +169,19 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(1)))
+        func dfShowsRoomAndTheKindOfFileSystemWithoutAsking() async throws {
+            try await withMount { world, store in
+                let cost = try await store.requests {
+                    let line = try await world.sh("df -B1 --output=fstype,source,avail . | tail -n 1")
+                    let words = line.split(separator: " ")
+                    #expect(words.first == "fuse.pailfs" && words.dropFirst().first == "s3://pail")
+                    #expect(words.last.flatMap { Int64($0.filter(\.isNumber)) } ?? 0 > 1 << 40)
+                }
+                #expect(cost.areWithin([:]))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
         func mountOfEightAndFstabSpellingIsUnderstood() async throws {
             try await withStore { world, _ in
                 let options = "rw,nosuid,nodev,noatime,_netdev," + world.options([])
