@@ -93,7 +93,7 @@ extension RealMounts {
                 let cache = try world.scratch.makeDirectory("small")
                 try await world.sh("mount -t tmpfs -o size=24m tmpfs $T/small")
                 do {
-                    try await world.mount(cache: "small")
+                    try await world.mount(["free-space=0"], cache: "small")
                     try await world.sh("printf x >before")
                     let outcome = try await world.attempt("head -c 100000000 /dev/urandom >big", deadline: .seconds(90))
                     #expect(outcome.errors.contains("No space left on device"), "\(outcome)")
