@@ -1,0 +1,62 @@
+import Basics
+import Glibc
+
+/// The one staging file of a `StagedFile`, in the terms of this room. Any thread may use it.
+struct LocalFile: Sendable {
+    private let file: File
+
+    /// A new file, mode 0600.
+    init(creating path: String) throws(StagingError) {
+        do { file = try File(path, .readWrite, create: .exclusive) } catch { throw StagingError(error) }
+    }
+
+    func write(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
+        do { try file.write(bytes, at: offset) } catch { throw StagingError(error) }
+    }
+
+    /// Reads until `target` is full; bytes past the end of the file are zeros.
+    func read(into target: UnsafeMutableRawBufferPointer, at offset: Int64) throws(StagingError) {
+        do {
+            let count = unsafe try file.read(at: offset, into: target)
+            unsafe UnsafeMutableRawBufferPointer(rebasing: target[count...])
+                .initializeMemory(as: UInt8.self, repeating: 0)
+        } catch { throw StagingError(error) }
+    }
+
+    func truncate(to size: Int64) throws(StagingError) {
+        do { try file.truncate(to: size) } catch { throw StagingError(error) }
+    }
+
+    /// False where the file system cannot.
+    func punch(_ range: ByteRange) -> Bool {
+        do { try file.punchHole(range) } catch { return false }
+        return true
+    }
+
+    /// Unlinks the file and frees its blocks at once, although it stays open.
+    func remove() {
+        // What cannot be removed now is an orphan of the next start.
+        try? File.remove(file.path)
+        try? file.truncate(to: 0)
+    }
+}
+
+extension StagingError {
+    init(_ error: FileError) {
+        switch error.errno {
+        case ENOSPC, EDQUOT: self = .noSpace
+        case EFBIG: self = .tooLarge
+        default: self = .failed(errno: error.errno, reason: error.description)
+        }
+    }
+
+    /// The errno for callers that can only pass one on.
+    package var errno: Int32 {
+        switch self {
+        case .noSpace: ENOSPC
+        case .tooLarge: EFBIG
+        case .notStaged: EIO
+        case .failed(let errno, _): errno
+        }
+    }
+}

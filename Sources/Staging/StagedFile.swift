@@ -1,0 +1,313 @@
+package import Basics
+import Synchronization
+
+/// The uncommitted bytes of one file: a sparse file in `staging/` with every byte at its own offset, and the map of
+/// which bytes those are.
+///
+/// Owns its file and the ledger's bytes for it until `discard` or `release`. Any thread may call anything at any time.
+/// Two locks: `disk` orders the changes of one file and is held across their local pwrite, ftruncate or fallocate, so
+/// that committed bytes copied in by `fill` never land on a write that came first; `content` is the short one, inside
+/// it, and is all that readers take. A change that takes bytes away updates the map before the disk and bumps `epoch`,
+/// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind; the next
+/// `StagingArea` moves it to `orphans/`.
+package final class StagedFile: Sendable {
+    private struct Content {
+        var extents: ExtentMap
+        var generation: UInt64 = 0
+        /// Counts changes after which bytes read before may be wrong.
+        var epoch: UInt64 = 0
+        var isOpen = true
+    }
+
+    private struct Disk {
+        var blocks = DiskBlocks()
+        /// Whether every hole made so far reads as zeros from the file itself.
+        var holesAreZero = true
+        var isOpen = true
+    }
+
+    /// Where the file is.
+    package let path: String
+    private let file: LocalFile
+    private let ledger: SpaceLedger
+    private let disk = Mutex(Disk())
+    private let content: Mutex<Content>
+    private let observer = Mutex<(@Sendable (ByteRange) -> Void)?>(nil)
+
+    init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
+        content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
+        file = try LocalFile(creating: path)
+    }
+
+    deinit { discard() }
+
+    /// The length of the file in bytes as programs see it.
+    package var size: Int64 { content.withLock { $0.extents.size } }
+    /// Grows with every change of what the file holds; `fill` changes nothing.
+    package var generation: UInt64 { content.withLock { $0.generation } }
+    /// Whether the file still equals its base.
+    package var isEmptyOverlay: Bool { content.withLock { $0.generation == 0 } }
+    /// The map as it is now.
+    package var extents: ExtentMap { content.withLock { $0.extents } }
+    /// Bytes of disk the file is charged for.
+    package var reservedBytes: Int64 { disk.withLock { $0.blocks.count * DiskBlocks.blockSize } }
+
+    /// Who hears of every change (the range whose bytes may differ now), on the changing thread, outside the locks and
+    /// before the change returns. Replaces the one before.
+    package func observeChanges(_ observe: @escaping @Sendable (ByteRange) -> Void) {
+        observer.withLock { $0 = observe }
+    }
+
+    /// The pieces of `range`, cut to the size.
+    package func pieces(in range: ByteRange) -> [Piece] { content.withLock { $0.extents.pieces(in: range) } }
+
+    /// Writes `bytes` at `offset`; past the end the gap becomes a hole. On an error nothing was changed.
+    package func write(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
+        let range = try Self.range(at: offset, bytes.byteCount)
+        guard !range.isEmpty else { return }
+        try disk.withLock { disk throws(StagingError) in
+            try change(bytes, range, &disk)
+        }
+        changed(range)
+    }
+
+    /// Writes `bytes` at the end as it is then, and returns where that was. On an error nothing was changed.
+    package func append(_ bytes: RawSpan) throws(StagingError) -> Int64 {
+        let range = try disk.withLock { disk throws(StagingError) -> ByteRange in
+            let range = try Self.range(at: size, bytes.byteCount)
+            if !range.isEmpty { try change(bytes, range, &disk) }
+            return range
+        }
+        if !range.isEmpty { changed(range) }
+        return range.lowerBound
+    }
+
+    /// Cuts the file, or grows it by a hole.
+    package func truncate(to newSize: Int64) throws(StagingError) {
+        guard newSize >= 0 else { throw .tooLarge }
+        let from = try disk.withLock { disk throws(StagingError) -> Int64? in
+            guard disk.isOpen else { throw .notStaged }
+            let before = extents
+            guard newSize != before.size else { return nil }
+            content.withLock { content in
+                content.extents.truncate(to: newSize)
+                content.generation += 1
+                if newSize < before.size { content.epoch += 1 }
+            }
+            guard newSize < before.size else { return before.size }
+            do throws(StagingError) { try file.truncate(to: newSize) } catch {
+                content.withLock { $0.extents = before }
+                throw error
+            }
+            let cut = DiskBlocks.touched(by: 0..<newSize).upperBound
+            release(disk.blocks.remove(cut..<Int64.max))
+            return newSize
+        }
+        if let from { changed(from..<Int64.max) }
+    }
+
+    /// Makes `range`, cut to the size, read as zeros and gives its disk space back.
+    package func zero(_ range: ByteRange) throws(StagingError) {
+        let zeroed = try disk.withLock { disk throws(StagingError) -> ByteRange? in
+            guard disk.isOpen else { throw .notStaged }
+            let range = range.clamped(to: 0..<size)
+            guard !range.isEmpty else { return nil }
+            let extents = content.withLock { content in
+                content.extents.set(range, to: .hole)
+                content.generation += 1
+                content.epoch += 1
+                return content.extents
+            }
+            punch(range, extents, &disk)
+            return range
+        }
+        if let zeroed { changed(zeroed) }
+    }
+
+    /// Takes bytes of the committed version; they land only where nothing newer is.
+    package func fill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
+        try prepareFill(bytes, at: offset, isVerified: true)
+    }
+
+    /// Writes bytes of the committed version where nothing newer is, without counting them as staged: `confirmFill`
+    /// does, once their sender has vouched for them. Callers see to it that fills of one range do not overlap.
+    package func prepareFill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
+        try prepareFill(bytes, at: offset, isVerified: false)
+    }
+
+    /// Counts the bytes of `range` that are still the base's as staged: `prepareFill` has brought them all.
+    package func confirmFill(_ range: ByteRange) {
+        disk.withLock { disk in
+            guard disk.isOpen else { return }
+            content.withLock { content in
+                for piece in content.extents.pieces(in: range) where piece.source == .base {
+                    content.extents.set(piece.range, to: .staged)
+                }
+            }
+        }
+    }
+
+    private func prepareFill(_ bytes: RawSpan, at offset: Int64, isVerified: Bool) throws(StagingError) {
+        let range = try Self.range(at: offset, bytes.byteCount)
+        try disk.withLock { disk throws(StagingError) in
+            for piece in pieces(in: range) where piece.source == .base {
+                let start = Int(piece.range.lowerBound - offset)
+                try store(bytes.extracting(start..<(start + Int(piece.range.length))), piece.range, &disk)
+                if isVerified { content.withLock { $0.extents.set(piece.range, to: .staged) } }
+            }
+        }
+    }
+
+    /// Reads staged bytes and holes into `target`, which has room for `range`, and returns how many bytes there are
+    /// before the end of the file. `.notStaged` when a byte is in the committed version.
+    @discardableResult
+    package func read(_ range: ByteRange, into target: UnsafeMutableRawBufferPointer) throws(StagingError) -> Int {
+        while true {
+            let now = content.withLock { $0 }
+            guard now.isOpen else { throw .notStaged }
+            let pieces = now.extents.pieces(in: range)
+            for piece in pieces {
+                let start = Int(piece.range.lowerBound - range.lowerBound)
+                let part = unsafe UnsafeMutableRawBufferPointer(
+                    rebasing: target[start..<(start + Int(piece.range.length))])
+                switch piece.source {
+                case .base: throw .notStaged
+                case .hole: unsafe part.initializeMemory(as: UInt8.self, repeating: 0)
+                case .staged: unsafe try file.read(into: part, at: piece.range.lowerBound)
+                }
+            }
+            // A truncate or punch that ran meanwhile may have taken the bytes before they were read.
+            if content.withLock({ $0.epoch == now.epoch }) {
+                return Int((pieces.last?.range.upperBound ?? range.lowerBound) - range.lowerBound)
+            }
+        }
+    }
+
+    /// `range` as a request body. It holds the bytes there are when it is read, and ends in an error where the file was
+    /// cut or a byte is in the committed version.
+    package func source(_ range: ByteRange) -> any ByteSource { StagedSource(file: self, range: range) }
+
+    /// Removes the file and gives its space back. Later calls fail with `.notStaged`.
+    package func discard() {
+        disk.withLock { disk in
+            guard close(&disk) else { return }
+            file.remove()
+            release(disk.blocks.remove(0..<Int64.max))
+        }
+    }
+
+    /// Gives the file away, cut to its size: whoever gets it owns the path and the ledger's bytes. Later calls fail with
+    /// `.notStaged`. nil if it was discarded or given away before, or could not be cut; then it is gone.
+    package func release() -> StagedHandover? {
+        disk.withLock { disk in
+            let extents = extents
+            guard close(&disk) else { return nil }
+            do throws(StagingError) { try file.truncate(to: extents.size) } catch {
+                file.remove()
+                release(disk.blocks.remove(0..<Int64.max))
+                return nil
+            }
+            var present: [ByteRange] = []
+            for piece in extents.pieces(in: 0..<extents.size) {
+                guard piece.source == .staged || piece.source == .hole && disk.holesAreZero else { continue }
+                if let last = present.last, last.upperBound == piece.range.lowerBound {
+                    present[present.count - 1] = last.lowerBound..<piece.range.upperBound
+                } else {
+                    present.append(piece.range)
+                }
+            }
+            return StagedHandover(
+                path: path, size: extents.size, present: present,
+                reservedBytes: disk.blocks.count * DiskBlocks.blockSize)
+        }
+    }
+
+    private func close(_ disk: inout Disk) -> Bool {
+        guard disk.isOpen else { return false }
+        disk.isOpen = false
+        content.withLock { content in
+            content.isOpen = false
+            content.epoch += 1
+        }
+        return true
+    }
+
+    private func change(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
+        try store(bytes, range, &disk)
+        content.withLock { content in
+            content.extents.set(range, to: .staged)
+            content.generation += 1
+        }
+    }
+
+    /// Puts bytes on the disk, charged to the ledger first. New blocks are written before blocks that already hold
+    /// bytes, since only a new block can lack space: then what was there is untouched.
+    private func store(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
+        guard disk.isOpen else { throw .notStaged }
+        let blocks = DiskBlocks.touched(by: range)
+        let parts = disk.blocks.split(blocks)
+        let missing = parts.reduce(Int64(0)) { $1.isPresent ? $0 : $0 + $1.blocks.length }
+        if missing > 0, !ledger.reserve(missing * DiskBlocks.blockSize, evicting: true) { throw .noSpace }
+        do throws(StagingError) {
+            if parts.count == 1 {
+                try file.write(bytes, at: range.lowerBound)
+            } else {
+                for isPresent in [false, true] {
+                    for part in parts where part.isPresent == isPresent {
+                        let piece = Self.bytes(of: part.blocks).clamped(to: range)
+                        let start = Int(piece.lowerBound - range.lowerBound)
+                        try file.write(
+                            bytes.extracting(start..<(start + Int(piece.length))), at: piece.lowerBound)
+                    }
+                }
+            }
+        } catch {
+            for part in parts where !part.isPresent { _ = file.punch(Self.bytes(of: part.blocks)) }
+            release(missing)
+            throw error
+        }
+        disk.blocks.insert(blocks)
+    }
+
+    /// Frees the blocks of `range` that hold no staged byte any more and zeroes the rest of it.
+    private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
+        var blocks = DiskBlocks.touched(by: range)
+        if !extents.isFree(of: .staged, in: Self.bytes(of: blocks.lowerBound..<(blocks.lowerBound + 1))) {
+            blocks = (blocks.lowerBound + 1)..<max(blocks.upperBound, blocks.lowerBound + 1)
+        }
+        if !blocks.isEmpty,
+            !extents.isFree(of: .staged, in: Self.bytes(of: (blocks.upperBound - 1)..<blocks.upperBound))
+        {
+            blocks = blocks.lowerBound..<(blocks.upperBound - 1)
+        }
+        let bytes = Self.bytes(of: blocks)
+        let whole =
+            bytes.isEmpty
+            ? range : min(range.lowerBound, bytes.lowerBound)..<max(range.upperBound, bytes.upperBound)
+        guard disk.blocks.count(in: DiskBlocks.touched(by: whole)) > 0 else { return }
+        guard file.punch(whole) else {
+            disk.holesAreZero = false
+            return
+        }
+        release(disk.blocks.remove(blocks))
+    }
+
+    private func release(_ blocks: Int64) {
+        if blocks > 0 { ledger.release(blocks * DiskBlocks.blockSize) }
+    }
+
+    private func changed(_ range: ByteRange) {
+        observer.withLock { $0 }?(range)
+    }
+
+    private static func bytes(of blocks: Range<Int64>) -> ByteRange {
+        blocks.lowerBound * DiskBlocks.blockSize..<blocks.upperBound * DiskBlocks.blockSize
+    }
+
+    private static func range(at offset: Int64, _ count: Int) throws(StagingError) -> ByteRange {
+        let (end, overflow) = offset.addingReportingOverflow(Int64(count))
+        guard offset >= 0, !overflow, end <= Int64.max - DiskBlocks.blockSize else { throw .tooLarge }
+        return offset..<end
+    }
+}

@@ -1,0 +1,32 @@
+import Basics
+import Glibc
+
+/// A piece of a staged file as a request body; keeps the file alive.
+struct StagedSource: ByteSource {
+    let file: StagedFile
+    let range: ByteRange
+
+    var count: Int64 { range.length }
+
+    func read(at offset: Int64, into output: inout OutputRawSpan) throws(ByteTransferError) {
+        guard offset < count else { return }
+        let wanted = Int(min(Int64(output.freeCapacity), count - offset))
+        let start = range.lowerBound + offset
+        let file = file
+        let failure = unsafe output.withUnsafeMutableBytes { buffer, initialized -> ByteTransferError? in
+            let target = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[initialized..<(initialized + wanted)])
+            do throws(StagingError) {
+                let got = unsafe try file.read(ByteRange(at: start, count: Int64(wanted)), into: target)
+                guard got == wanted else {
+                    return ByteTransferError(
+                        errno: StagingError.notStaged.errno, reason: "the file was cut while it was sent")
+                }
+                initialized += wanted
+                return nil
+            } catch {
+                return ByteTransferError(errno: error.errno, reason: error.description)
+            }
+        }
+        if let failure { throw failure }
+    }
+}

@@ -1,0 +1,22 @@
+/// Why staged bytes could not be taken or given.
+package enum StagingError: Error, Sendable, Hashable {
+    /// The quota or the disk is full. Nothing was changed.
+    case noSpace
+    /// The offset does not fit a file (EFBIG). Nothing was changed.
+    case tooLarge
+    /// The bytes asked for are not here but in the committed version, or the file was discarded or handed over.
+    case notStaged
+    /// A call of this machine failed.
+    case failed(errno: Int32, reason: String)
+}
+
+extension StagingError: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .noSpace: "no space for staged bytes"
+        case .tooLarge: "the offset exceeds what a file can have"
+        case .notStaged: "the bytes are not staged"
+        case .failed(_, let reason): "staging: \(reason)"
+        }
+    }
+}
