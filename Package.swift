@@ -91,7 +91,7 @@ let package = Package(
         tests("BlocksTests", ["Blocks", "SQLite", "ObjectStorage", "Digests", "Basics"]),
         tests("JournalingTests", ["Journaling", "Basics"]),
         tests("StagingTests", ["Staging", "Basics"]),
-        tests("CommitsTests", ["Commits", "Staging", "ObjectStorage", "Digests", "Basics"]),
+        tests("CommitsTests", ["Commits", "Staging", "ObjectStorage", "Digests", "Basics", logging]),
         tests(
             "FileSystemTests",
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),

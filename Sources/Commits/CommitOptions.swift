@@ -1,0 +1,43 @@
+package import ObjectStorage
+
+/// How files are sent.
+package struct CommitOptions: Sendable, Hashable {
+    /// Size of the first parts; a file up to it is sent with one put. In bytes.
+    package var partSize: Int64 = 8 << 20
+    /// Parts of one file in flight at a time; the mount's limiter bounds all files together.
+    package var uploadsPerFile = 8
+    /// Most bytes of one server-side part copy: neighbouring untouched parts are copied together.
+    package var copySize: Int64 = 256 << 20
+    /// An upload begun while the file was written carries the mtime of then. Up to this many seconds more at the commit
+    /// are taken for the time writing took, and are not worth a request; any other difference is stored.
+    package var mtimeDrift: Double = 60
+
+    package init() {}
+
+    /// The user metadata that carries the commit's random id.
+    package static let commitHeader = "pailfs-commit"
+
+    /// The largest file that can be committed, in bytes; a write past it is EFBIG.
+    package func largestSize(for capabilities: Capabilities) -> Int64 {
+        guard capabilities.mostParts > 1 else { return min(capabilities.largestPut, capabilities.largestObject) }
+        let layout = PartLayout(partSize: partSize, size: capabilities.largestObject, capabilities: capabilities)
+        return min(capabilities.largestObject, layout.capacity)
+    }
+
+    /// The largest file sent with one put, in bytes.
+    package func largestPut(for capabilities: Capabilities) -> Int64 {
+        guard capabilities.mostParts > 1 else { return capabilities.largestPut }
+        return min(max(partSize, capabilities.smallestPart), capabilities.largestPut)
+    }
+
+    /// Whether an object that carries `stored` need not be changed to carry `wanted`.
+    func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata) -> Bool {
+        var stored = stored
+        if let old = stored.user["mtime"].flatMap(Double.init), let new = wanted.user["mtime"].flatMap(Double.init),
+            (0...mtimeDrift).contains(new - old)
+        {
+            stored.user["mtime"] = wanted.user["mtime"]
+        }
+        return stored == wanted
+    }
+}

@@ -1,0 +1,404 @@
+import Basics
+import ObjectStorage
+import Staging
+
+/// The life of one dirty file on its way to an object: parts sent while it is still written, then the commit.
+///
+/// A value without I/O, clock or thread. Its owner, `FileCommit`, locks it, takes the actions it leaves in `actions` and
+/// answers each with one event. A durable intent belongs before `createUpload` and before an attempt is remembered.
+///
+/// Whether a request whose answer is lost was carried out is settled by one HEAD: each upload and each put carries an id
+/// of its own in the object's metadata, and all of them are remembered.
+struct CommitState: Sendable {
+    typealias Ticket = UInt64
+
+    /// What a commit is asked to store.
+    struct Request: Sendable {
+        var key: ObjectKey
+        var metadata: ObjectMetadata
+        var condition: WriteCondition?
+        /// Of the moment in which `extents` was not yet taken: a change meanwhile shows.
+        var generation: UInt64
+        var extents: ExtentMap
+        var size: Int64 { extents.size }
+    }
+
+    /// A put or a complete that was or may have been sent.
+    struct Attempt: Sendable {
+        let id: String
+        let key: ObjectKey
+        let metadata: ObjectMetadata
+        let generation: UInt64
+    }
+
+    /// A version that one of our attempts made.
+    struct Landed: Sendable {
+        let attempt: Attempt
+        var version: ObjectVersion
+        var metadata: ObjectMetadata
+        /// Whether a commit returned it, so that its caller knows of it.
+        var isReported = false
+    }
+
+    struct Upload: Sendable {
+        /// The ticket of its creation.
+        let epoch: Ticket
+        let key: ObjectKey
+        let metadata: ObjectMetadata
+        let attempt: String
+        let layout: PartLayout
+        /// nil while it is being created.
+        var id: UploadID?
+        var sent = SentParts()
+    }
+
+    /// A transfer under way.
+    struct Flight: Sendable {
+        let epoch: Ticket
+        let part: PartTransfer
+        /// Started by the commit that runs; one from before may fail without harm.
+        var isOfRun: Bool
+        /// Its bytes changed, or its upload is given up.
+        var isStale = false
+    }
+
+    enum Action: Sendable {
+        case createUpload(Ticket, PutRequest)
+        case transfer(Ticket, ObjectKey, UploadID, PartTransfer)
+        /// End the transfer early; its event still comes.
+        case cancel(Ticket)
+        case abort(Ticket, ObjectKey, UploadID)
+    }
+
+    /// What a commit does next.
+    enum Step: Sendable {
+        /// Something under way must end first.
+        case wait
+        case complete(Upload, [UploadedPart])
+        case failed(CommitError)
+    }
+
+    private struct Run {
+        var request: Request
+        var queue: [PartTransfer] = []
+        var failure: CommitError?
+        /// How often it may still begin a new upload because the store lost one.
+        var restarts = 2
+    }
+
+    let options: CommitOptions
+    let capabilities: Capabilities
+    let identity: String
+    /// What the owner has to do now.
+    var actions: [Action] = []
+
+    private(set) var upload: Upload?
+    private(set) var flights: [Ticket: Flight] = [:]
+    /// Uploads to abort once nothing of them is under way; nil: its creation is.
+    private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
+    private var layout: PartLayout
+    private var run: Run?
+    private var creating: Ticket?
+    private var aborting: Set<Ticket> = []
+    private var lastTicket: Ticket = 0
+    private(set) var isAbandoned = false
+
+    // Sending behind the writer.
+    private var writerPart = Int.max
+    private var waiting: [PartTransfer] = []
+    /// Parts that changed after they were sent: not sent again before the commit.
+    private var rewritten: Set<Int> = []
+    private var failures = 0
+    private static let mostFailures = 3
+
+    // Settling.
+    private var attempts: [String: Attempt] = [:]
+    private(set) var doubtful: ObjectKey?
+    private(set) var landed: Landed?
+
+    /// `identity` is random: the commit ids are made from it.
+    init(identity: String, options: CommitOptions, capabilities: Capabilities) {
+        (self.identity, self.options, self.capabilities) = (identity, options, capabilities)
+        layout = PartLayout(partSize: options.partSize, size: 0, capabilities: capabilities)
+    }
+
+    var isQuiet: Bool { flights.isEmpty && creating == nil && retired.isEmpty }
+
+    // MARK: Writing
+
+    /// The parts that a write of `range` leaves behind the writer.
+    mutating func passed(by range: ByteRange) -> [Int] {
+        guard !isAbandoned, run == nil, capabilities.mostParts > 1, failures < Self.mostFailures, !range.isEmpty else {
+            return []
+        }
+        let first = layout.index(at: range.lowerBound)
+        let parts = Array(first..<layout.index(at: range.upperBound))
+        defer { writerPart = layout.index(at: range.upperBound - 1) }
+        // A part that ended with the write before was not behind the writer yet.
+        return writerPart < first ? [writerPart] + parts : parts
+    }
+
+    /// Takes those of `parts` that are wholly staged, to be sent now. False when an upload must be opened first.
+    mutating func stream(_ parts: [Int], _ extents: ExtentMap, key: ObjectKey) -> Bool {
+        guard !isAbandoned, run == nil, extents.size > options.largestPut(for: capabilities) else { return true }
+        if let upload, upload.key != key || upload.layout != layout { return true }
+        for index in parts where index < capabilities.mostParts && !rewritten.contains(index) {
+            let range = layout.range(of: index)
+            guard range.upperBound <= layout.capacity, extents.isEntirely(.staged, in: range),
+                upload?.sent.overlaps(range) != true, !waiting.contains(where: { $0.range.overlaps(range) }),
+                !flights.values.contains(where: { $0.part.range.overlaps(range) })
+            else { continue }
+            waiting.append(PartTransfer(range: range, number: index + 1, isCopy: false))
+        }
+        launch()
+        return waiting.isEmpty || upload != nil
+    }
+
+    /// Opens the upload that parts wait for.
+    mutating func beginStreaming(_ key: ObjectKey, _ metadata: ObjectMetadata) {
+        guard !isAbandoned, run == nil, upload == nil, creating == nil, !waiting.isEmpty else { return }
+        open(key, metadata)
+    }
+
+    mutating func forgetWriter() { writerPart = .max }
+
+    /// The bytes of `range` may be others now.
+    mutating func changed(_ range: ByteRange) {
+        for part in upload?.sent.remove(overlapping: range) ?? [] { rewritten.insert(part.uploaded.number - 1) }
+        for (ticket, flight) in flights where !flight.isStale && flight.part.range.overlaps(range) {
+            rewritten.insert(flight.part.number - 1)
+            flights[ticket]?.isStale = true
+            actions.append(.cancel(ticket))
+        }
+        waiting.removeAll { $0.range.overlaps(range) }
+    }
+
+    /// The file is not wanted any more: nothing is left at the store.
+    mutating func abandon() {
+        isAbandoned = true
+        retire()
+    }
+
+    // MARK: A commit with parts
+
+    mutating func begin(_ request: Request) {
+        run = Run(request: request)
+        waiting = []
+        failures = 0
+        if request.size > layout.capacity {
+            layout = PartLayout(partSize: options.partSize, size: request.size, capabilities: capabilities)
+        }
+    }
+
+    mutating func endRun() {
+        run = nil
+        for ticket in flights.keys { flights[ticket]?.isOfRun = false }
+    }
+
+    /// Starts what can be started. `hasBase`: there is a version to copy parts from.
+    mutating func proceed(hasBase: Bool) -> Step {
+        guard !isAbandoned else { return .failed(.cancelled) }
+        guard let run else { preconditionFailure("a step without a commit") }
+        if let failure = run.failure { return .failed(failure) }
+        if let upload, !fits(upload, run.request) { retire() }
+        guard let upload else {
+            if creating == nil { open(run.request.key, run.request.metadata) }
+            return .wait
+        }
+        guard upload.id != nil else { return .wait }
+        if run.queue.isEmpty {
+            let plan = PartPlan(layout: layout, hasBase: hasBase, options: options, capabilities: capabilities)
+            self.run?.queue = plan.missing(
+                in: run.request.extents, sent: upload.sent, underWay: flights.values.map(\.part.range))
+        }
+        launch()
+        guard flights.isEmpty, let parts = upload.sent.complete(size: run.request.size) else { return .wait }
+        return .complete(upload, parts)
+    }
+
+    /// Whether the upload can become the object; other headers can be stored afterwards, which beats sending again.
+    private func fits(_ upload: Upload, _ request: Request) -> Bool {
+        guard upload.key == request.key, upload.layout == layout else { return false }
+        if options.accepts(upload.metadata, for: request.metadata) { return true }
+        let hasParts = !upload.sent.isEmpty || flights.values.contains { $0.epoch == upload.epoch && !$0.isStale }
+        return hasParts && canUpdateHeaders(size: request.size)
+    }
+
+    func canUpdateHeaders(size: Int64) -> Bool {
+        switch capabilities.metadataUpdate {
+        case .copy: size <= capabilities.largestCopy
+        case .inPlace: true
+        case .none: false
+        }
+    }
+
+    /// The store does not know the upload any more. False when that happened too often.
+    mutating func lostUpload() -> Bool {
+        upload?.id = nil
+        retire()
+        guard let restarts = run?.restarts, restarts > 0 else { return false }
+        run?.restarts = restarts - 1
+        return true
+    }
+
+    // MARK: Uploads
+
+    private mutating func open(_ key: ObjectKey, _ metadata: ObjectMetadata) {
+        let epoch = newTicket()
+        let attempt = newAttemptID()
+        creating = epoch
+        upload = Upload(epoch: epoch, key: key, metadata: metadata, attempt: attempt, layout: layout)
+        actions.append(.createUpload(epoch, PutRequest(key, metadata: Self.marked(metadata, attempt))))
+    }
+
+    /// Gives the upload up; it is aborted as soon as nothing of it is under way.
+    mutating func retire() {
+        guard let upload else { return }
+        self.upload = nil
+        waiting = []
+        rewritten = []
+        run?.queue = []
+        for (ticket, flight) in flights where flight.epoch == upload.epoch && !flight.isStale {
+            flights[ticket]?.isStale = true
+            actions.append(.cancel(ticket))
+        }
+        // Neither there nor in the making: the store lost it.
+        guard upload.id != nil || creating == upload.epoch else { return }
+        retired[upload.epoch] = (upload.key, upload.id)
+        abortRetired()
+    }
+
+    private mutating func abortRetired() {
+        for (epoch, upload) in retired where !aborting.contains(epoch) {
+            guard let id = upload.id, !flights.values.contains(where: { $0.epoch == epoch }) else { continue }
+            aborting.insert(epoch)
+            actions.append(.abort(epoch, upload.key, id))
+        }
+    }
+
+    private mutating func launch() {
+        guard let upload, let id = upload.id else { return }
+        while flights.count < options.uploadsPerFile {
+            let isOfRun = run != nil
+            guard let part = isOfRun ? run?.queue.first : waiting.first else { return }
+            // The store keeps what arrives last: two of one number must not race.
+            if flights.values.contains(where: { $0.part.range.overlaps(part.range) }) { return }
+            if isOfRun { run?.queue.removeFirst() } else { waiting.removeFirst() }
+            let ticket = newTicket()
+            flights[ticket] = Flight(epoch: upload.epoch, part: part, isOfRun: isOfRun)
+            actions.append(.transfer(ticket, upload.key, id, part))
+        }
+    }
+
+    // MARK: Events
+
+    mutating func created(_ epoch: Ticket, _ result: Result<UploadID, CommitError>) {
+        creating = nil
+        switch result {
+        case .success(let id):
+            if upload?.epoch == epoch { upload?.id = id } else { retired[epoch]?.id = id }
+        case .failure(let error):
+            retired[epoch] = nil
+            guard upload?.epoch == epoch else { break }
+            upload = nil
+            failed(error, isOfRun: true)
+        }
+        abortRetired()
+        launch()
+    }
+
+    mutating func transferred(_ ticket: Ticket, _ result: Result<UploadedPart, CommitError>) {
+        guard let flight = flights.removeValue(forKey: ticket) else { return }
+        if !flight.isStale, upload?.epoch == flight.epoch {
+            switch result {
+            case .success(let part):
+                upload?.sent.insert(SentParts.Part(range: flight.part.range, uploaded: part))
+                failures = 0
+            case .failure(.store(let error)) where error.kind == .noSuchUpload:
+                if !lostUpload() { failed(.store(error), isOfRun: flight.isOfRun) }
+            case .failure(let error): failed(error, isOfRun: flight.isOfRun)
+            }
+        }
+        abortRetired()
+        launch()
+    }
+
+    mutating func aborted(_ epoch: Ticket) {
+        retired[epoch] = nil
+        aborting.remove(epoch)
+    }
+
+    private mutating func failed(_ error: CommitError, isOfRun: Bool) {
+        if run == nil {
+            failures += 1
+            if upload == nil || failures >= Self.mostFailures { waiting = [] }
+        } else if isOfRun {
+            if run?.failure == nil { run?.failure = error }
+        }
+    }
+
+    // MARK: Attempts
+
+    /// The object's headers with the commit id.
+    static func marked(_ metadata: ObjectMetadata, _ attempt: String) -> ObjectMetadata {
+        var metadata = metadata
+        metadata.user[CommitOptions.commitHeader] = attempt
+        return metadata
+    }
+
+    mutating func newAttemptID() -> String { "\(identity)-\(newTicket())" }
+
+    /// The attempt is about to be sent.
+    mutating func attempting(_ attempt: Attempt) { attempts[attempt.id] = attempt }
+
+    /// Its answer is lost.
+    mutating func doubts(_ attempt: Attempt) { doubtful = attempt.key }
+
+    /// The answer came: the version is ours. A complete consumes its upload.
+    mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
+        if upload?.attempt == attempt.id { forgetUpload() }
+        attempts = [:]
+        doubtful = nil
+        landed = Landed(attempt: attempt, version: version, metadata: attempt.metadata)
+    }
+
+    /// A HEAD was answered. Returns whether one of our attempts made what is there.
+    mutating func looked(_ info: ObjectInfo?) -> Bool {
+        doubtful = nil
+        guard let info, let id = info.metadata.user[CommitOptions.commitHeader], let attempt = attempts[id] else {
+            return false
+        }
+        land(attempt, info.version)
+        return true
+    }
+
+    /// The landed version has these headers now, and perhaps another ETag.
+    mutating func headersUpdated(_ metadata: ObjectMetadata, _ version: ObjectVersion) {
+        landed?.metadata = metadata
+        landed?.version = version
+    }
+
+    /// A commit returns the landed version: what else there was is not needed.
+    mutating func reported() {
+        landed?.isReported = true
+        retire()
+    }
+
+    /// What a commit may ask of its destination: its caller cannot know of a version it was not told about.
+    func condition(of request: Request) -> WriteCondition? {
+        guard let landed, !landed.isReported, landed.attempt.key == request.key, request.condition != nil else {
+            return request.condition
+        }
+        return .match(landed.version.etag)
+    }
+
+    private mutating func forgetUpload() {
+        upload?.id = nil
+        retire()
+    }
+
+    private mutating func newTicket() -> Ticket {
+        lastTicket += 1
+        return lastTicket
+    }
+}

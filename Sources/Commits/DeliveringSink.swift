@@ -1,0 +1,24 @@
+import Basics
+import Synchronization
+
+/// Hands the bytes of one ranged GET on with their offsets.
+final class DeliveringSink: ByteSink {
+    private let start: Int64
+    private let received = Mutex<Int64>(0)
+    private let deliver: @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void
+
+    init(start: Int64, deliver: @escaping @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void) {
+        (self.start, self.deliver) = (start, deliver)
+    }
+
+    func receive(_ bytes: RawSpan) throws(ByteTransferError) {
+        let count = Int64(bytes.byteCount)
+        let offset = received.withLock { received in
+            defer { received += count }
+            return start + received
+        }
+        try deliver(bytes, offset)
+    }
+
+    func restart() { received.withLock { $0 = 0 } }
+}

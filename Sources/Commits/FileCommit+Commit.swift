@@ -1,0 +1,201 @@
+import Basics
+package import ObjectStorage
+import Staging
+
+/// The commit: one put, or what is left of an upload; and the end of both settled.
+extension FileCommit {
+    /// Makes the staged file the object `key` with `metadata` if `condition` holds, and returns its version. Callers keep
+    /// writers out while it runs. After any error it can be called again: parts that the store has are kept. A cancelled
+    /// task gets `.cancelled`, and the next commit finds out what became of it.
+    package func commit(
+        to key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?
+    ) async throws(CommitError) -> ObjectVersion {
+        try await enter()
+        defer { leave() }
+        while true {
+            let request = CommitState.Request(
+                key: key, metadata: metadata, condition: condition, generation: staged.generation,
+                extents: staged.extents)
+            // An older try of ours may land late and change what to ask for; and somebody may write all the same.
+            guard let landed = try await land(request), staged.generation == request.generation else { continue }
+            apply { $0.reported() }
+            // Whoever ends the process after this leaves no upload behind.
+            await waitUntil(cancellable: true) { $0.state.isQuiet }
+            return landed.version
+        }
+    }
+
+    /// nil: try again.
+    private func land(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
+        guard !withShared({ $0.state.isAbandoned }) else { throw .cancelled }
+        if withShared({ $0.state.doubtful }) != nil { try await look() }
+        let landed: CommitState.Landed?
+        if let earlier = earlierLanding(for: request) {
+            landed = earlier
+        } else {
+            let limit = options.largestSize(for: store.capabilities)
+            guard request.size <= limit else {
+                throw .store(
+                    ObjectStoreError(
+                        .tooLarge, .completeUpload, key: request.key,
+                        message: "\(request.size) bytes are more than \(limit)"))
+            }
+            landed =
+                request.size <= options.largestPut(for: store.capabilities)
+                ? try await put(request) : try await sendParts(request)
+        }
+        guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
+        return try await updateHeaders(of: landed, to: request.metadata)
+    }
+
+    /// The version that an earlier try made of the same bytes.
+    private func earlierLanding(for request: CommitState.Request) -> CommitState.Landed? {
+        let (landed, canUpdate) = withShared { ($0.state.landed, $0.state.canUpdateHeaders(size: request.size)) }
+        guard let landed, landed.attempt.key == request.key, landed.attempt.generation == request.generation,
+            canUpdate || options.accepts(landed.metadata, for: request.metadata)
+        else { return nil }
+        return landed
+    }
+
+    private func put(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
+        // Parts of what was a longer file.
+        apply { $0.retire() }
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
+        try await fill(0..<request.size)
+        let (attempt, condition) = apply { state in
+            let attempt = CommitState.Attempt(
+                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
+            state.attempting(attempt)
+            return (attempt, state.condition(of: request))
+        }
+        let put = PutRequest(
+            request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
+        do throws(ObjectStoreError) {
+            let answer = try await store.put(put, body: staged.source(0..<request.size))
+            return landed(attempt, answer, size: request.size)
+        } catch { return try await settle(error, attempt, condition) }
+    }
+
+    private func sendParts(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed {
+        apply { $0.begin(request) }
+        defer { report { $0.endRun() } }
+        let hasBase = base != nil
+        while true {
+            guard let step = await decide(hasBase: hasBase) else { throw .cancelled }
+            switch step {
+            case .wait: continue
+            case .failed(let error): throw error
+            case .complete(let upload, let parts):
+                if let landed = try await complete(upload, parts, request) { return landed }
+            }
+        }
+    }
+
+    /// nil when it is worth another try: the store lost the upload, or had an older try of ours.
+    private func complete(
+        _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request
+    ) async throws(CommitError) -> CommitState.Landed? {
+        guard let id = upload.id else { return nil }
+        let attempt = CommitState.Attempt(
+            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
+        let condition = apply { state in
+            state.attempting(attempt)
+            return state.condition(of: request)
+        }
+        let failure: ObjectStoreError
+        do throws(ObjectStoreError) {
+            let answer = try await store.completeUpload(upload.key, id, parts: parts, condition: condition)
+            return landed(attempt, answer, size: request.size)
+        } catch { failure = error }
+        do { return try await settle(failure, attempt, condition) } catch {
+            switch error {
+            case .conflict: apply { $0.retire() }
+            case .store(let reason) where reason.kind == .noSuchUpload:
+                if report({ $0.lostUpload() }) { return nil }
+            // The store has other parts than it told us.
+            case .store(let reason) where reason.kind == .partRejected: apply { $0.retire() }
+            case .store, .staging, .cancelled: break
+            }
+            throw error
+        }
+    }
+
+    // MARK: How it ended
+
+    private func landed(
+        _ attempt: CommitState.Attempt, _ answer: PutAnswer, size: Int64
+    ) -> CommitState.Landed {
+        let version = ObjectVersion(
+            etag: answer.etag, size: size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
+        report { $0.land(attempt, version) }
+        return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
+    }
+
+    /// The base is gone once the object is ours; what was not written is the same in our version.
+    private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
+        withShared { [store] in $0.base = StoreContent(landed.attempt.key, landed.version, in: store) }
+        return landed
+    }
+
+    /// The end of a put or complete that failed, which may be an answer lost, or a second try meeting the first. nil when
+    /// it met an older try of ours with other bytes.
+    private func settle(
+        _ error: ObjectStoreError, _ attempt: CommitState.Attempt, _ condition: WriteCondition?
+    ) async throws(CommitError) -> CommitState.Landed? {
+        if error.kind == .cancelled {
+            apply { $0.doubts(attempt) }
+            throw .cancelled
+        }
+        let isRefusal = error.kind == .preconditionFailed || error.kind == .notFound
+        if isRefusal || error.isRetryable || error.kind == .noSuchUpload {
+            apply { $0.doubts(attempt) }
+            if let landed = try await look() { return landed.attempt.generation == attempt.generation ? landed : nil }
+        }
+        throw isRefusal && condition != nil ? .conflict(error) : .store(error)
+    }
+
+    /// Asks what the store has where an attempt's end is in doubt.
+    @discardableResult
+    private func look() async throws(CommitError) -> CommitState.Landed? {
+        guard let key = withShared({ $0.state.doubtful }) else { return nil }
+        let info: ObjectInfo?
+        do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
+            guard error.kind == .notFound else { throw CommitError(error) }
+            info = nil
+        }
+        guard report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) else { return nil }
+        return rebase(landed)
+    }
+
+    /// Headers that changed after the upload was begun.
+    private func updateHeaders(
+        of landed: CommitState.Landed, to metadata: ObjectMetadata
+    ) async throws(CommitError) -> CommitState.Landed {
+        let marked = CommitState.marked(metadata, landed.attempt.id)
+        let key = landed.attempt.key
+        var version = landed.version
+        do throws(ObjectStoreError) {
+            let answer = try await store.updateMetadata(key, to: marked, ifMatch: version.etag)
+            version = ObjectVersion(
+                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                versionID: answer.versionID)
+        } catch {
+            if error.kind == .cancelled { throw .cancelled }
+            let info: ObjectInfo?
+            do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
+                guard error.kind == .notFound else { throw CommitError(error) }
+                info = nil
+            }
+            // Somebody replaced our version after it landed: the commit came before that.
+            guard let info, info.metadata.user[CommitOptions.commitHeader] == landed.attempt.id else { return landed }
+            version = info.version
+            guard info.metadata == marked else {
+                apply { $0.headersUpdated(landed.metadata, version) }
+                throw .store(error)
+            }
+        }
+        apply { $0.headersUpdated(metadata, version) }
+        return rebase(CommitState.Landed(attempt: landed.attempt, version: version, metadata: metadata))
+    }
+}

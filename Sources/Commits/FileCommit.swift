@@ -1,0 +1,221 @@
+package import Basics
+package import Logging
+package import ObjectStorage
+package import Staging
+import Synchronization
+
+/// Brings one dirty file to the store: parts behind the writer, then the object.
+///
+/// One for each `StagedFile`, from its first write until its bytes are committed or given up. `CommitState` decides; this
+/// class locks it, performs its actions on the worker pool and feeds the answers back. The staged file tells it of every
+/// change, so a part whose bytes changed is sent again whoever changed them. Locks: `shared` is a leaf; nothing is awaited
+/// under it. Any thread may call anything; commits run one after the other. A crash leaves the staged file, and perhaps an
+/// upload at the store.
+package final class FileCommit: Sendable {
+    struct Shared {
+        var state: CommitState
+        var tasks: [CommitState.Ticket: Task<Void, Never>] = [:]
+        /// Where bytes come from that were not written: once a commit landed, its version.
+        var base: (any BaseContent)?
+        var isCommitting = false
+    }
+
+    let store: any ObjectStore
+    let staged: StagedFile
+    let options: CommitOptions
+    let uploads: UploadLimiter
+    let time: any TimeSource
+    private let pool: WorkerPool
+    private let logger: Logger
+    private let shared: Mutex<Shared>
+    private let signal = ChangeSignal()
+
+    /// `base` is the version below `staged`, nil for a new file. `uploads` bounds the transfers of the whole mount.
+    package init(
+        store: any ObjectStore, staged: StagedFile, base: (any BaseContent)?, options: CommitOptions,
+        uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger
+    ) {
+        (self.store, self.staged, self.options, self.uploads) = (store, staged, options, uploads)
+        (self.pool, self.time, self.logger) = (pool, time, logger)
+        let state = CommitState(identity: RandomID.hex(), options: options, capabilities: store.capabilities)
+        shared = Mutex(Shared(state: state, base: base))
+        staged.observeChanges { [weak self] range in self?.apply { $0.changed(range) } }
+    }
+
+    // MARK: While the file is written
+
+    /// The writer has staged `range`. Cheap: full parts behind it start on their way in the background; `metadata` is asked
+    /// for the headers when an upload has to be begun.
+    package func noteWrite(_ range: ByteRange, key: ObjectKey, metadata: @Sendable () -> ObjectMetadata) {
+        let parts = shared.withLock { $0.state.passed(by: range) }
+        guard !parts.isEmpty else { return }
+        let extents = staged.extents
+        guard !apply({ $0.stream(parts, extents, key: key) }) else { return }
+        let headers = metadata()
+        apply { $0.beginStreaming(key, headers) }
+    }
+
+    /// The file was cut, grown or zeroed. What was to be sent of the bytes that changed was dropped as they changed; this
+    /// lets the writer start anew from wherever it writes next.
+    package func noteTruncate() { shared.withLock { $0.state.forgetWriter() } }
+
+    /// Gives the file up: nothing more is sent, and an upload is aborted, best effort. Returns when all of that has ended.
+    /// Staged bytes stay readable; later commits fail with `.cancelled`.
+    package func abandon() async {
+        report { $0.abandon() }
+        await waitUntil(cancellable: false) { $0.state.isQuiet && !$0.isCommitting }
+    }
+
+    // MARK: The state
+
+    /// Lets the state decide and does what it says.
+    @discardableResult
+    func apply<Value: Sendable>(_ body: (inout CommitState) -> Value) -> Value {
+        let (value, actions) = shared.withLock { shared in
+            let value = body(&shared.state)
+            defer { shared.state.actions = [] }
+            return (value, shared.state.actions)
+        }
+        for action in actions { perform(action) }
+        return value
+    }
+
+    /// The same for what others may wait for.
+    @discardableResult
+    func report<Value: Sendable>(_ body: (inout CommitState) -> Value) -> Value {
+        let value = apply(body)
+        signal.change()
+        return value
+    }
+
+    func withShared<Value: Sendable>(_ body: (inout Shared) -> Value) -> Value { shared.withLock { body(&$0) } }
+
+    var base: (any BaseContent)? { shared.withLock { $0.base } }
+
+    /// Waits until `isTrue`, which only reported changes make true. False when the task was cancelled before.
+    @discardableResult
+    func waitUntil(cancellable: Bool, _ isTrue: (inout Shared) -> Bool) async -> Bool {
+        while true {
+            let seen = signal.changes
+            if shared.withLock({ isTrue(&$0) }) { return true }
+            if cancellable, Task.isCancelled { return false }
+            await signal.wait(after: seen, cancellable: cancellable)
+        }
+    }
+
+    /// Takes steps until one decides; nil when the task was cancelled.
+    func decide(hasBase: Bool) async -> CommitState.Step? {
+        while true {
+            let seen = signal.changes
+            let step = apply { $0.proceed(hasBase: hasBase) }
+            guard case .wait = step else { return step }
+            if Task.isCancelled { return nil }
+            await signal.wait(after: seen, cancellable: true)
+        }
+    }
+
+    /// One commit at a time.
+    func enter() async throws(CommitError) {
+        let isAlone = await waitUntil(cancellable: true) { shared in
+            if shared.isCommitting { return false }
+            shared.isCommitting = true
+            return true
+        }
+        guard isAlone else { throw .cancelled }
+    }
+
+    func leave() {
+        shared.withLock { $0.isCommitting = false }
+        signal.change()
+    }
+
+    // MARK: Actions
+
+    private func perform(_ action: CommitState.Action) {
+        switch action {
+        case .createUpload(let epoch, let request):
+            pool.start { [self] in
+                let result: Result<UploadID, CommitError>
+                do throws(ObjectStoreError) { result = .success(try await store.createUpload(request)) } catch {
+                    result = .failure(CommitError(error))
+                    logger.debug("upload not begun", metadata: ["key": "\(request.key)", "error": "\(error)"])
+                }
+                report { $0.created(epoch, result) }
+            }
+        case .transfer(let ticket, let key, let upload, let part):
+            let task = pool.start { [self] in
+                let result: Result<UploadedPart, CommitError>
+                do throws(CommitError) { result = .success(try await transfer(part, key, upload)) } catch {
+                    result = .failure(error)
+                    logger.debug(
+                        "part not sent", metadata: ["key": "\(key)", "part": "\(part.number)", "error": "\(error)"])
+                }
+                shared.withLock { _ = $0.tasks.removeValue(forKey: ticket) }
+                report { $0.transferred(ticket, result) }
+            }
+            // It may have ended, or been cancelled, before it could be kept.
+            let isStale = shared.withLock { shared in
+                guard let flight = shared.state.flights[ticket] else { return false }
+                shared.tasks[ticket] = task
+                return flight.isStale
+            }
+            if isStale { task.cancel() }
+        case .cancel(let ticket):
+            shared.withLock { $0.tasks[ticket] }?.cancel()
+        case .abort(let epoch, let key, let upload):
+            pool.start { [self] in
+                do throws(ObjectStoreError) { try await store.abortUpload(key, upload) } catch {
+                    logger.warning(
+                        "upload not aborted",
+                        metadata: ["key": "\(key)", "upload": "\(upload)", "error": "\(error)"])
+                }
+                report { $0.aborted(epoch) }
+            }
+        }
+    }
+
+    private func transfer(
+        _ part: PartTransfer, _ key: ObjectKey, _ upload: UploadID
+    ) async throws(CommitError) -> UploadedPart {
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
+        let request = PartRequest(key, upload, number: part.number)
+        if part.isCopy, let base {
+            let source = CopySource(base.key, ifMatch: base.version.etag)
+            do { return try await store.uploadPartCopy(request, from: source, range: part.range) } catch {
+                throw CommitError(base: error)
+            }
+        }
+        try await fill(part.range)
+        do { return try await store.uploadPart(request, body: staged.source(part.range)) } catch {
+            throw CommitError(error)
+        }
+    }
+
+    /// Brings the bytes of `range` that are still the base's to the staged file.
+    func fill(_ range: ByteRange) async throws(CommitError) {
+        for piece in staged.pieces(in: range) where piece.source == .base {
+            guard let base else { throw .staging(.notStaged) }
+            let failure = StagingFailure()
+            do throws(ObjectStoreError) {
+                try await base.read(piece.range) { [staged] (bytes, offset) throws(ByteTransferError) in
+                    do throws(StagingError) { try staged.prepareFill(bytes, at: offset) } catch {
+                        failure.note(error)
+                        throw ByteTransferError(errno: error.errno, reason: error.description)
+                    }
+                }
+            } catch {
+                if let error = failure.error { throw .staging(error) }
+                throw CommitError(base: error)
+            }
+            staged.confirmFill(piece.range)
+        }
+    }
+}
+
+/// Keeps why staging refused bytes while the error travels through the store as an errno.
+private final class StagingFailure: Sendable {
+    private let first = Mutex<StagingError?>(nil)
+    var error: StagingError? { first.withLock { $0 } }
+    func note(_ error: StagingError) { first.withLock { $0 = $0 ?? error } }
+}

@@ -1,0 +1,65 @@
+import Basics
+import ObjectStorage
+import Staging
+
+/// One part to bring to the store.
+struct PartTransfer: Sendable, Hashable {
+    var range: ByteRange
+    /// From 1; grows with the offset, with gaps where parts were copied together.
+    var number: Int
+    /// Copied by the store from the base; otherwise sent from staging.
+    var isCopy: Bool
+}
+
+/// Which parts an upload still lacks.
+struct PartPlan {
+    let layout: PartLayout
+    /// Most bytes of one part copy; 0 when the store cannot copy or there is no base.
+    let largestCopy: Int64
+
+    init(layout: PartLayout, hasBase: Bool, options: CommitOptions, capabilities: Capabilities) {
+        self.layout = layout
+        let canCopy = hasBase && capabilities.partCopy
+        largestCopy = canCopy ? min(options.copySize, capabilities.largestCopy, capabilities.largestPart) : 0
+        mergesCopies = !capabilities.equalParts
+    }
+
+    private let mergesCopies: Bool
+
+    /// What `sent` and the transfers under way leave of a file, in order.
+    func missing(in extents: ExtentMap, sent: SentParts, underWay: [ByteRange]) -> [PartTransfer] {
+        let size = extents.size
+        var (offset, list): (Int64, [PartTransfer]) = (0, [])
+        while offset < size {
+            let range = part(at: offset, size)
+            if let part = sent.part(at: offset), isWhole(part.range, size) {
+                offset = part.range.upperBound
+            } else if underWay.contains(where: { $0.overlaps(range) }) {
+                offset = range.upperBound
+            } else {
+                let isCopy = range.length <= largestCopy && extents.isEntirely(.base, in: range)
+                var end = range.upperBound
+                while isCopy, mergesCopies, end < size {
+                    let next = part(at: end, size)
+                    guard next.upperBound - offset <= largestCopy, extents.isEntirely(.base, in: next),
+                        !sent.overlaps(next), !underWay.contains(where: { $0.overlaps(next) })
+                    else { break }
+                    end = next.upperBound
+                }
+                list.append(
+                    PartTransfer(range: offset..<end, number: layout.index(at: offset) + 1, isCopy: isCopy))
+                offset = end
+            }
+        }
+        return list
+    }
+
+    /// Whether a part ends where one may end in a file of `size` bytes.
+    private func isWhole(_ range: ByteRange, _ size: Int64) -> Bool {
+        part(at: range.upperBound - 1, size).upperBound == range.upperBound
+    }
+
+    private func part(at offset: Int64, _ size: Int64) -> ByteRange {
+        layout.range(of: layout.index(at: offset)).clamped(to: 0..<size)
+    }
+}

@@ -1,0 +1,65 @@
+import Basics
+import ObjectStorage
+
+/// The parts of one upload that the store has and whose bytes are still the file's, in order, without overlap.
+struct SentParts: Sendable {
+    struct Part: Sendable {
+        let range: ByteRange
+        let uploaded: UploadedPart
+    }
+
+    private var parts: [Part] = []
+
+    var isEmpty: Bool { parts.isEmpty }
+    /// In bytes.
+    var size: Int64 { parts.reduce(0) { $0 + $1.range.length } }
+
+    /// The part that starts at `offset`.
+    func part(at offset: Int64) -> Part? {
+        let index = firstIndex(endingAfter: offset)
+        guard index < parts.count, parts[index].range.lowerBound == offset else { return nil }
+        return parts[index]
+    }
+
+    func overlaps(_ range: ByteRange) -> Bool {
+        let index = firstIndex(endingAfter: range.lowerBound)
+        return index < parts.count && parts[index].range.lowerBound < range.upperBound
+    }
+
+    /// Takes a part in place of those it overlaps.
+    mutating func insert(_ part: Part) {
+        remove(overlapping: part.range)
+        parts.insert(part, at: firstIndex(endingAfter: part.range.lowerBound))
+    }
+
+    /// Drops the parts that hold a byte of `range` and returns them.
+    @discardableResult
+    mutating func remove(overlapping range: ByteRange) -> [Part] {
+        let first = firstIndex(endingAfter: range.lowerBound)
+        var last = first
+        while last < parts.count, parts[last].range.lowerBound < range.upperBound { last += 1 }
+        guard first < last else { return [] }
+        defer { parts.removeSubrange(first..<last) }
+        return Array(parts[first..<last])
+    }
+
+    /// All parts of a file of `size` bytes, or nil when some are missing.
+    func complete(size: Int64) -> [UploadedPart]? {
+        var (offset, list): (Int64, [UploadedPart]) = (0, [])
+        for part in parts where offset < size {
+            guard part.range.lowerBound == offset, part.range.upperBound <= size else { return nil }
+            list.append(part.uploaded)
+            offset = part.range.upperBound
+        }
+        return offset == size ? list : nil
+    }
+
+    private func firstIndex(endingAfter offset: Int64) -> Int {
+        var (low, high) = (0, parts.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if parts[middle].range.upperBound > offset { high = middle } else { low = middle + 1 }
+        }
+        return low
+    }
+}
