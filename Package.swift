@@ -94,7 +94,7 @@ let package = Package(
         tests("CommitsTests", ["Commits", "Staging", "ObjectStorage", "Digests", "Basics", logging]),
         tests(
             "FileSystemTests",
-            ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics"]),
+            ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics", logging]),
         tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests("EmulatorTests", ["Emulator", "Digests", "Basics"], exclude: ["boto3_conformance.py"]),

@@ -153,3 +153,13 @@ package final class BufferPool: Sendable {
         return size
     }
 }
+
+extension Buffer {
+    /// `count` bytes from `offset`; both must lie within the capacity.
+    package func slice(_ offset: Int, _ count: Int) -> UnsafeMutableRawBufferPointer {
+        UnsafeMutableRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
+    }
+
+    /// A copy of the first `count` bytes.
+    package func prefix(_ count: Int) -> ByteString { ByteString(bytes[..<count]) }
+}

@@ -60,3 +60,8 @@ extension OutputRawSpan {
         }
     }
 }
+
+extension RawSpan {
+    /// The bytes as an array of their own, for work that outlives their owner's loan.
+    package var copied: [UInt8] { withUnsafeBytes { Array($0) } }
+}

@@ -1,0 +1,168 @@
+import Basics
+import Blocks
+import Commits
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// A file that is open, or has bytes the bucket does not have: everything about it that is not in the metadata cache.
+///
+/// Lives in the `ActiveFiles` table from its first open until its last release with nothing left to commit. Two gates order
+/// what may happen: writes share `writing`, while a commit, a rename and a removal have it alone; reads share `content`,
+/// which is taken alone only for the moment in which committed bytes move from staging to the block cache, so that no read
+/// meets bytes on the move. Everything else is in the mutex; lock order: `writing`, `content`, then the mutex.
+/// A crash loses this object and leaves its staged bytes on disk.
+final class ActiveFile: Sendable {
+    /// Bytes written here and not committed, over `State.base`.
+    struct Overlay: Sendable {
+        let staged: StagedFile
+        let commit: FileCommit
+    }
+
+    /// An object that outlives its name while handles need it.
+    struct Deletion: Sendable {
+        let key: ObjectKey
+        let entry: Entry
+    }
+
+    struct State {
+        /// As programs see them now: ahead of the metadata cache while something is not committed.
+        var attributes: Attributes
+        /// Headers to commit with, when an extended attribute was changed; nil keeps what the object has.
+        var metadata: ObjectMetadata?
+        /// The committed bytes; nil while the object is not in the bucket.
+        var base: CachedObject?
+        /// Bumped when `base` changes by our own doing, which every handle follows.
+        var epoch = 0
+        var overlay: Overlay?
+        /// What the next commit requires at the destination.
+        var condition: WriteCondition?
+        /// Content or attributes differ from the object.
+        var isDirty = false
+        var isUnlinked = false
+        /// An unlinked object whose bytes open handles still need: deleted with the last of them.
+        var deleteAtRelease: Deletion?
+        var lastError: FileSystemError?
+    }
+
+    let ino: InodeNumber
+    let writing = TaskGate()
+    let content = TaskGate()
+    let state: Mutex<State>
+
+    init(ino: InodeNumber, state: sending State) {
+        self.ino = ino
+        self.state = Mutex(state)
+    }
+
+    var attributes: Attributes { state.withLock { $0.attributes } }
+
+    /// Our own act gave the object another version: everybody reads that one now.
+    func rebase(on object: CachedObject?, _ attributes: Attributes) {
+        state.withLock { state in
+            state.attributes = attributes
+            state.base = object
+            state.epoch += 1
+        }
+    }
+
+    var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }
+}
+
+/// One open(2) of an active file.
+///
+/// Reads the version it was opened on, whatever others do to the object; our own commits take it along. The reader belongs to
+/// the object it reads and is made anew when that changes. Its mutex is a leaf.
+final class FileHandle: Sendable {
+    private struct State {
+        var pin: CachedObject?
+        /// The file's epoch when `pin` was taken.
+        var epoch: Int
+        var reader: ObjectReader?
+    }
+
+    let file: ActiveFile
+    let flags: OpenFlags
+    private let state: Mutex<State>
+
+    init(file: ActiveFile, flags: OpenFlags) {
+        (self.file, self.flags) = (file, flags)
+        let (base, epoch) = file.state.withLock { ($0.base, $0.epoch) }
+        state = Mutex(State(pin: base, epoch: epoch))
+    }
+
+    /// The committed version this handle reads, given the file's own.
+    func pinned(_ base: CachedObject?, epoch: Int) -> CachedObject? {
+        state.withLock { state in
+            if state.epoch != epoch { (state.pin, state.epoch) = (base, epoch) }
+            return state.pin
+        }
+    }
+
+    /// The reader of `object`, with the read-ahead state of earlier reads through this handle.
+    func reader(of object: CachedObject) -> ObjectReader {
+        let (reader, old) = state.withLock { state in
+            if let reader = state.reader, reader.object === object { return (reader, nil as ObjectReader?) }
+            let old = state.reader
+            let fresh = ObjectReader(object)
+            state.reader = fresh
+            return (fresh, old)
+        }
+        old?.close()
+        return reader
+    }
+
+    func close() {
+        let reader = state.withLock { $0.reader.take() }
+        reader?.close()
+    }
+}
+
+/// Every active file, with how many handles hold it. A leaf lock.
+final class ActiveFiles: Sendable {
+    private struct Slot {
+        let file: ActiveFile
+        var users: Int
+    }
+
+    private let slots = Mutex<[InodeNumber: Slot]>([:])
+
+    func find(_ ino: InodeNumber) -> ActiveFile? { slots.withLock { $0[ino]?.file } }
+
+    /// The file of `ino`, made by `make` if there is none, with one more user.
+    func retain(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
+        slots.withLock { slots in
+            if let slot = slots[ino] {
+                slots[ino]?.users += 1
+                return slot.file
+            }
+            let file = make()
+            slots[ino] = Slot(file: file, users: 1)
+            return file
+        }
+    }
+
+    /// One user less; true when none is left. The file stays while it is dirty.
+    func release(_ file: ActiveFile) -> Bool {
+        slots.withLock { slots in
+            guard var slot = slots[file.ino], slot.file === file else { return true }
+            slot.users -= 1
+            slots[file.ino] = slot.users == 0 && !file.isDirty ? nil : slot
+            return slot.users == 0
+        }
+    }
+
+    /// Forgets a file that nobody has open and that has nothing left to commit.
+    func settle(_ file: ActiveFile) {
+        slots.withLock { slots in
+            if let slot = slots[file.ino], slot.users == 0, !file.isDirty { slots[file.ino] = nil }
+        }
+    }
+
+    func isOpen(_ ino: InodeNumber) -> Bool { slots.withLock { ($0[ino]?.users ?? 0) > 0 } }
+
+    var all: [ActiveFile] { slots.withLock { $0.values.map(\.file) } }
+
+    var dirty: [ActiveFile] { slots.withLock { $0.values.map(\.file).filter(\.isDirty) } }
+}

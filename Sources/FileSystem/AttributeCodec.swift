@@ -1,0 +1,60 @@
+import Basics
+package import Metadata
+package import ObjectStorage
+
+/// POSIX attributes as headers of an object, in the convention of the s3fs family, which most mounts read.
+///
+/// `mode`, `uid`, `gid` are decimal (`mode` with the file type bits), `mtime` is seconds with an optional fraction, which is
+/// rclone's form as well. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
+package enum AttributeCodec {
+    private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "xattr"]
+
+    /// Fills mode, owner and mtime from headers; what they do not tell stays as it is.
+    package static func decode(_ metadata: ObjectMetadata, into attributes: inout Attributes) {
+        if let mode = metadata.user["mode"].flatMap({ UInt32($0) }) { attributes.mode = UInt16(mode & 0o7777) }
+        if let uid = metadata.user["uid"].flatMap({ UInt32($0) }) { attributes.uid = uid }
+        if let gid = metadata.user["gid"].flatMap({ UInt32($0) }) { attributes.gid = gid }
+        if let mtime = metadata.user["mtime"].flatMap({ timestamp($0) }) { attributes.mtime = mtime }
+        attributes.headersKnown = true
+    }
+
+    /// `previous` with the attributes written over it: content type, cache control and foreign headers stay.
+    package static func encode(_ attributes: Attributes, over previous: ObjectMetadata) -> ObjectMetadata {
+        var metadata = previous
+        if let mode = attributes.mode { metadata.user["mode"] = String(typeBits(attributes.kind) | UInt32(mode)) }
+        if let uid = attributes.uid { metadata.user["uid"] = String(uid) }
+        if let gid = attributes.gid { metadata.user["gid"] = String(gid) }
+        metadata.user["mtime"] = text(attributes.mtime)
+        return metadata
+    }
+
+    /// Bytes that names and values of user metadata take in the store's account.
+    package static func cost(_ metadata: ObjectMetadata) -> Int {
+        metadata.user.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+    }
+
+    private static func typeBits(_ kind: EntryKind) -> UInt32 {
+        switch kind {
+        case .file: 0o100000
+        case .directory: 0o040000
+        case .symlink: 0o120000
+        }
+    }
+
+    static func text(_ time: Timestamp) -> String {
+        guard time.nanoseconds != 0 else { return String(time.seconds) }
+        let fraction = String(time.nanoseconds)
+        return "\(time.seconds).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)"
+    }
+
+    static func timestamp(_ text: String) -> Timestamp? {
+        let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
+        guard let seconds = parts.first.flatMap({ Int64($0) }) else { return nil }
+        guard parts.count == 2 else { return Timestamp(seconds: seconds) }
+        let digits = parts[1].prefix(9)
+        guard !digits.isEmpty, digits.allSatisfy(\.isASCII), let value = Int32(digits), value >= 0 else { return nil }
+        var nanoseconds = value
+        for _ in digits.count..<9 { nanoseconds *= 10 }
+        return Timestamp(seconds: seconds, nanoseconds: nanoseconds)
+    }
+}

@@ -1,0 +1,43 @@
+import Basics
+import Blocks
+import Commits
+import ObjectStorage
+
+/// The committed bytes below an overlay, for parts that need them: read through the block cache.
+struct BaseObject: BaseContent {
+    let object: CachedObject
+    let buffers: BufferPool
+
+    /// Bytes asked for at once.
+    private static let step: Int64 = 1 << 20
+
+    var key: ObjectKey { object.key }
+    var version: ObjectVersion { object.version }
+
+    func read(
+        _ range: ByteRange, deliver: @escaping @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void
+    ) async throws(ObjectStoreError) {
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let piece = offset..<min(range.upperBound, offset + Self.step)
+            let buffer: Buffer
+            do { buffer = try await buffers.borrow(Int(piece.length)) } catch { throw failure(.cancelled, "cancelled") }
+            do { try await object.read(piece, into: buffer, at: 0) } catch {
+                switch error {
+                case .stale(let cause), .store(let cause): throw cause
+                case .cancelled: throw failure(.cancelled, "cancelled")
+                }
+            }
+            do throws(ByteTransferError) {
+                try buffer.withBytes(0..<Int(piece.length)) { bytes throws(ByteTransferError) in
+                    try deliver(bytes, offset)
+                }
+            } catch { throw failure(.local(errno: error.errno), error.reason) }
+            offset = piece.upperBound
+        }
+    }
+
+    private func failure(_ kind: ObjectStoreError.Kind, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(kind, .get, key: key, message: reason)
+    }
+}

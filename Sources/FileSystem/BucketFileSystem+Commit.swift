@@ -1,0 +1,178 @@
+import Basics
+import Blocks
+import Commits
+import Logging
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// flush, fsync and everything else that makes staged bytes an object.
+extension BucketFileSystem {
+    package func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
+        synchronise(handle, "close")
+    }
+
+    package func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {
+        synchronise(handle, "fsync")
+    }
+
+    private func synchronise(_ handle: HandleID, _ operation: String) -> Outcome<Void> {
+        do throws(FileSystemError) {
+            let handle = try handles.file(handle)
+            // A reader's close has nothing to do with what a writer has not finished.
+            guard handle.flags.writes, handle.file.isDirty else { return .success(()) }
+            return later { [self] () async throws(FileSystemError) in
+                do throws(FileSystemError) { try await commit(handle.file) } catch {
+                    if error.kind != .interrupted { remember(error, operation, handle.file.ino) }
+                    throw error
+                }
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// The headers a commit of the file carries.
+    func headersForCommit(of file: ActiveFile) -> ObjectMetadata {
+        let (attributes, changed) = file.state.withLock { ($0.attributes, $0.metadata) }
+        let previous = changed ?? ((try? metadata.metadata(of: file.ino)) ?? nil) ?? ObjectMetadata()
+        return AttributeCodec.encode(attributes, over: previous)
+    }
+
+    /// Makes the bucket hold what programs see. Nothing happens when it does already.
+    func commit(_ file: ActiveFile) async throws(FileSystemError) {
+        do { try await namespace.enter() } catch { throw .interrupted }
+        defer { namespace.leave() }
+        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        defer { file.writing.leave(alone: true) }
+        try await commitAlone(file)
+    }
+
+    /// Inside `writing`, alone.
+    func commitAlone(_ file: ActiveFile) async throws(FileSystemError) {
+        guard file.isDirty else { return }
+        let key = try key(of: file.ino)
+        if let entry = try? entry(file.ino), !entry.isPending, !entry.attributes.headersKnown {
+            // Headers nobody looked at yet would be lost by the new object.
+            let learned = try await learnHeaders(of: entry)
+            file.state.withLock { state in
+                let known = state.attributes
+                state.attributes.mode = known.mode ?? learned.attributes.mode
+                state.attributes.uid = known.uid ?? learned.attributes.uid
+                state.attributes.gid = known.gid ?? learned.attributes.gid
+            }
+        }
+        let headers = headersForCommit(of: file)
+        let (overlay, base, condition) = file.state.withLock { ($0.overlay, $0.base, $0.condition) }
+        guard let overlay else {
+            try await commitHeaders(file, key, headers)
+            return
+        }
+        let version: ObjectVersion
+        do throws(CommitError) {
+            version = try await overlay.commit.commit(
+                to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
+        } catch {
+            if case .conflict = error, policy.conflict == .keep {
+                try await keepConflict(file, overlay, headers)
+            }
+            let error = FileSystemError(error)
+            file.state.withLock { $0.lastError = error }
+            throw error
+        }
+        try await settle(file, overlay, key: key, version: version, headers: headers, replacing: base)
+    }
+
+    /// The object is there: its bytes become clean ones, and the file reads them from now on.
+    private func settle(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, key: ObjectKey, version: ObjectVersion,
+        headers: ObjectMetadata, replacing base: CachedObject?
+    ) async throws(FileSystemError) {
+        // The object is committed, and the view of it must follow.
+        await file.content.enterRegardless(alone: true)
+        defer { file.content.leave(alone: true) }
+        if base != nil { rooms.blocks.forget(key) }
+        if let handover = overlay.staged.release() {
+            rooms.blocks.adopt(
+                stagingFile: handover.path, size: handover.size, present: handover.present, key: key, version: version,
+                reserved: handover.reservedBytes)
+        }
+        let object = rooms.blocks.open(key, version)
+        let attributes = file.state.withLock { state in
+            state.attributes.version = version
+            state.attributes.size = version.size
+            state.attributes.headersKnown = true
+            state.base = object
+            state.epoch += 1
+            state.overlay = nil
+            state.metadata = nil
+            state.condition = nil
+            state.isDirty = false
+            state.lastError = nil
+            return state.attributes
+        }
+        pageCacheVersions.withLock { _ = $0.insert(version.etag, for: file.ino) }
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(file.ino, attributes, metadata: headers, pending: false)
+        }
+    }
+
+    /// Only attributes changed: the object keeps its content.
+    private func commitHeaders(
+        _ file: ActiveFile, _ key: ObjectKey, _ headers: ObjectMetadata
+    ) async throws(FileSystemError) {
+        var attributes = file.attributes
+        attributes.version = try await updateHeaders(key, attributes.version, headers)
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(file.ino, attributes, metadata: headers, pending: false)
+        }
+        let object = attributes.version.map { rooms.blocks.open(key, $0) }
+        file.rebase(on: object, attributes)
+        file.state.withLock { state in
+            state.metadata = nil
+            state.isDirty = false
+        }
+    }
+
+    /// SEMANTICS section 5: the second writer's bytes stay beside the file.
+    private func keepConflict(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
+    ) async throws(FileSystemError) {
+        let entry = try entry(file.ino)
+        let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
+        let key = try newKey(ByteString(name.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file).key
+        do throws(CommitError) { _ = try await overlay.commit.commit(to: key, metadata: headers, condition: nil) } catch
+        {
+            throw FileSystemError(error)
+        }
+        rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
+        overlay.staged.discard()
+        file.state.withLock { state in
+            state.overlay = nil
+            state.isDirty = false
+            state.metadata = nil
+        }
+        try cached { metadata throws(MetadataError) in
+            if entry.isPending {
+                try metadata.remove(entry.ino)
+            } else {
+                try metadata.invalidate(entry.ino, subtree: false)
+            }
+            try metadata.invalidate(entry.parent, subtree: false)
+        }
+        files.settle(file)
+        notifier?.invalidate(entry.ino)
+        notifier?.invalidate(entry.name, in: entry.parent)
+    }
+
+    /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
+    package func shutDown() async -> [UnstoredFile] {
+        var unstored: [UnstoredFile] = []
+        for file in files.dirty {
+            do throws(FileSystemError) { try await commit(file) } catch {
+                let path = (try? metadata.key(of: file.ino)) ?? ByteString("inode \(file.ino)")
+                unstored.append(UnstoredFile(path: path, reason: error.reason))
+            }
+        }
+        return unstored
+    }
+}

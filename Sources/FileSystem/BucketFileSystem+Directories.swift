@@ -1,0 +1,239 @@
+package import Basics
+package import Metadata
+import ObjectStorage
+
+/// opendir, readdir, mkdir, rmdir.
+extension BucketFileSystem {
+    /// Rows taken from the metadata cache at once.
+    private static let batch = 256
+
+    package func openDirectory(_ ino: InodeNumber) -> Outcome<HandleID> {
+        now { () throws(FileSystemError) in
+            guard try entry(ino).attributes.kind == .directory else {
+                throw FileSystemError(.notDirectory, "inode \(ino) is not a directory")
+            }
+            return handles.insert(.directory(DirectoryStream(directory: ino)))
+        }
+    }
+
+    package func releaseDirectory(_ ino: InodeNumber, handle: HandleID) {
+        guard case .directory(let stream) = handles.remove(handle) else { return }
+        stream.dropListing()
+    }
+
+    package func readDirectory(
+        _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply
+    ) -> Outcome<Void> {
+        do {
+            let stream = try handles.directory(handle)
+            if offset == 0 { stream.dropListing() }
+            let listing = stream.listing { listingIfNeeded(of: ino) }
+            if try fill(reply, stream, from: offset, following: listing) { return .success(()) }
+            return later { [self] () async throws(FileSystemError) in
+                while let listing {
+                    let pages = listing.progress.pages
+                    if try fill(reply, stream, from: offset, following: listing) { return }
+                    try await listing.wait(after: pages)
+                }
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// A listing when the cache cannot answer for the directory now.
+    private func listingIfNeeded(of directory: InodeNumber) -> DirectoryListing? {
+        guard let state = try? metadata.directory(directory), state.isFresh, state.isComplete else {
+            return listings.join(directory)
+        }
+        return nil
+    }
+
+    /// Puts into `reply` what is known for certain from `offset` on; false when that is nothing yet.
+    private func fill(
+        _ reply: any DirectoryReply, _ stream: DirectoryStream, from offset: UInt64,
+        following listing: DirectoryListing?
+    ) throws(FileSystemError) -> Bool {
+        // Taken before the rows are read: rows up to this frontier were there by then.
+        let progress = listing?.progress
+        if let error = progress?.error { throw error }
+        let frontier = progress?.frontier
+        if frontier == "" { return false }
+
+        var offset = offset
+        if offset == 0 {
+            guard try append(".", stream.directory, offset: 1, to: reply) else { return true }
+            offset = 1
+        }
+        if offset == 1 {
+            let parent = stream.directory == .root ? .root : try entry(stream.directory).parent
+            guard try append("..", parent, offset: 2, to: reply) else { return true }
+            offset = 2
+        }
+        var place = stream.position(at: offset)
+        var skip = offset - place.offset
+        let start = DirectoryStream.Position(offset: offset, component: place.component)
+        var handedOut: [DirectoryStream.Position] = []
+        defer { if skip == 0 { stream.handedOut(from: start, handedOut) } }
+        while true {
+            let rows = try cached { metadata throws(MetadataError) in
+                try metadata.children(
+                    of: stream.directory, after: place.component, before: frontier, limit: Self.batch)
+            }
+            for row in rows {
+                place.component = row.component
+                if skip > 0 {
+                    skip -= 1
+                    place.offset += 1
+                    continue
+                }
+                let answer = self.reply(for: row)
+                guard let status = answer.status else { continue }
+                let next = place.offset + 1
+                let entry = DirectoryEntry(
+                    name: row.name, status: status, offset: next, entryTimeout: answer.entryTimeout,
+                    attributeTimeout: answer.attributeTimeout)
+                guard reply.append(entry) else { return true }
+                place.offset = next
+                handedOut.append(place)
+            }
+            if rows.count < Self.batch { return frontier == nil || !handedOut.isEmpty }
+        }
+    }
+
+    private func append(
+        _ name: ByteString, _ ino: InodeNumber, offset: UInt64, to reply: any DirectoryReply
+    ) throws(FileSystemError) -> Bool {
+        let entry = try entry(ino)
+        return reply.append(
+            DirectoryEntry(
+                name: name, status: status(ino, entry.attributes), offset: offset, entryTimeout: .zero,
+                attributeTimeout: .zero))
+    }
+
+    // MARK: Making and removing
+
+    package func makeDirectory(
+        _ name: ByteString, in parent: InodeNumber, mode: UInt16, caller: Caller
+    ) -> Outcome<EntryReply> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let (component, key) = try newKey(name, in: parent, kind: .directory)
+            if try await resolve(name, in: parent) != nil {
+                throw FileSystemError(.exists, "\(name) exists already")
+            }
+            let now = time.now()
+            var attributes = Attributes(
+                kind: .directory, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
+            (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, caller.gid)
+            attributes.headersKnown = true
+            let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
+            attributes.version = try await putMarker(key, headers)
+            let entry = try cached { metadata throws(MetadataError) in
+                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
+            }
+            return reply(for: entry)
+        }
+    }
+
+    static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")
+
+    func putMarker(_ key: ObjectKey, _ headers: ObjectMetadata) async throws(FileSystemError) -> ObjectVersion {
+        let answer = try await remote { store throws(ObjectStoreError) in
+            try await store.put(PutRequest(key, metadata: headers), body: MemorySource([]))
+        }
+        return ObjectVersion(etag: answer.etag, size: 0, modified: time.now(), versionID: answer.versionID)
+    }
+
+    package func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let entry = try await existing(name, in: parent)
+            guard entry.attributes.kind == .directory else {
+                throw FileSystemError(.notDirectory, "\(name) is not a directory")
+            }
+            try await requireEmpty(entry)
+            try await keepDirectory(parent, without: entry)
+            let key = try key(of: entry.ino)
+            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+        }
+    }
+
+    /// Counts remote keys too, so nothing that this mount does not show is lost: one LIST of two keys.
+    func requireEmpty(_ directory: Entry) async throws(FileSystemError) {
+        let notEmpty = FileSystemError(.notEmpty, "\(directory.name) is not empty")
+        let prefix = try key(of: directory.ino).bytes
+        let rows = try cached { metadata throws(MetadataError) in
+            try metadata.children(of: directory.ino, after: nil, limit: 64)
+        }
+        if rows.contains(where: { $0.isPending }) { throw notEmpty }
+        let page = try await remote { store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: prefix, limit: 2))
+        }
+        if page.objects.contains(where: { $0.key.bytes != prefix }) { throw notEmpty }
+    }
+
+    /// Directories do not vanish: before the last entry of a directory without a marker goes, the marker is written.
+    func keepDirectory(_ directory: InodeNumber, without leaving: Entry) async throws(FileSystemError) {
+        guard directory != .root else { return }
+        let state = try cached { metadata throws(MetadataError) in try metadata.directory(directory) }
+        if state.hasMarker == true { return }
+        let others = try cached { metadata throws(MetadataError) in
+            try metadata.children(of: directory, after: nil, limit: 3)
+        }
+        if others.contains(where: { $0.ino != leaving.ino && !$0.isPending }) { return }
+        let key = try key(of: directory)
+        if !(state.isComplete && state.isFresh) {
+            let leavingKey = try self.key(of: leaving.ino).bytes
+            let page = try await remote { store throws(ObjectStoreError) in
+                try await store.list(ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3))
+            }
+            let remain =
+                page.objects.contains { $0.key.bytes != leavingKey }
+                || page.commonPrefixes.contains { $0.bytes != leavingKey }
+            if remain { return }
+        }
+        let entry = try entry(directory)
+        let headers = AttributeCodec.encode(entry.attributes, over: Self.markerHeaders)
+        var attributes = entry.attributes
+        attributes.version = try await putMarker(key, headers)
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(directory, attributes, metadata: headers, pending: false)
+        }
+    }
+
+    /// The component and the key a new entry would have; refuses what the store or the kernel could not name.
+    func newKey(
+        _ name: ByteString, in parent: InodeNumber, kind: EntryKind
+    ) throws(FileSystemError) -> (component: ByteString, key: ObjectKey) {
+        guard name.count <= NameCodec.longestName else {
+            throw FileSystemError(
+                .nameTooLong, "a name has at most \(NameCodec.longestName) bytes, this one has \(name.count)")
+        }
+        guard let prefix = try cached({ metadata throws(MetadataError) in try metadata.key(of: parent) }) else {
+            throw FileSystemError(.stale, "the directory is no longer in the bucket")
+        }
+        let component = try cached { metadata throws(MetadataError) in
+            try metadata.component(toCreate: name, kind, in: parent)
+        }
+        let key = prefix + component
+        guard key.count <= store.capabilities.longestKey else {
+            throw FileSystemError(
+                .nameTooLong, "the key would have \(key.count) bytes; the store allows \(store.capabilities.longestKey)"
+            )
+        }
+        return (component, ObjectKey(key))
+    }
+
+    /// On a directory: everything below it is committed.
+    package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            guard let prefix = try cached({ metadata throws(MetadataError) in try metadata.key(of: ino) }) else {
+                return
+            }
+            for file in files.dirty {
+                guard let key = try? metadata.key(of: file.ino), key.hasPrefix(prefix) else { continue }
+                try await commit(file)
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+package import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// `user.*` attributes, kept in object metadata, and `user.pailfs.*`, which tell what pailfs knows.
+extension BucketFileSystem {
+    private static let userPrefix = "user."
+
+    package func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString> {
+        // The kernel asks for security.capability before every write, `ls -l` for ACLs: neither exists here.
+        guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
+        if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
+        return withAttributes(of: ino) { attributes throws(FileSystemError) in
+            guard let value = attributes[text] else { throw FileSystemError(.noData, "no attribute \(name)") }
+            return ByteString(value)
+        }
+    }
+
+    package func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> {
+        withAttributes(of: ino) { attributes throws(FileSystemError) in attributes.keys.sorted().map { ByteString($0) }
+        }
+    }
+
+    package func setExtendedAttribute(
+        _ name: ByteString, of ino: InodeNumber, to value: ByteString, mode: ExtendedAttributeMode
+    ) -> Outcome<Void> {
+        guard let text = userName(name) else {
+            return .failure(.notSupported, "object stores keep user attributes only")
+        }
+        if text == "user.pailfs.refresh" {
+            return now { () throws(FileSystemError) in
+                try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
+                notifier?.invalidate(ino)
+            }
+        }
+        guard !text.hasPrefix("user.pailfs.") else {
+            return .failure(.notPermitted, "\(text) tells the state of the object and cannot be set")
+        }
+        return change(ino) { attributes throws(FileSystemError) in
+            switch (mode, attributes[text]) {
+            case (.create, .some): throw FileSystemError(.exists, "\(text) exists already")
+            case (.replace, nil): throw FileSystemError(.noData, "no attribute \(text)")
+            default: attributes[text] = value.bytes
+            }
+        }
+    }
+
+    package func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void> {
+        guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
+        return change(ino) { attributes throws(FileSystemError) in
+            guard attributes.removeValue(forKey: text) != nil else {
+                throw FileSystemError(.noData, "no attribute \(text)")
+            }
+        }
+    }
+
+    private func userName(_ name: ByteString) -> String? {
+        guard let text = String(validating: name.bytes, as: UTF8.self), text.hasPrefix(Self.userPrefix) else {
+            return nil
+        }
+        return text
+    }
+
+    /// Answers from headers, fetched first when nobody has seen them.
+    private func withAttributes<Value: Sendable>(
+        of ino: InodeNumber,
+        _ answer: @escaping @Sendable ([String: [UInt8]]) throws(FileSystemError) -> Value
+    ) -> Outcome<Value> {
+        do {
+            if let headers = try knownHeaders(of: ino) {
+                return .success(try answer(ExtendedAttributeCodec.decode(headers)))
+            }
+            return later { [self] () async throws(FileSystemError) in
+                try answer(ExtendedAttributeCodec.decode(try await headers(of: ino)))
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// Headers as the next commit would carry them, without asking the store; nil when only it can tell.
+    private func knownHeaders(of ino: InodeNumber) throws(FileSystemError) -> ObjectMetadata? {
+        if let changed = files.find(ino)?.state.withLock({ $0.metadata }) { return changed }
+        let entry = try entry(ino)
+        if entry.isPending || entry.attributes.version == nil || entry.attributes.kind == .directory {
+            return try cached({ metadata throws(MetadataError) in try metadata.metadata(of: ino) }) ?? ObjectMetadata()
+        }
+        guard entry.attributes.headersKnown else { return nil }
+        return try cached { metadata throws(MetadataError) in try metadata.metadata(of: ino) }
+    }
+
+    private func headers(of ino: InodeNumber) async throws(FileSystemError) -> ObjectMetadata {
+        if let headers = try knownHeaders(of: ino) { return headers }
+        _ = try await learnHeaders(of: try entry(ino))
+        return try cached({ metadata throws(MetadataError) in try metadata.metadata(of: ino) }) ?? ObjectMetadata()
+    }
+
+    private func change(
+        _ ino: InodeNumber, _ edit: @escaping @Sendable (inout [String: [UInt8]]) throws(FileSystemError) -> Void
+    ) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let before = try await headers(of: ino)
+            var attributes = ExtendedAttributeCodec.decode(before)
+            try edit(&attributes)
+            var headers = before
+            ExtendedAttributeCodec.encode(attributes, into: &headers)
+            let entry = try entry(ino)
+            let file = files.find(ino)
+            let current = file?.attributes ?? entry.attributes
+            let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
+            guard cost <= store.capabilities.metadataBudget else {
+                throw FileSystemError(
+                    .argumentTooLong,
+                    "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
+            }
+            if let file, file.isDirty {
+                file.state.withLock { $0.metadata = headers }
+                return
+            }
+            try await storeHeaders(headers, of: entry, file)
+        }
+    }
+
+    private func storeHeaders(
+        _ headers: ObjectMetadata, of entry: Entry, _ file: ActiveFile?
+    ) async throws(FileSystemError) {
+        let key = try key(of: entry.ino)
+        var attributes = file?.attributes ?? entry.attributes
+        let headers = AttributeCodec.encode(attributes, over: headers)
+        if attributes.kind == .directory {
+            attributes.version = try await putMarker(key, headers)
+        } else {
+            attributes.version = try await updateHeaders(key, attributes.version, headers)
+        }
+        attributes.headersKnown = true
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(entry.ino, attributes, metadata: headers, pending: false)
+        }
+        guard let file, let version = attributes.version else { return }
+        file.rebase(on: rooms.blocks.open(key, version), attributes)
+    }
+
+    // MARK: What pailfs knows
+
+    private enum KnownAttribute: String {
+        case etag = "user.pailfs.etag"
+        case key = "user.pailfs.key"
+        case url = "user.pailfs.url"
+        case version = "user.pailfs.version"
+        case storageClass = "user.pailfs.storage-class"
+        case contentType = "user.pailfs.content-type"
+        case dirty = "user.pailfs.dirty"
+        case cached = "user.pailfs.cached"
+        case lastError = "user.pailfs.lasterror"
+    }
+
+    private func knownAttribute(_ name: KnownAttribute, of ino: InodeNumber) -> Outcome<ByteString> {
+        if name == .contentType {
+            return later { [self] () async throws(FileSystemError) in
+                guard let type = try await headers(of: ino).contentType else {
+                    throw FileSystemError(.noData, "the object has no content type")
+                }
+                return ByteString(type)
+            }
+        }
+        return now { () throws(FileSystemError) in
+            let entry = try entry(ino)
+            let file = files.find(ino)
+            let version = file?.attributes.version ?? entry.attributes.version
+            let value: ByteString? =
+                switch name {
+                case .etag: version.map { ByteString($0.etag.text) }
+                case .key: try key(of: ino).bytes
+                case .version: version?.versionID.map { ByteString($0) }
+                case .storageClass: entry.attributes.storageClass.map { ByteString($0) }
+                case .dirty: file?.isDirty == true ? "1" : "0"
+                case .cached: try isCached(entry, version) ? "1" : "0"
+                case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0) }
+                case .url: try presigned(ino)
+                case .contentType: nil
+                }
+            guard let value else { throw FileSystemError(.noData, "\(name.rawValue) does not apply") }
+            return value
+        }
+    }
+
+    private func isCached(_ entry: Entry, _ version: ObjectVersion?) throws(FileSystemError) -> Bool {
+        guard let version, entry.attributes.kind != .directory else { return false }
+        return rooms.blocks.open(try key(of: entry.ino), version).isComplete
+    }
+
+    private func presigned(_ ino: InodeNumber) throws(FileSystemError) -> ByteString {
+        do { return ByteString(try store.presign(try key(of: ino), lifetime: .seconds(3600))) } catch let error
+            as FileSystemError
+        { throw error } catch { throw FileSystemError(.notSupported, "\(error)") }
+    }
+}

@@ -1,0 +1,261 @@
+package import Basics
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// lookup, getattr, and asking the store about one name.
+extension BucketFileSystem {
+    package func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply> {
+        let answer: LookupAnswer
+        do { answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) } } catch {
+            return .ready(.failure(error))
+        }
+        switch answer {
+        case .present(let entry, isFresh: true): return .success(reply(for: entry))
+        case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true:
+            return .success(reply(for: entry))
+        case .absent(let until): return .success(absence(until: until))
+        case .present(_, isFresh: false), .unknown:
+            return later { [self] () async throws(FileSystemError) in
+                if let entry = try await resolve(name, in: parent) { return reply(for: entry) }
+                return absence(until: time.now() + .seconds(1))
+            }
+        }
+    }
+
+    /// The metadata cache holds names by inode number, so a kernel reference needs no account here.
+    package func forget(_ ino: InodeNumber, count: UInt64) {}
+
+    package func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply> {
+        if let file = files.find(ino) {
+            let (attributes, isOurs) = file.state.withLock { ($0.attributes, $0.isDirty || $0.isUnlinked) }
+            return .success(
+                AttributeReply(status: status(ino, attributes), timeout: isOurs ? policy.ttl : .seconds(1)))
+        }
+        do {
+            let entry = try entry(ino)
+            if ino == .root || isFresh(entry) {
+                return .success(
+                    AttributeReply(status: status(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
+            }
+            return later { [self] () async throws(FileSystemError) in
+                guard let fresh = try await resolve(entry.name, in: entry.parent), fresh.ino == ino else {
+                    throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+                }
+                return AttributeReply(
+                    status: status(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    // MARK: Replies
+
+    func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
+
+    func remaining(_ until: Timestamp) -> Duration { min(policy.ttl, max(.zero, until - time.now())) }
+
+    func absence(until: Timestamp) -> EntryReply {
+        EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
+    }
+
+    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache.
+    func reply(for entry: Entry) -> EntryReply {
+        let file = files.find(entry.ino)
+        let timeout = entry.isPending || file?.isDirty == true ? policy.ttl : remaining(entry.freshUntil)
+        return EntryReply(
+            status: status(entry.ino, file?.attributes ?? entry.attributes), entryTimeout: timeout,
+            attributeTimeout: timeout)
+    }
+
+    func status(_ ino: InodeNumber, _ attributes: Attributes) -> FileStatus {
+        let isDirectory = attributes.kind == .directory
+        let mode: UInt16 =
+            switch attributes.kind {
+            case .file: attributes.mode ?? policy.fileMode
+            case .directory: attributes.mode ?? policy.directoryMode
+            case .symlink: 0o777
+            }
+        return FileStatus(
+            ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
+            uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,
+            size: isDirectory ? 4096 : attributes.size, accessed: attributes.mtime, modified: attributes.mtime,
+            changed: attributes.ctime, blockSize: 1 << 20)
+    }
+
+    // MARK: Asking the store
+
+    /// The live entry of a name, from the cache while fresh, else from the store; nil when there is none.
+    func resolve(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
+        let answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }
+        switch answer {
+        case .present(let entry, isFresh: true): return entry
+        case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true: return entry
+        case .absent: return nil
+        case .present(let entry, isFresh: false):
+            return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
+                await Result { () async throws(FileSystemError) in try await revalidate(entry) }
+            }
+        case .unknown:
+            return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
+                await Result { () async throws(FileSystemError) in try await discover(name, in: parent) }
+            }
+        }
+    }
+
+    /// One that must exist.
+    func existing(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry {
+        guard let entry = try await resolve(name, in: parent) else {
+            throw FileSystemError(.notFound, "\(name) does not exist")
+        }
+        return entry
+    }
+
+    /// A known file that grew old: one HEAD tells whether it is the same, and its exact attributes with it.
+    private func revalidate(_ entry: Entry) async throws(FileSystemError) -> Entry? {
+        guard entry.attributes.kind != .directory, let known = entry.attributes.version else {
+            return try await discover(entry.name, in: entry.parent)
+        }
+        let start = metadata.beginRequest()
+        let key = try key(of: entry.ino)
+        let answer = await Result { () async throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+        switch answer {
+        case .success(let info):
+            let fresh = try record(info, of: entry, since: start)
+            if let fresh, fresh.attributes.version?.etag != known.etag { notifier?.invalidate(fresh.ino) }
+            return fresh
+        case .failure(let error) where error.kind == .notFound:
+            _ = try cached { metadata throws(MetadataError) in try metadata.recordGone(entry.ino, since: start) }
+            return try await discover(entry.name, in: entry.parent)
+        case .failure(let error): throw FileSystemError(error)
+        }
+    }
+
+    /// Keeps what a HEAD told; answers what programs see now.
+    private func record(
+        _ info: ObjectInfo, of entry: Entry, since start: RequestStart
+    ) throws(FileSystemError) -> Entry? {
+        var attributes = Attributes(
+            kind: entry.attributes.kind, size: info.version.size, mtime: info.version.modified, version: info.version,
+            storageClass: info.storageClass)
+        AttributeCodec.decode(info.metadata, into: &attributes)
+        return try cached { metadata throws(MetadataError) in
+            try metadata.recordRemote(
+                entry.component, in: entry.parent, attributes, metadata: info.metadata, since: start)
+        }
+    }
+
+    /// Asks for the headers of a listed object, once for each ETag.
+    func learnHeaders(of entry: Entry) async throws(FileSystemError) -> Entry {
+        let start = metadata.beginRequest()
+        let key = try key(of: entry.ino)
+        let info = try await remote { store throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+        guard let learned = try record(info, of: entry, since: start) else {
+            throw FileSystemError(.notFound, "\(entry.name) was removed")
+        }
+        return learned
+    }
+
+    /// A name nothing is known of. The first in a directory costs one listing at that name; a second one lists the
+    /// directory's first page, which for most directories settles every other name as well.
+    private func discover(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
+        guard case .plain(let base) = metadata.codec.meaning(of: name) else {
+            // An escaped name depends on its neighbours: only the whole listing tells.
+            return try await find(name, in: parent, pages: .max)
+        }
+        if shouldListWhole(parent) {
+            let answer = try await find(name, in: parent, pages: 1)
+            if answer != nil { return answer }
+            if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }) {
+                return nil
+            }
+        }
+        let found = try await listAt(base, name, in: parent)
+        guard let found, policy.attributes == .exact, !found.attributes.headersKnown,
+            found.attributes.kind == .file
+        else { return found }
+        return try await learnHeaders(of: found)
+    }
+
+    /// Lists the directory until the name is settled or `pages` pages are in.
+    private func find(
+        _ name: ByteString, in parent: InodeNumber, pages: Int
+    ) async throws(FileSystemError) -> Entry? {
+        let listing = listings.join(parent)
+        defer { listing.leave() }
+        while true {
+            let progress = listing.progress
+            if let error = progress.error, error.kind != .interrupted { throw error }
+            switch try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }) {
+            case .present(let entry, isFresh: true): return entry
+            case .absent: return nil
+            case .present, .unknown:
+                if progress.isEnded || progress.pages >= pages { return nil }
+            }
+            try await listing.wait(after: progress.pages)
+        }
+    }
+
+    /// One page at the name shows the file, and the symlink and the directory of that name, unless many names between
+    /// them start alike; only then each of those is asked for by itself.
+    private func listAt(
+        _ base: ByteString, _ name: ByteString, in parent: InodeNumber
+    ) async throws(FileSystemError) -> Entry? {
+        let ingest = try cached { metadata throws(MetadataError) in
+            try metadata.beginListing(of: parent, .prefix(base))
+        }
+        let page = try await remote { store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")))
+        }
+        try cached { metadata throws(MetadataError) in try ingest.add(page) }
+        if let entry = try present(name, in: parent) { return entry }
+        if page.next != nil {
+            for role in [NameCodec.Role.directory, .link] {
+                guard let component = metadata.codec.component(base, role) else { continue }
+                let start = metadata.beginRequest()
+                let exact = try await remote { store throws(ObjectStoreError) in
+                    try await store.list(ListRequest(prefix: ingest.key + component, limit: 1))
+                }
+                guard let object = exact.objects.first,
+                    role == .directory || object.key.bytes == ingest.key + component
+                else { continue }
+                let attributes =
+                    role == .directory
+                    ? Attributes(kind: .directory, mtime: start.at) : Attributes(object, kind: .symlink)
+                return try cached { metadata throws(MetadataError) in
+                    try metadata.recordRemote(component, in: parent, attributes, metadata: nil, since: start)
+                }
+            }
+        }
+        try cached { metadata throws(MetadataError) in
+            try metadata.recordAbsent(name, in: parent, since: ingest.start)
+        }
+        return nil
+    }
+
+    private func present(_ name: ByteString, in parent: InodeNumber) throws(FileSystemError) -> Entry? {
+        guard
+            case .present(let entry, _) = try cached({ metadata throws(MetadataError) in
+                try metadata.lookup(name, in: parent)
+            })
+        else { return nil }
+        return entry
+    }
+
+    /// Whether the directory was asked for another name within the last minute.
+    private func shouldListWhole(_ directory: InodeNumber) -> Bool {
+        let now = time.now()
+        return recentMisses.withLock { misses in
+            let last = misses.value(for: directory)
+            misses.insert(now, for: directory)
+            guard let last else { return false }
+            return now - last < .seconds(60)
+        }
+    }
+}
+
+extension Result where Success: Sendable {
+    /// What `body` returns or throws.
+    init(_ body: () async throws(Failure) -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(error) }
+    }
+}

@@ -1,0 +1,172 @@
+package import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// open, create, release.
+extension BucketFileSystem {
+    package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
+        do {
+            if flags.writes || flags.truncate { try requireWritable() }
+            if !flags.truncate, let file = files.find(ino), file.isDirty {
+                return .success(open(try entry(ino), flags))
+            }
+            let entry = try entry(ino)
+            if isFresh(entry), !flags.truncate, !needsHeaders(entry) { return .success(open(entry, flags)) }
+            return later { [self] () async throws(FileSystemError) in
+                guard var entry = try await resolve(entry.name, in: entry.parent) else {
+                    throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+                }
+                guard entry.ino == ino else {
+                    throw FileSystemError(.stale, "\(entry.name) is another file now")
+                }
+                if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
+                let reply = open(entry, flags)
+                if flags.truncate {
+                    let file = try handles.file(reply.handle).file
+                    do throws(FileSystemError) { try await truncate(file, to: 0) } catch {
+                        _ = close(reply.handle)
+                        throw error
+                    }
+                }
+                return reply
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    private func needsHeaders(_ entry: Entry) -> Bool {
+        policy.attributes == .exact && !entry.attributes.headersKnown && !entry.isPending
+    }
+
+    /// Makes the handle; nothing here waits.
+    func open(_ entry: Entry, _ flags: OpenFlags) -> OpenReply {
+        let file = activate(entry)
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
+        let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
+        let keepCache = pageCacheVersions.withLock { versions in
+            guard let etag else { return file.isDirty }
+            let isSame = versions.value(for: entry.ino) == etag
+            versions.insert(etag, for: entry.ino)
+            return isSame
+        }
+        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct)
+    }
+
+    /// The active file of an entry, with one more user. A file that is not open takes the entry's version as its base.
+    func activate(_ entry: Entry) -> ActiveFile {
+        let base = entry.attributes.version.flatMap { version in
+            (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
+        }
+        let file = files.retain(entry.ino) {
+            ActiveFile(ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: base))
+        }
+        file.state.withLock { state in
+            guard state.overlay == nil, !state.isDirty, !state.isUnlinked, let base,
+                state.base?.version.etag != base.version.etag
+            else { return }
+            state.base = base
+            state.attributes = entry.attributes
+        }
+        return file
+    }
+
+    package func create(
+        _ name: ByteString, in parent: InodeNumber, mode: UInt16, flags: OpenFlags, caller: Caller
+    ) -> Outcome<CreateReply> {
+        do {
+            try requireWritable()
+            _ = try newKey(name, in: parent, kind: .file)
+            if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }) {
+                return .success(try makeFile(name, in: parent, mode, flags, caller))
+            }
+        } catch { return .ready(.failure(error)) }
+        return later { [self] () async throws(FileSystemError) in
+            guard let entry = try await resolve(name, in: parent) else {
+                return try makeFile(name, in: parent, mode, flags, caller)
+            }
+            if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
+            guard entry.attributes.kind == .file else {
+                throw FileSystemError(.isDirectory, "\(name) is not a file")
+            }
+            let opened = open(entry, flags)
+            if flags.truncate { try await truncate(handles.file(opened.handle).file, to: 0) }
+            return CreateReply(entry: reply(for: entry), open: opened)
+        }
+    }
+
+    private func makeFile(
+        _ name: ByteString, in parent: InodeNumber, _ mode: UInt16, _ flags: OpenFlags, _ caller: Caller
+    ) throws(FileSystemError) -> CreateReply {
+        let now = time.now()
+        var attributes = Attributes(kind: .file, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
+        (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, caller.gid)
+        attributes.headersKnown = true
+        let overlay: ActiveFile.Overlay
+        do throws(StagingError) { overlay = try self.overlay(on: nil, size: 0) } catch {
+            throw FileSystemError(error)
+        }
+        let component = try newKey(name, in: parent, kind: .file).component
+        let entry = try cached { metadata throws(MetadataError) in
+            try metadata.create(component, in: parent, attributes, pending: true)
+        }
+        let file = files.retain(entry.ino) {
+            var state = ActiveFile.State(attributes: attributes)
+            state.overlay = overlay
+            state.condition = .absent
+            state.isDirty = true
+            return ActiveFile(ino: entry.ino, state: state)
+        }
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
+        return CreateReply(
+            entry: reply(for: entry), open: OpenReply(handle: handle, keepCache: false, direct: flags.direct))
+    }
+
+    package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
+        guard let work = close(handle) else { return .success(()) }
+        return .pending {
+            await work()
+            return .success(())
+        }
+    }
+
+    /// Ends a handle; what is left to do when it was the file's last waits in the returned work.
+    private func close(_ handle: HandleID) -> (@Sendable () async -> Void)? {
+        guard case .file(let handle) = handles.remove(handle) else { return nil }
+        let file = handle.file
+        handle.close()
+        let isLast = files.release(file)
+        let (isDirty, isUnlinked, deletion, overlay) = file.state.withLock { state in
+            (state.isDirty, state.isUnlinked, isLast ? state.deleteAtRelease.take() : nil, state.overlay)
+        }
+        guard isLast else { return nil }
+        if isUnlinked {
+            return { [self] in
+                if let overlay {
+                    await overlay.commit.abandon()
+                    overlay.staged.discard()
+                }
+                if let deletion { await carryOut(deletion) }
+            }
+        }
+        guard isDirty else { return nil }
+        // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
+        return { [self] in
+            do throws(FileSystemError) { try await commit(file) } catch { remember(error, "commit", file.ino) }
+            files.settle(file)
+        }
+    }
+
+    /// The last handle of an unlinked file is gone, and with it the need for its object.
+    private func carryOut(_ deletion: ActiveFile.Deletion) async {
+        do throws(FileSystemError) {
+            try await remote { store throws(ObjectStoreError) in try await store.delete(deletion.key, ifMatch: nil) }
+            try cached { metadata throws(MetadataError) in
+                try metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
+            }
+        } catch { remember(error, "unlink", deletion.entry.ino) }
+        rooms.blocks.forget(deletion.key)
+    }
+}

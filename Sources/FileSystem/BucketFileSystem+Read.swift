@@ -1,0 +1,130 @@
+package import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// read and lseek: staged bytes where there are some, zeros in holes made here, the committed object below.
+extension BucketFileSystem {
+    package func read(
+        _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
+    ) -> Outcome<Int> {
+        do throws(FileSystemError) {
+            let handle = try handles.file(handle)
+            guard offset >= 0 else { throw FileSystemError(.invalid, "negative offset") }
+            if handle.file.content.tryEnter() {
+                defer { handle.file.content.leave() }
+                if let count = try readNow(handle, at: offset, count: count, into: buffer) { return .success(count) }
+            }
+            return later { [self] () async throws(FileSystemError) in
+                do { try await handle.file.content.enter() } catch { throw .interrupted }
+                defer { handle.file.content.leave() }
+                return try await readWaiting(handle, at: offset, count: count, into: buffer)
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// What a read meets: the part of the file asked for, and where its bytes are.
+    private struct View {
+        var range: ByteRange
+        var staged: StagedFile?
+        var base: CachedObject?
+    }
+
+    private func view(_ handle: FileHandle, at offset: Int64, count: Int) -> View {
+        let (size, overlay, base, epoch) = handle.file.state.withLock { state in
+            (state.attributes.size, state.overlay, state.base, state.epoch)
+        }
+        let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : base
+        let known = overlay?.staged.size ?? pinned?.version.size ?? size
+        let end = min(known, offset.addingReportingOverflow(Int64(count)).partialValue)
+        return View(range: offset..<max(offset, end), staged: overlay?.staged, base: pinned)
+    }
+
+    /// The bytes read, or nil when some must be fetched.
+    private func readNow(
+        _ handle: FileHandle, at offset: Int64, count: Int, into buffer: Buffer
+    ) throws(FileSystemError) -> Int? {
+        let view = view(handle, at: offset, count: count)
+        guard !view.range.isEmpty else { return 0 }
+        guard let staged = view.staged else {
+            guard let base = view.base else { throw Self.noContent }
+            let isRead = unsafe handle.reader(of: base)
+                .readCached(view.range, into: buffer.slice(0, Int(view.range.length)))
+            return isRead ? Int(view.range.length) : nil
+        }
+        for piece in staged.pieces(in: view.range) {
+            let target = unsafe buffer.slice(
+                Int(piece.range.lowerBound - offset), Int(piece.range.length))
+            switch piece.source {
+            case .staged, .hole:
+                do throws(StagingError) { _ = try unsafe staged.read(piece.range, into: target) } catch {
+                    throw FileSystemError(error)
+                }
+            case .base:
+                guard let base = view.base else { throw Self.noContent }
+                guard unsafe handle.reader(of: base).readCached(piece.range, into: target) else { return nil }
+            }
+        }
+        return Int(view.range.length)
+    }
+
+    private func readWaiting(
+        _ handle: FileHandle, at offset: Int64, count: Int, into buffer: Buffer
+    ) async throws(FileSystemError) -> Int {
+        let view = view(handle, at: offset, count: count)
+        guard !view.range.isEmpty else { return 0 }
+        guard let staged = view.staged else {
+            try await readBase(view.base, handle, view.range, from: offset, into: buffer)
+            return Int(view.range.length)
+        }
+        for piece in staged.pieces(in: view.range) {
+            switch piece.source {
+            case .staged, .hole:
+                do throws(StagingError) {
+                    _ = try unsafe staged.read(
+                        piece.range,
+                        into: buffer.slice(Int(piece.range.lowerBound - offset), Int(piece.range.length)))
+                } catch { throw FileSystemError(error) }
+            case .base: try await readBase(view.base, handle, piece.range, from: offset, into: buffer)
+            }
+        }
+        return Int(view.range.length)
+    }
+
+    private func readBase(
+        _ base: CachedObject?, _ handle: FileHandle, _ range: ByteRange, from offset: Int64, into buffer: Buffer
+    ) async throws(FileSystemError) {
+        guard let base else { throw Self.noContent }
+        do throws(BlockError) {
+            try await handle.reader(of: base).read(range, into: buffer, at: Int(range.lowerBound - offset))
+        } catch {
+            let error = FileSystemError(error)
+            if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
+            throw error
+        }
+    }
+
+    private static let noContent = FileSystemError(.inputOutput, "the file has neither staged nor committed bytes")
+
+    package func seek(
+        _ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind
+    ) -> Outcome<Int64> {
+        now { () throws(FileSystemError) in
+            let file = try handles.file(handle).file
+            let (size, staged) = file.state.withLock { state in
+                (state.overlay?.staged.size ?? state.attributes.size, state.overlay?.staged)
+            }
+            guard offset >= 0, offset < size else {
+                throw FileSystemError(.noSuchOffset, "no data at or after offset \(offset)")
+            }
+            guard let staged else { return kind == .data ? offset : size }
+            for piece in staged.pieces(in: offset..<size) where (piece.source == .hole) == (kind == .hole) {
+                return piece.range.lowerBound
+            }
+            if kind == .data { throw FileSystemError(.noSuchOffset, "no data after offset \(offset)") }
+            return size
+        }
+    }
+}

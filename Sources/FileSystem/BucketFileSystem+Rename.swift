@@ -1,0 +1,257 @@
+package import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// rename: a copy, a check and a delete for files; the same for every object below a directory.
+extension BucketFileSystem {
+    package func rename(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
+    ) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let source = try await existing(name, in: parent)
+            let target = try await resolve(newName, in: newParent)
+            if let target, target.ino == source.ino { return }
+            if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
+            if source.attributes.kind == .directory {
+                do { try await namespace.enter(alone: true) } catch { throw .interrupted }
+                defer { namespace.leave(alone: true) }
+                try await renameDirectory(source, to: newName, in: newParent, replacing: target)
+            } else {
+                if let target, target.attributes.kind == .directory {
+                    throw FileSystemError(.isDirectory, "\(newName) is a directory")
+                }
+                try await renameFile(source, to: newName, in: newParent, replacing: target)
+            }
+        }
+    }
+
+    // MARK: Files
+
+    private func renameFile(
+        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
+    ) async throws(FileSystemError) {
+        let (component, newKey) = try newKey(newName, in: newParent, kind: source.attributes.kind)
+        let file = files.find(source.ino)
+        if let file {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            // What was written belongs to the object that is copied; a file never committed just takes the new key.
+            if !(try entry(source.ino)).isPending {
+                do { try await commitAlone(file) } catch {
+                    file.writing.leave(alone: true)
+                    throw error
+                }
+            }
+        }
+        defer { file?.writing.leave(alone: true) }
+        var current = try entry(source.ino)
+        if current.isPending {
+            try await detach(target, unlessAt: component)
+            let replaced = target?.component == component ? target?.attributes.version : nil
+            file?.state.withLock { $0.condition = replaced.map { .match($0.etag) } ?? .absent }
+            try moveEntry(current, to: newParent, component)
+            return
+        }
+        let key = try key(of: source.ino)
+        let version: ObjectVersion?
+        do { version = try await copy(current, from: key, to: newKey) } catch {
+            guard error.kind == .stale, file == nil else { throw error }
+            // Changed behind our back since it was listed: what is there now is what gets renamed.
+            current = try await learnHeaders(of: current)
+            version = try await copy(current, from: key, to: newKey)
+        }
+        try await keepDirectory(current.parent, without: current)
+        try await detach(target, unlessAt: component)
+        let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
+        try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: ifMatch) }
+        var attributes = file?.attributes ?? current.attributes
+        if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
+        attributes.version = version
+        attributes.ctime = time.now()
+        try moveEntry(current, to: newParent, component)
+        let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(source.ino, attributes, metadata: headers, pending: false)
+        }
+        file?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
+    }
+
+    private func moveEntry(
+        _ entry: Entry, to parent: InodeNumber, _ component: ByteString
+    ) throws(FileSystemError) {
+        try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
+    }
+
+    /// The replaced target is no longer reachable: open handles keep what they have. Where file replaces symlink or the
+    /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place.
+    private func detach(_ target: Entry?, unlessAt component: ByteString) async throws(FileSystemError) {
+        guard let target else { return }
+        if let file = files.find(target.ino) {
+            let overlay = file.state.withLock { state in
+                state.isUnlinked = true
+                return state.overlay
+            }
+            await overlay?.commit.abandon()
+            files.settle(file)
+        }
+        targets.withLock { _ = $0.removeValue(for: target.ino) }
+        guard target.component != component else { return }
+        if !target.isPending {
+            let key = try key(of: target.ino)
+            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+        }
+        try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
+    }
+
+    /// Copies the object as it was known and returns the copy's version.
+    private func copy(
+        _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey
+    ) async throws(FileSystemError) -> ObjectVersion? {
+        guard let version = entry.attributes.version else { return nil }
+        let copier = ObjectCopier(store: store, time: time)
+        do { return try await copier.copy(key, version, to: newKey) } catch { throw FileSystemError(error) }
+    }
+
+    // MARK: Directories
+
+    /// Copies every object below, then switches the local view, then deletes the sources: nothing is deleted that is not
+    /// verified at its new place.
+    private func renameDirectory(
+        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
+    ) async throws(FileSystemError) {
+        let (component, newKey) = try newKey(newName, in: newParent, kind: .directory)
+        let oldPrefix = try key(of: source.ino).bytes
+        if newKey.bytes.hasPrefix(oldPrefix) {
+            throw FileSystemError(.invalid, "\(source.name) cannot be moved into itself")
+        }
+        if let target {
+            guard target.attributes.kind == .directory else {
+                throw FileSystemError(.notDirectory, "\(newName) is not a directory")
+            }
+            try await requireEmpty(target)
+        }
+        for file in files.dirty where try isBelow(file.ino, oldPrefix) && !isPending(file.ino) {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            try await commitAlone(file)
+        }
+        let objects = try await objectsBelow(oldPrefix)
+        let copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
+        try await keepDirectory(source.parent, without: source)
+        if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders) }
+        if let target {
+            try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
+        }
+        try cached { metadata throws(MetadataError) in
+            _ = try metadata.rename(source.ino, to: newParent, component)
+        }
+        try adoptVersions(copies, below: source.ino)
+        try await deleteAll(objects.map(\.key))
+        reopenBases(copies)
+    }
+
+    /// Rows below a renamed directory show the versions of the copies, so that the next listing finds nothing new.
+    private func adoptVersions(
+        _ copies: [ObjectKey: ObjectVersion], below directory: InodeNumber
+    ) throws(FileSystemError) {
+        var last: ByteString?
+        while true {
+            let rows = try cached { metadata throws(MetadataError) in
+                try metadata.children(of: directory, after: last, limit: 256)
+            }
+            for row in rows {
+                if let key = try? key(of: row.ino), let version = copies[key], !row.isPending {
+                    let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: row.ino) }
+                    var attributes = row.attributes
+                    attributes.version = version
+                    try cached { metadata throws(MetadataError) in
+                        try metadata.update(row.ino, attributes, metadata: headers, pending: false)
+                    }
+                }
+                if row.attributes.kind == .directory { try adoptVersions(copies, below: row.ino) }
+            }
+            guard rows.count == 256, let component = rows.last?.component else { return }
+            last = component
+        }
+    }
+
+    private func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {
+        try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }?.hasPrefix(prefix) ?? false
+    }
+
+    private func isPending(_ ino: InodeNumber) -> Bool { (try? entry(ino))?.isPending ?? false }
+
+    private func objectsBelow(_ prefix: ByteString) async throws(FileSystemError) -> [ListedObject] {
+        var objects: [ListedObject] = []
+        var request = ListRequest(prefix: prefix)
+        while true {
+            let page = try await remote { [request] store throws(ObjectStoreError) in try await store.list(request) }
+            objects += page.objects
+            guard let next = page.next else { return objects }
+            request.cursor = next
+        }
+    }
+
+    private func copyAll(
+        _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString
+    ) async throws(FileSystemError) -> [ObjectKey: ObjectVersion] {
+        let copier = ObjectCopier(store: store, time: time)
+        let longest = store.capabilities.longestKey
+        for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
+            throw FileSystemError(.nameTooLong, "\(object.key) would exceed \(longest) bytes at its new place")
+        }
+        typealias Copied = Result<(ObjectKey, ObjectVersion), ObjectStoreError>
+        let results = await withTaskGroup(of: Copied.self) { group in
+            var results: [Copied] = []
+            var rest = objects.makeIterator()
+            func addNext() {
+                guard let object = rest.next() else { return }
+                let newKey = ObjectKey(newPrefix + object.key.bytes.dropFirst(oldPrefix.count))
+                group.addTask {
+                    do throws(ObjectStoreError) {
+                        return .success((newKey, try await copier.copy(object.key, object.version, to: newKey)))
+                    } catch { return .failure(error) }
+                }
+            }
+            for _ in 0..<policy.copies { addNext() }
+            for await result in group {
+                results.append(result)
+                if case .success = result { addNext() }
+            }
+            return results
+        }
+        var copies: [ObjectKey: ObjectVersion] = [:]
+        for result in results {
+            switch result {
+            case .success((let key, let version)): copies[key] = version
+            case .failure(let error): throw FileSystemError(error)
+            }
+        }
+        return copies
+    }
+
+    private func deleteAll(_ keys: [ObjectKey]) async throws(FileSystemError) {
+        let batch = max(1, store.capabilities.deleteBatch)
+        for start in stride(from: 0, to: keys.count, by: batch) {
+            let failed = try await remote { store throws(ObjectStoreError) in
+                try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
+            }
+            if let error = failed.first { throw FileSystemError(error) }
+        }
+    }
+
+    /// Open clean files below the renamed directory read their copies from now on.
+    private func reopenBases(_ copies: [ObjectKey: ObjectVersion]) {
+        for file in files.all {
+            guard let key = try? key(of: file.ino), let version = copies[key] else { continue }
+            var attributes = file.attributes
+            attributes.version = version
+            if file.state.withLock({ $0.overlay == nil }) {
+                file.rebase(on: rooms.blocks.open(key, version), attributes)
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// chmod, chown, utimens and truncate(2).
+extension BucketFileSystem {
+    package func setAttributes(
+        _ ino: InodeNumber, to change: AttributeChange, handle: HandleID?
+    ) -> Outcome<AttributeReply> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            if let size = change.size { try await resize(ino, to: size, handle: handle) }
+            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil {
+                if let file = files.find(ino) {
+                    try await set(change, of: file)
+                } else {
+                    try await set(change, of: try entry(ino))
+                }
+            }
+            let attributes: Attributes
+            if let file = files.find(ino) {
+                attributes = file.attributes
+            } else {
+                attributes = try entry(ino).attributes
+            }
+            return AttributeReply(status: status(ino, attributes), timeout: policy.ttl)
+        }
+    }
+
+    private func resize(_ ino: InodeNumber, to size: Int64, handle: HandleID?) async throws(FileSystemError) {
+        if let handle {
+            try await truncate(try handles.file(handle).file, to: size)
+            return
+        }
+        // truncate(2) has no handle whose close would commit, so it commits itself.
+        let entry = try entry(ino)
+        guard entry.attributes.kind == .file else {
+            throw FileSystemError(.isDirectory, "\(entry.name) is not a file")
+        }
+        let file = activate(entry)
+        defer {
+            _ = files.release(file)
+            files.settle(file)
+        }
+        let wasDirty = file.isDirty
+        try await truncate(file, to: size)
+        if !wasDirty { try await commit(file) }
+    }
+
+    /// What differs from what is there already; setting the same costs nothing.
+    private func apply(_ change: AttributeChange, to attributes: inout Attributes) -> Bool {
+        let before = attributes
+        if let mode = change.mode { attributes.mode = mode }
+        if let uid = change.uid { attributes.uid = uid }
+        if let gid = change.gid { attributes.gid = gid }
+        if let modified = change.modified { attributes.mtime = modified }
+        let isSame =
+            attributes.mtime == before.mtime
+            && attributes.mode ?? shownMode(before) == before.mode ?? shownMode(before)
+            && attributes.uid ?? policy.uid == before.uid ?? policy.uid
+            && attributes.gid ?? policy.gid == before.gid ?? policy.gid
+        if isSame {
+            attributes = before
+            return false
+        }
+        attributes.ctime = time.now()
+        return true
+    }
+
+    private func shownMode(_ attributes: Attributes) -> UInt16 {
+        attributes.kind == .directory ? policy.directoryMode : policy.fileMode
+    }
+
+    private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
+        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        defer { file.writing.leave(alone: true) }
+        var (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
+        guard apply(change, to: &attributes) else { return }
+        if isDirty || isUnlinked {
+            // Carried by the commit that comes anyway.
+            file.state.withLock { $0.attributes = attributes }
+            return
+        }
+        let stored = try await store(attributes, of: try entry(file.ino))
+        let object = stored.version.flatMap { version in
+            (try? key(of: file.ino)).map { rooms.blocks.open($0, version) }
+        }
+        file.rebase(on: object, stored)
+    }
+
+    private func set(_ change: AttributeChange, of entry: Entry) async throws(FileSystemError) {
+        var entry = entry
+        if !entry.attributes.headersKnown, entry.attributes.kind != .directory {
+            entry = try await learnHeaders(of: entry)
+        }
+        var attributes = entry.attributes
+        guard apply(change, to: &attributes) else { return }
+        _ = try await store(attributes, of: entry)
+    }
+
+    /// Writes the attributes of a committed entry: a metadata-only copy, or the marker of a directory.
+    private func store(_ attributes: Attributes, of entry: Entry) async throws(FileSystemError) -> Attributes {
+        var attributes = attributes
+        attributes.headersKnown = true
+        if entry.ino == .root {
+            // No object stands for the top directory: its attributes live as long as the cache directory.
+            try cached { metadata throws(MetadataError) in
+                try metadata.update(.root, attributes, metadata: nil, pending: false)
+            }
+            return attributes
+        }
+        let key = try key(of: entry.ino)
+        let previous = try cached { metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) }
+        let headers = AttributeCodec.encode(
+            attributes, over: previous ?? (attributes.kind == .directory ? Self.markerHeaders : ObjectMetadata()))
+        if attributes.kind == .directory {
+            attributes.version = try await putMarker(key, headers)
+        } else {
+            attributes.version = try await updateHeaders(key, attributes.version, headers)
+        }
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(entry.ino, attributes, metadata: headers, pending: false)
+        }
+        return attributes
+    }
+
+    /// A metadata-only change of an object. The cached blocks stay.
+    func updateHeaders(
+        _ key: ObjectKey, _ version: ObjectVersion?, _ headers: ObjectMetadata
+    ) async throws(FileSystemError) -> ObjectVersion? {
+        guard store.capabilities.metadataUpdate != .none else {
+            throw FileSystemError(.notPermitted, "this store cannot change the attributes of an object")
+        }
+        guard AttributeCodec.cost(headers) <= store.capabilities.metadataBudget else {
+            throw FileSystemError(
+                .argumentTooLong, "attributes exceed the \(store.capabilities.metadataBudget) bytes the store keeps")
+        }
+        let answer = try await remote { store throws(ObjectStoreError) in
+            try await store.updateMetadata(key, to: headers, ifMatch: version?.etag)
+        }
+        guard let version else { return nil }
+        let renewed = ObjectVersion(
+            etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
+        rooms.blocks.renew(key, from: version, to: renewed)
+        return renewed
+    }
+}

@@ -1,0 +1,74 @@
+package import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// symlink and readlink: an object `name.rclonelink` whose body is the target, as rclone writes them, so that a listing shows
+/// links without further requests.
+extension BucketFileSystem {
+    /// PATH_MAX; the kernel takes no longer target.
+    private static let longestTarget = 4095
+
+    package func symlink(
+        _ name: ByteString, in parent: InodeNumber, target: ByteString, caller: Caller
+    ) -> Outcome<EntryReply> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let (component, key) = try newKey(name, in: parent, kind: .symlink)
+            if try await resolve(name, in: parent) != nil {
+                throw FileSystemError(.exists, "\(name) exists already")
+            }
+            let now = time.now()
+            var attributes = Attributes(
+                kind: .symlink, size: Int64(target.count), mtime: now, ctime: now, version: nil, storageClass: nil)
+            (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, caller.gid)
+            attributes.headersKnown = true
+            let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
+            let condition: WriteCondition? = store.capabilities.putIfAbsent ? .absent : nil
+            let answer: PutAnswer
+            do throws(ObjectStoreError) {
+                answer = try await store.put(
+                    PutRequest(key, metadata: headers, condition: condition), body: MemorySource(target.bytes))
+            } catch {
+                if error.kind == .preconditionFailed {
+                    throw FileSystemError(.exists, "\(name) was created by somebody else")
+                }
+                throw FileSystemError(error)
+            }
+            attributes.version = ObjectVersion(
+                etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
+            let entry = try cached { metadata throws(MetadataError) in
+                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
+            }
+            targets.withLock { _ = $0.insert(target, for: entry.ino) }
+            return reply(for: entry)
+        }
+    }
+
+    package func readLink(_ ino: InodeNumber) -> Outcome<ByteString> {
+        if let target = targets.withLock({ $0.value(for: ino) }) { return .success(target) }
+        return later { [self] () async throws(FileSystemError) in
+            let entry = try entry(ino)
+            guard entry.attributes.kind == .symlink, let version = entry.attributes.version else {
+                throw FileSystemError(.invalid, "\(entry.name) is not a symbolic link")
+            }
+            let length = Int(version.size)
+            guard length <= Self.longestTarget else {
+                throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
+            }
+            let buffer = try await borrow(length)
+            let object = rooms.blocks.open(try key(of: ino), version)
+            do throws(BlockError) {
+                try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
+            } catch { throw FileSystemError(error) }
+            let target = buffer.prefix(length)
+            targets.withLock { _ = $0.insert(target, for: ino) }
+            return target
+        }
+    }
+
+    func borrow(_ capacity: Int) async throws(FileSystemError) -> Buffer {
+        do { return try await rooms.buffers.borrow(capacity) } catch { throw .interrupted }
+    }
+}

@@ -1,0 +1,152 @@
+package import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// write, truncate, fallocate: into staging, while full parts go up behind a forward writer.
+extension BucketFileSystem {
+    package func write(
+        _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan
+    ) -> Outcome<Int> {
+        do throws(FileSystemError) {
+            let handle = try handles.file(handle)
+            guard handle.flags.writes else { throw .badHandle }
+            let file = handle.file
+            if file.writing.tryEnter() {
+                defer { file.writing.leave() }
+                return .success(try stage(bytes, in: handle, at: offset))
+            }
+            let copy = bytes.copied
+            return later { [self] () async throws(FileSystemError) in
+                do { try await file.writing.enter() } catch { throw .interrupted }
+                defer { file.writing.leave() }
+                return try unsafe stage(copy.span.bytes, in: handle, at: offset)
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// Inside the `writing` gate.
+    private func stage(
+        _ bytes: RawSpan, in handle: FileHandle, at offset: Int64
+    ) throws(FileSystemError) -> Int {
+        let count = Int64(bytes.byteCount)
+        let limit = store.capabilities.largestObject
+        guard offset >= 0, offset <= limit - count else {
+            throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
+        }
+        let file = handle.file
+        let overlay = try overlay(of: file)
+        let start: Int64
+        do throws(StagingError) {
+            if handle.flags.append {
+                start = try overlay.staged.append(bytes)
+            } else {
+                try overlay.staged.write(bytes, at: offset)
+                start = offset
+            }
+        } catch {
+            let error = FileSystemError(error)
+            remember(error, "write", file.ino)
+            throw error
+        }
+        changed(file, overlay)
+        if !file.state.withLock({ $0.isUnlinked }), let key = try? key(of: file.ino) {
+            overlay.commit.noteWrite(ByteRange(at: start, count: count), key: key) { [self] in
+                headersForCommit(of: file)
+            }
+        }
+        return bytes.byteCount
+    }
+
+    /// The file's content is another one now.
+    private func changed(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
+        let now = time.now()
+        file.state.withLock { state in
+            state.attributes.size = overlay.staged.size
+            state.attributes.mtime = now
+            state.attributes.ctime = now
+            state.isDirty = true
+        }
+    }
+
+    /// The overlay of a file that is written, made at its first write. Inside the `writing` gate.
+    func overlay(of file: ActiveFile) throws(FileSystemError) -> ActiveFile.Overlay {
+        let (existing, base) = file.state.withLock { ($0.overlay, $0.base) }
+        if let existing { return existing }
+        let made: ActiveFile.Overlay
+        do throws(StagingError) { made = try overlay(on: base, size: base?.version.size ?? 0) } catch {
+            throw FileSystemError(error)
+        }
+        // Two first writes may share the gate: one overlay wins.
+        let winner = file.state.withLock { state -> ActiveFile.Overlay in
+            if let overlay = state.overlay { return overlay }
+            state.overlay = made
+            state.condition = base.map { .match($0.version.etag) } ?? .absent
+            return made
+        }
+        if winner.staged !== made.staged { made.staged.discard() }
+        return winner
+    }
+
+    func overlay(on base: CachedObject?, size: Int64) throws(StagingError) -> ActiveFile.Overlay {
+        let staged = try rooms.staging.create(baseSize: size)
+        let content = base.map { BaseObject(object: $0, buffers: rooms.buffers) }
+        let commit = FileCommit(
+            store: store, staged: staged, base: content, options: commitOptions, uploads: rooms.uploads,
+            pool: rooms.pool, time: time, logger: rooms.logger)
+        return ActiveFile.Overlay(staged: staged, commit: commit)
+    }
+
+    /// ftruncate, or the O_TRUNC of an open file.
+    func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) {
+        guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
+        guard size <= store.capabilities.largestObject else {
+            throw FileSystemError(
+                .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
+        }
+        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        defer { file.writing.leave(alone: true) }
+        if file.state.withLock({ $0.overlay == nil && $0.attributes.size == size }) { return }
+        let overlay = try overlay(of: file)
+        do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
+        overlay.commit.noteTruncate()
+        changed(file, overlay)
+    }
+
+    package func allocate(
+        _ ino: InodeNumber, handle: HandleID, range: ByteRange, mode: Int32
+    ) -> Outcome<Void> {
+        // FALLOC_FL_KEEP_SIZE 1, PUNCH_HOLE 2, ZERO_RANGE 16 (linux/falloc.h).
+        let (keepSize, punch, zero) = (Int32(1), Int32(2), Int32(16))
+        guard mode & ~(keepSize | punch | zero) == 0 else {
+            return .failure(.notSupported, "fallocate mode \(mode) has no meaning for an object")
+        }
+        return later { [self] () async throws(FileSystemError) in
+            let handle = try handles.file(handle)
+            guard handle.flags.writes else { throw .badHandle }
+            let limit = store.capabilities.largestObject
+            guard range.upperBound <= limit else {
+                throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
+            }
+            let file = handle.file
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            let overlay = try overlay(of: file)
+            let size = overlay.staged.size
+            do throws(StagingError) {
+                if mode & (punch | zero) != 0 {
+                    let end = min(range.upperBound, size)
+                    if range.lowerBound < end { try overlay.staged.zero(range.lowerBound..<end) }
+                }
+                if mode & keepSize == 0, mode & punch == 0, range.upperBound > size {
+                    try overlay.staged.truncate(to: range.upperBound)
+                }
+            } catch { throw FileSystemError(error) }
+            overlay.commit.noteTruncate()
+            changed(file, overlay)
+        }
+    }
+}

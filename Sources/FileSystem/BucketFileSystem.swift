@@ -1,0 +1,141 @@
+package import Basics
+package import Blocks
+package import Commits
+package import Logging
+package import Metadata
+package import ObjectStorage
+package import Staging
+import Synchronization
+
+/// A bucket as a POSIX tree: the kernel's requests carried out on the metadata cache, the block cache, staging and the
+/// store.
+///
+/// The metadata cache is the truth about names and attributes; `ActiveFiles` holds what open and dirty files know beyond
+/// it. Locks, outermost first: `namespace` (commits share it, renaming a directory has it alone), a file's `writing` gate,
+/// its `content` gate, its mutex. Mutexes are never held across I/O or an await. The object lives as long as the mount.
+package final class BucketFileSystem: FileSystemOperations {
+    /// The rooms this one stands on, made by the command.
+    package struct Rooms: Sendable {
+        package var metadata: MetadataCache
+        package var blocks: BlockCache
+        package var staging: StagingArea
+        package var store: any ObjectStore
+        package var uploads: UploadLimiter
+        package var buffers: BufferPool
+        package var pool: WorkerPool
+        package var time: any TimeSource
+        package var logger: Logger
+
+        package init(
+            metadata: MetadataCache, blocks: BlockCache, staging: StagingArea, store: any ObjectStore,
+            uploads: UploadLimiter, buffers: BufferPool, pool: WorkerPool, time: any TimeSource, logger: Logger
+        ) {
+            (self.metadata, self.blocks, self.staging, self.store) = (metadata, blocks, staging, store)
+            (self.uploads, self.buffers, self.pool, self.time, self.logger) = (uploads, buffers, pool, time, logger)
+        }
+    }
+
+    let policy: MountPolicy
+    let commitOptions: CommitOptions
+    let rooms: Rooms
+    let files = ActiveFiles()
+    let handles = HandleTable()
+    let listings: DirectoryListings
+    let lookups: SharedFlights<LookupKey, Entry?>
+    /// When a name nothing was known of was last asked for, by directory.
+    let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
+    /// Targets of symbolic links; a link is never changed in place.
+    let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
+    let namespace = TaskGate()
+    let lastErrors = Mutex(LRU<InodeNumber, String>(capacity: 4096))
+    /// Which version the kernel's page cache of an inode was filled from.
+    let pageCacheVersions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
+    private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
+
+    var metadata: MetadataCache { rooms.metadata }
+    var store: any ObjectStore { rooms.store }
+    var time: any TimeSource { rooms.time }
+
+    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions) {
+        self.rooms = rooms
+        self.policy = policy
+        self.commitOptions = commitOptions
+        listings = DirectoryListings(metadata: rooms.metadata, store: rooms.store, pool: rooms.pool)
+        lookups = SharedFlights(pool: rooms.pool)
+    }
+
+    /// Connects the kernel side, once it is there.
+    package func attach(_ notifier: any KernelNotifier) { notifierBox.withLock { $0 = notifier } }
+
+    var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
+
+    /// Headers that came with a GET: kept, so that `stat` tells exact attributes from then on.
+    package static func learn(_ info: ObjectInfo, of ino: InodeNumber, _ metadata: MetadataCache) {
+        guard let entry = try? metadata.entry(ino) else { return }
+        var attributes = entry.attributes
+        AttributeCodec.decode(info.metadata, into: &attributes)
+        _ = try? metadata.recordHeaders(ino, for: info.version.etag, attributes, metadata: info.metadata)
+    }
+
+    // MARK: Answers
+
+    /// An answer from memory or the metadata cache.
+    func now<Value>(_ body: () throws(FileSystemError) -> Value) -> Outcome<Value> {
+        do throws(FileSystemError) { return .success(try body()) } catch { return .ready(.failure(error)) }
+    }
+
+    /// An answer that may wait.
+    func later<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws(FileSystemError) -> Value
+    ) -> Outcome<Value> {
+        .pending {
+            do throws(FileSystemError) { return .success(try await body()) } catch { return .failure(error) }
+        }
+    }
+
+    /// The metadata cache's answer, or its error in POSIX terms.
+    func cached<Value>(_ body: (MetadataCache) throws(MetadataError) -> Value) throws(FileSystemError) -> Value {
+        do { return try body(rooms.metadata) } catch { throw FileSystemError(error) }
+    }
+
+    /// The store's answer, or its error in POSIX terms.
+    func remote<Value>(
+        _ body: (any ObjectStore) async throws(ObjectStoreError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do { return try await body(rooms.store) } catch { throw FileSystemError(error) }
+    }
+
+    func entry(_ ino: InodeNumber) throws(FileSystemError) -> Entry {
+        guard let entry = try cached({ metadata throws(MetadataError) in try metadata.entry(ino) }) else {
+            throw FileSystemError(.stale, "inode \(ino) is no longer in the bucket")
+        }
+        return entry
+    }
+
+    /// The object's key below the mount's prefix.
+    func key(of ino: InodeNumber) throws(FileSystemError) -> ObjectKey {
+        guard let bytes = try cached({ metadata throws(MetadataError) in try metadata.key(of: ino) }) else {
+            throw FileSystemError(.stale, "inode \(ino) is no longer in the bucket")
+        }
+        guard !bytes.isEmpty else { throw FileSystemError(.notPermitted, "the mount's top directory is no object") }
+        return ObjectKey(bytes)
+    }
+
+    func requireWritable() throws(FileSystemError) {
+        if policy.readOnly { throw FileSystemError(.readOnly, "mounted read-only") }
+    }
+
+    /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
+    func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
+        lastErrors.withLock { _ = $0.insert("\(operation): \(error.reason)", for: ino) }
+        let path = (try? metadata.key(of: ino))?.description ?? "inode \(ino)"
+        rooms.logger.warning(
+            "operation failed", metadata: ["op": "\(operation)", "key": "\(path)", "reason": "\(error.reason)"])
+    }
+}
+
+/// A name in a directory.
+struct LookupKey: Hashable, Sendable {
+    let parent: InodeNumber
+    let name: ByteString
+}

@@ -1,0 +1,151 @@
+import Basics
+import Metadata
+import ObjectStorage
+import Synchronization
+
+/// Listings of directories in flight: one for each directory, however many read it.
+///
+/// Pages go into the metadata cache as they arrive; readers follow the frontier up to which rows are final. A listing whose
+/// readers have all gone stops after the page it is at. Locks are leaves.
+final class DirectoryListings: Sendable {
+    private let metadata: MetadataCache
+    private let store: any ObjectStore
+    private let pool: WorkerPool
+    private let running = Mutex<[InodeNumber: DirectoryListing]>([:])
+
+    init(metadata: MetadataCache, store: any ObjectStore, pool: WorkerPool) {
+        (self.metadata, self.store, self.pool) = (metadata, store, pool)
+    }
+
+    /// The listing of `directory` under way, or a new one. Call `leave` on it when done.
+    func join(_ directory: InodeNumber) -> DirectoryListing {
+        let (listing, isNew) = running.withLock { running in
+            if let listing = running[directory], listing.enter() { return (listing, false) }
+            let listing = DirectoryListing(directory: directory)
+            running[directory] = listing
+            return (listing, true)
+        }
+        if isNew {
+            pool.start { [self] in
+                listing.end(await run(listing))
+                running.withLock { if $0[directory] === listing { $0[directory] = nil } }
+            }
+        }
+        return listing
+    }
+
+    private func run(_ listing: DirectoryListing) async -> FileSystemError? {
+        do {
+            let ingest = try metadata.beginListing(of: listing.directory)
+            var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
+            while true {
+                let page = try await store.list(request)
+                try ingest.add(page)
+                guard let next = page.next else {
+                    try ingest.finish()
+                    return nil
+                }
+                request.cursor = next
+                if !listing.advance(to: ingest.frontier) { return .interrupted }
+            }
+        } catch let error as ObjectStoreError {
+            return FileSystemError(error)
+        } catch let error as MetadataError {
+            return FileSystemError(error)
+        } catch {
+            return FileSystemError(.inputOutput, "listing failed: \(error)")
+        }
+    }
+}
+
+/// The progress of one listing, and who waits for it.
+final class DirectoryListing: Sendable {
+    /// How far a listing is.
+    struct Progress: Sendable {
+        var pages = 0
+        /// Rows before this component are final; nil once the listing is through.
+        var frontier: ByteString? = ""
+        var isEnded = false
+        var error: FileSystemError?
+    }
+
+    private struct State {
+        var progress = Progress()
+        var readers = 1
+        var nextID: UInt64 = 0
+        var waiters: [UInt64: CheckedContinuation<Bool, Never>] = [:]
+        var cancelled: Set<UInt64> = []
+    }
+
+    let directory: InodeNumber
+    private let state = Mutex(State())
+
+    init(directory: InodeNumber) { self.directory = directory }
+
+    var progress: Progress { state.withLock { $0.progress } }
+
+    /// One more reader; false when the listing has been given up or has failed.
+    func enter() -> Bool {
+        state.withLock { state in
+            guard state.readers > 0, !state.progress.isEnded else { return false }
+            state.readers += 1
+            return true
+        }
+    }
+
+    func leave() { state.withLock { $0.readers -= 1 } }
+
+    /// Waits until more than `pages` pages are in or the listing has ended.
+    func wait(after pages: Int) async throws(FileSystemError) {
+        let id = state.withLock { state in
+            state.nextID += 1
+            return state.nextID
+        }
+        let isDone = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let answer: Bool? = state.withLock { state in
+                    if state.cancelled.contains(id) { return false }
+                    if state.progress.isEnded || state.progress.pages > pages { return true }
+                    state.waiters[id] = continuation
+                    return nil
+                }
+                if let answer { continuation.resume(returning: answer) }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                state.cancelled.insert(id)
+                return state.waiters.removeValue(forKey: id)
+            }
+            waiter?.resume(returning: false)
+        }
+        state.withLock { _ = $0.cancelled.remove(id) }
+        if !isDone { throw .interrupted }
+    }
+
+    /// Another page is in; false when nobody reads any more.
+    fileprivate func advance(to frontier: ByteString?) -> Bool {
+        wake { state in
+            state.progress.pages += 1
+            state.progress.frontier = frontier
+        }
+        return state.withLock { $0.readers > 0 }
+    }
+
+    fileprivate func end(_ error: FileSystemError?) {
+        wake { state in
+            state.progress.pages += 1
+            state.progress.isEnded = true
+            state.progress.frontier = nil
+            state.progress.error = error
+        }
+    }
+
+    private func wake(_ change: (inout State) -> Void) {
+        let waiters = state.withLock { state in
+            change(&state)
+            defer { state.waiters = [:] }
+            return state.waiters
+        }
+        for waiter in waiters.values { waiter.resume(returning: true) }
+    }
+}

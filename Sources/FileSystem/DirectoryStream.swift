@@ -1,0 +1,67 @@
+import Basics
+import Metadata
+import Synchronization
+
+/// One opendir(3): where it is in the directory, and how its offsets map to places there.
+///
+/// Offset 0 is the start, 1 and 2 follow `.` and `..`, and 2 + k follows the k-th entry handed out. For each reply the stream keeps
+/// its first offset and the component before it, and for the last reply every component, so that it continues right after any entry
+/// of that reply and near any older one, in memory that does not grow with the directory's entries but with its replies.
+final class DirectoryStream: Sendable {
+    struct Position: Sendable {
+        var offset: UInt64
+        /// The last component before this position; nil before the first entry.
+        var component: ByteString?
+    }
+
+    private struct State {
+        var replies: [Position] = []
+        var recent: [Position] = []
+        var listing: DirectoryListing?
+    }
+
+    static let firstEntryOffset: UInt64 = 2
+
+    let directory: InodeNumber
+    private let state = Mutex(State())
+
+    init(directory: InodeNumber) { self.directory = directory }
+
+    /// The best known place at or before `offset`.
+    func position(at offset: UInt64) -> Position {
+        state.withLock { state in
+            if let exact = state.recent.last(where: { $0.offset == offset }) { return exact }
+            return state.replies.last(where: { $0.offset <= offset })
+                ?? Position(offset: Self.firstEntryOffset, component: nil)
+        }
+    }
+
+    /// A reply handed out the entries ending at `places`, from `start` on.
+    func handedOut(from start: Position, _ places: [Position]) {
+        state.withLock { state in
+            if state.replies.last.map({ $0.offset < start.offset }) ?? true { state.replies.append(start) }
+            state.recent = [start] + places
+        }
+    }
+
+    /// The listing this stream follows; `begin` makes it when there is none.
+    func listing(_ begin: () -> DirectoryListing?) -> DirectoryListing? {
+        if let listing = state.withLock({ $0.listing }) { return listing }
+        guard let listing = begin() else { return nil }
+        let loser = state.withLock { state -> DirectoryListing? in
+            if state.listing == nil {
+                state.listing = listing
+                return nil
+            }
+            return listing
+        }
+        loser?.leave()
+        return state.withLock { $0.listing }
+    }
+
+    /// rewinddir(3), or the end: the directory is looked at anew.
+    func dropListing() {
+        let listing = state.withLock { $0.listing.take() }
+        listing?.leave()
+    }
+}

@@ -1,0 +1,81 @@
+import Blocks
+import Commits
+import Metadata
+import ObjectStorage
+import Staging
+
+/// Errors of the layers below in POSIX terms: the only place that chooses.
+extension FileSystemError {
+    init(_ error: ObjectStoreError) {
+        self.init(Self.kind(of: error), String(describing: error))
+    }
+
+    init(_ error: BlockError) {
+        switch error {
+        case .stale(let cause):
+            self.init(.stale, "the object was replaced or deleted in the bucket: \(cause)")
+        case .store(let cause): self.init(cause)
+        case .cancelled: self = .interrupted
+        }
+    }
+
+    init(_ error: CommitError) {
+        switch error {
+        case .conflict(let cause):
+            self.init(.stale, "somebody else changed the object since it was opened: \(cause)")
+        case .store(let cause): self.init(cause)
+        case .staging(let cause): self.init(cause)
+        case .cancelled: self = .interrupted
+        }
+    }
+
+    init(_ error: MetadataError) {
+        let kind: Kind =
+            switch error {
+            case .exists: .exists
+            case .notDirectory: .notDirectory
+            case .invalidName: .invalid
+            case .intoItself: .invalid
+            case .noSuchEntry: .stale
+            case .superseded: .interrupted
+            case .foreignKey, .database: .inputOutput
+            }
+        self.init(kind, error.description)
+    }
+
+    init(_ error: StagingError) {
+        let kind: Kind =
+            switch error {
+            case .noSpace: .noSpace
+            default: .inputOutput
+            }
+        self.init(kind, error.description)
+    }
+
+    private static func kind(of error: ObjectStoreError) -> Kind {
+        switch error.kind {
+        case .notFound: .notFound
+        case .noSuchBucket, .noSuchUpload: .inputOutput
+        case .preconditionFailed: .stale
+        case .notModified: .inputOutput
+        case .conflict: .busy
+        case .accessDenied, .credentialsRejected, .credentialsExpired: .accessDenied
+        case .clockSkew, .wrongRegion: .inputOutput
+        case .invalidRange: .inputOutput
+        case .archived(let restoring): restoring ? .tryAgain : .accessDenied
+        case .keyTooLong: .nameTooLong
+        case .metadataTooLarge: .argumentTooLong
+        case .tooLarge: .fileTooLarge
+        case .partRejected: .inputOutput
+        case .invalidRequest: .invalid
+        case .notSupported: .notSupported
+        case .quotaExceeded: .quotaExceeded
+        case .storageFull: .noSpace
+        case .throttled, .serverFault, .integrity, .unreachable, .interrupted, .insecure, .malformedAnswer:
+            .inputOutput
+        case .timedOut: .timedOut
+        case .cancelled: .interrupted
+        case .local: .inputOutput
+        }
+    }
+}

@@ -1,0 +1,29 @@
+import Basics
+
+/// What the user chose for one mount, as far as the file system acts on it. Constant while mounted.
+package struct MountPolicy: Sendable {
+    /// Owner shown where no header tells one.
+    package var uid: UInt32
+    package var gid: UInt32
+    /// Permission bits shown where no header tells them, umask already applied.
+    package var fileMode: UInt16 = 0o644
+    package var directoryMode: UInt16 = 0o755
+    package var readOnly = false
+    /// How long the store's word is good.
+    package var ttl: Duration = .seconds(60)
+    package var attributes = AttributeSource.listing
+    package var conflict = ConflictPolicy.keep
+    /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
+    package var capacity: Int64 = 1 << 50
+    /// This machine's name as it appears in the names of conflict files.
+    package var hostName = "localhost"
+    /// Copies in flight while a directory is renamed.
+    package var copies = 16
+
+    package init(uid: UInt32, gid: UInt32) { (self.uid, self.gid) = (uid, gid) }
+
+    /// SEMANTICS: `attrs=listing` shows what listings tell until headers were seen, `attrs=exact` asks for the headers first.
+    package enum AttributeSource: Sendable { case listing, exact }
+    /// What becomes of the bytes of the writer that came second.
+    package enum ConflictPolicy: Sendable { case keep, overwrite, fail }
+}

@@ -1,0 +1,42 @@
+import Basics
+import ObjectStorage
+
+/// Copies an object at the store, in one request or by parts, and vouches for the copy.
+struct ObjectCopier: Sendable {
+    let store: any ObjectStore
+    let time: any TimeSource
+
+    /// Fails with `.preconditionFailed` when the source is not `version` any more.
+    func copy(
+        _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey
+    ) async throws(ObjectStoreError) -> ObjectVersion {
+        let from = CopySource(source, ifMatch: version.etag)
+        if version.size <= store.capabilities.largestCopy {
+            let answer = try await store.copy(CopyRequest(from, to: key))
+            return ObjectVersion(
+                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                versionID: answer.versionID)
+        }
+        let metadata = try await store.head(source, condition: .ifMatch(version.etag)).metadata
+        let upload = try await store.createUpload(PutRequest(key, metadata: metadata))
+        do {
+            // Parts as large as allowed, in one size.
+            let count = (version.size + store.capabilities.largestPart - 1) / store.capabilities.largestPart
+            let size = (version.size + count - 1) / count
+            var parts: [UploadedPart] = []
+            for index in 0..<count {
+                let range = index * size..<min(version.size, (index + 1) * size)
+                parts.append(
+                    try await store.uploadPartCopy(
+                        PartRequest(key, upload, number: Int(index) + 1), from: from, range: range))
+            }
+            let answer = try await store.completeUpload(key, upload, parts: parts, condition: nil)
+            return ObjectVersion(
+                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                versionID: answer.versionID)
+        } catch {
+            try? await store.abortUpload(key, upload)
+            throw error
+        }
+    }
+}

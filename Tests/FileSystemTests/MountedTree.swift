@@ -1,0 +1,248 @@
+import Basics
+import Blocks
+import Commits
+import FileSystem
+import Logging
+import Metadata
+import ObjectStorage
+import SQLite
+import Staging
+import Synchronization
+import TestSupport
+
+/// A file system on a store in memory, used by paths as the kernel would use it for a program: names are looked up one by
+/// one, inode numbers and handles go in, nothing else is known. `remount` throws everything away but the directory on disk.
+final class MountedTree {
+    let store: MemoryStore
+    let time: ManualTime
+    let pool = WorkerPool(threads: 4, name: "test")
+    private let directory: TemporaryDirectory
+    private let capacity: Int64
+    private(set) var system: BucketFileSystem
+    private(set) var rooms: BucketFileSystem.Rooms
+    var policy: MountPolicy
+    let caller = Caller(uid: 1000, gid: 100)
+
+    struct Failure: Error, Equatable, CustomStringConvertible {
+        let kind: FileSystemError.Kind
+        let reason: String
+        var description: String { "\(kind): \(reason)" }
+        static func == (left: Failure, right: Failure) -> Bool { left.kind == right.kind }
+    }
+
+    init(
+        capabilities: Capabilities = Capabilities(), ttl: Duration = .seconds(60), capacity: Int64 = 1 << 30,
+        deliverySize: Int = 64 << 10
+    ) throws {
+        time = ManualTime()
+        store = MemoryStore(capabilities: capabilities, time: time, deliverySize: deliverySize)
+        directory = try TemporaryDirectory()
+        self.capacity = capacity
+        policy = MountPolicy(uid: 0, gid: 0)
+        policy.ttl = ttl
+        policy.hostName = "here"
+        rooms = try Self.open(directory.path, store, time, pool, ttl, capacity)
+        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+    }
+
+    private static func open(
+        _ path: String, _ store: MemoryStore, _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration,
+        _ capacity: Int64
+    ) throws -> BucketFileSystem.Rooms {
+        let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
+        let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
+        let metadata = try MetadataCache(database: database, time: time, ttl: ttl, negativeTTL: .seconds(1))
+        let ledger = SpaceLedger(limit: capacity, floor: 0) { .max }
+        let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let blocks = try BlockCache(
+            directory: path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
+            pool: pool, time: time, options: BlockOptions(), logger: logger, onInfo: { _, _ in })
+        let staging = try StagingArea(directory: path + "/staging", ledger: ledger, time: time)
+        return BucketFileSystem.Rooms(
+            metadata: metadata, blocks: blocks, staging: staging, store: store, uploads: UploadLimiter(limit: 8),
+            buffers: buffers, pool: pool, time: time, logger: logger)
+    }
+
+    /// Ends the mount as an orderly unmount does, and mounts again.
+    func remount() async throws {
+        let unstored = await system.shutDown()
+        guard unstored.isEmpty else { throw Failure(kind: .inputOutput, reason: "\(unstored)") }
+        rooms.blocks.close()
+        rooms = try Self.open(directory.path, store, time, pool, policy.ttl, capacity)
+        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+    }
+
+    func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {
+        let result: Result<Value, FileSystemError>
+        switch outcome {
+        case .ready(let answer): result = answer
+        case .pending(let work): result = await pool.start(work).value
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let error): throw Failure(kind: error.kind, reason: error.reason)
+        }
+    }
+
+    // MARK: Paths
+
+    func find(_ path: String) async throws(Failure) -> FileStatus {
+        var status: FileStatus?
+        var ino = InodeNumber.root
+        for name in path.split(separator: "/") {
+            if let status, status.kind != .directory { throw Failure(kind: .notDirectory, reason: path) }
+            status = try await run(system.lookup(ByteString(String(name)), in: ino)).status
+            guard let status else { throw Failure(kind: .notFound, reason: path) }
+            ino = status.ino
+        }
+        return try await run(system.attributes(ino, handle: nil)).status
+    }
+
+    func parent(of path: String) async throws(Failure) -> (InodeNumber, ByteString) {
+        let parts = path.split(separator: "/").map(String.init)
+        guard let name = parts.last else { throw Failure(kind: .invalid, reason: "no name") }
+        let directory = try await find(parts.dropLast().joined(separator: "/"))
+        guard directory.kind == .directory else { throw Failure(kind: .notDirectory, reason: path) }
+        return (directory.ino, ByteString(name))
+    }
+
+    /// Opens as open(2) with O_CREAT when `create`.
+    func open(
+        _ path: String, _ flags: OpenFlags, create: Bool = false
+    ) async throws(Failure) -> (InodeNumber, HandleID) {
+        let (parent, name) = try await parent(of: path)
+        if let status = try await run(system.lookup(name, in: parent)).status {
+            if create, flags.exclusive { throw Failure(kind: .exists, reason: path) }
+            if status.kind == .directory { throw Failure(kind: .isDirectory, reason: path) }
+            return (status.ino, try await run(system.open(status.ino, flags: flags)).handle)
+        }
+        guard create else { throw Failure(kind: .notFound, reason: path) }
+        let reply = try await run(system.create(name, in: parent, mode: 0o640, flags: flags, caller: caller))
+        guard let ino = reply.entry.status?.ino else { throw Failure(kind: .inputOutput, reason: "no inode") }
+        return (ino, reply.open.handle)
+    }
+
+    func close(_ file: (InodeNumber, HandleID)) async throws(Failure) {
+        let flushed = await Result { () async throws(Failure) in try await run(system.flush(file.0, handle: file.1)) }
+        try await run(system.release(file.0, handle: file.1))
+        try flushed.get()
+    }
+
+    func write(_ file: (InodeNumber, HandleID), _ bytes: [UInt8], at offset: Int64) async throws(Failure) {
+        var done = 0
+        while done < bytes.count {
+            let piece = Array(bytes[done..<min(bytes.count, done + 1 << 20)])
+            let outcome = system.write(file.0, handle: file.1, at: offset + Int64(done), bytes: piece.span.bytes)
+            done += try await run(outcome)
+        }
+    }
+
+    func read(_ file: (InodeNumber, HandleID), at offset: Int64, count: Int) async throws(Failure) -> [UInt8] {
+        guard let buffer = rooms.buffers.tryBorrow(max(1, count)) else {
+            throw Failure(kind: .inputOutput, reason: "no buffer")
+        }
+        let length = try await run(system.read(file.0, handle: file.1, at: offset, count: count, into: buffer))
+        return buffer.prefix(length).bytes
+    }
+
+    func store(_ path: String, _ bytes: [UInt8]) async throws(Failure) {
+        let file = try await open(path, OpenFlags(reads: false, writes: true, truncate: true), create: true)
+        try await write(file, bytes, at: 0)
+        try await close(file)
+    }
+
+    func load(_ path: String) async throws(Failure) -> [UInt8] {
+        let file = try await open(path, OpenFlags(reads: true, writes: false))
+        var bytes: [UInt8] = []
+        var failure: Failure?
+        do {
+            while true {
+                let piece = try await read(file, at: Int64(bytes.count), count: 1 << 17)
+                if piece.isEmpty { break }
+                bytes += piece
+            }
+        } catch { failure = error }
+        try await close(file)
+        if let failure { throw failure }
+        return bytes
+    }
+
+    func makeDirectory(_ path: String) async throws(Failure) {
+        let (parent, name) = try await parent(of: path)
+        _ = try await run(system.makeDirectory(name, in: parent, mode: 0o750, caller: caller))
+    }
+
+    func removeDirectory(_ path: String) async throws(Failure) {
+        let (parent, name) = try await parent(of: path)
+        try await run(system.removeDirectory(name, in: parent))
+    }
+
+    func unlink(_ path: String) async throws(Failure) {
+        let (parent, name) = try await parent(of: path)
+        try await run(system.unlink(name, in: parent))
+    }
+
+    func rename(_ path: String, to newPath: String) async throws(Failure) {
+        let (parent, name) = try await parent(of: path)
+        let (newParent, newName) = try await self.parent(of: newPath)
+        try await run(system.rename(name, in: parent, to: newName, in: newParent, noReplace: false))
+    }
+
+    func symlink(_ path: String, _ target: String) async throws(Failure) {
+        let (parent, name) = try await parent(of: path)
+        _ = try await run(system.symlink(name, in: parent, target: ByteString(target), caller: caller))
+    }
+
+    func readLink(_ path: String) async throws(Failure) -> String {
+        try await run(system.readLink(try await find(path).ino)).description
+    }
+
+    func change(_ path: String, _ edit: (inout AttributeChange) -> Void) async throws(Failure) {
+        var change = AttributeChange()
+        edit(&change)
+        _ = try await run(system.setAttributes(try await find(path).ino, to: change, handle: nil))
+    }
+
+    func names(_ path: String) async throws(Failure) -> [String] {
+        let ino = try await find(path).ino
+        let handle = try await run(system.openDirectory(ino))
+        var names: [String] = []
+        var offset: UInt64 = 0
+        while true {
+            let reply = SmallReply(capacity: 7)
+            try await run(
+                system.readDirectory(ino, handle: handle, from: offset, attributes: true, into: reply))
+            let entries = reply.entries
+            guard let last = entries.last else { break }
+            names += entries.map { $0.name.description }
+            offset = last.offset
+        }
+        system.releaseDirectory(ino, handle: handle)
+        return names.filter { $0 != "." && $0 != ".." }.sorted()
+    }
+}
+
+/// A directory reply that takes few entries, so that every listing crosses many replies.
+final class SmallReply: DirectoryReply {
+    private let capacity: Int
+    private let state = Mutex<[DirectoryEntry]>([])
+
+    init(capacity: Int) { self.capacity = capacity }
+
+    var entries: [DirectoryEntry] { state.withLock { $0 } }
+
+    func append(_ entry: DirectoryEntry) -> Bool {
+        state.withLock { entries in
+            guard entries.count < capacity else { return false }
+            entries.append(entry)
+            return true
+        }
+    }
+}
+
+extension Result where Failure == MountedTree.Failure {
+    init(_ body: () async throws(MountedTree.Failure) -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(error) }
+    }
+}

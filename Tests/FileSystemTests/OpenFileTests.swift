@@ -1,0 +1,219 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// SEMANTICS sections 3 and 5: what handles see of each other, of other people, and of removals.
+@Suite struct OpenFileTests {
+    private let readWrite = OpenFlags(reads: true, writes: true)
+    private let readOnly = OpenFlags(reads: true, writes: false)
+
+    @Test func aReaderSeesWhatIsBeingWritten() async throws {
+        let tree = try MountedTree()
+        let writer = try await tree.open("f", readWrite, create: true)
+        try await tree.write(writer, Array("hello".utf8), at: 3)
+        let reader = try await tree.open("f", readOnly)
+        #expect(try await tree.read(reader, at: 0, count: 100) == [0, 0, 0] + Array("hello".utf8))
+        #expect(tree.store.content("f") == nil)
+        try await tree.close(writer)
+        #expect(try await tree.read(reader, at: 0, count: 100) == [0, 0, 0] + Array("hello".utf8))
+        try await tree.close(reader)
+    }
+
+    @Test func anUnlinkedFileStaysUsableAndIsNeverPutBack() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", Array("before".utf8))
+        let file = try await tree.open("f", readWrite)
+        try await tree.unlink("f")
+        #expect(tree.store.content("f") == nil)
+        #expect(try await tree.read(file, at: 0, count: 100) == Array("before".utf8))
+        try await tree.write(file, Array("AFTER".utf8), at: 0)
+        #expect(try await tree.read(file, at: 0, count: 100) == Array("AFTERe".utf8))
+        try await tree.close(file)
+        #expect(tree.store.keys.isEmpty)
+        await #expect(throws: MountedTree.Failure(kind: .notFound, reason: "")) { try await tree.find("f") }
+    }
+
+    @Test func anUnlinkedFileThatIsNotCachedStaysReadable() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("only in the bucket".utf8))
+        let file = try await tree.open("f", readOnly)
+        try await tree.unlink("f")
+        #expect(try await tree.names("") == [])
+        #expect(try await tree.read(file, at: 0, count: 100) == Array("only in the bucket".utf8))
+        try await tree.close(file)
+        #expect(tree.store.keys.isEmpty)
+    }
+
+    @Test func aHandleKeepsTheVersionItWasOpenedOn() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("old".utf8))
+        let old = try await tree.open("f", readOnly)
+        #expect(try await tree.read(old, at: 0, count: 100) == Array("old".utf8))
+        tree.time.advance(by: .seconds(61))
+        tree.store.setObject("f", Array("brand new".utf8))
+        let new = try await tree.open("f", readOnly)
+        #expect(try await tree.read(new, at: 0, count: 100) == Array("brand new".utf8))
+        #expect(try await tree.read(old, at: 0, count: 100) == Array("old".utf8))
+    }
+
+    @Test func anObjectReplacedBeforeItWasReadIsStaleAndNeverAMix() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array(repeating: 1, count: 9 << 20))
+        let file = try await tree.open("f", readOnly)
+        tree.store.setObject("f", Array(repeating: 2, count: 9 << 20))
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
+            try await tree.read(file, at: 0, count: 4096)
+        }
+    }
+
+    @Test func theSecondWriterGetsStaleAndItsBytesAreKeptBesideTheFile() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("start".utf8))
+        let file = try await tree.open("f", readWrite)
+        try await tree.write(file, Array("mine ".utf8), at: 0)
+        tree.store.setObject("f", Array("theirs".utf8))
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(tree.store.content("f") == Array("theirs".utf8))
+        let kept = tree.store.keys.filter { $0.description.hasPrefix("f.conflict-here-") }
+        #expect(kept.count == 1)
+        #expect(kept.first.flatMap { tree.store.content($0) } == Array("mine ".utf8))
+        #expect(try await tree.load("f") == Array("theirs".utf8))
+    }
+
+    @Test func aFailedCommitIsReportedAtCloseAndTheBytesAreStillThere() async throws {
+        let tree = try MountedTree()
+        tree.store.fault = { operation, key in
+            operation == .put
+                ? ObjectStoreError(.accessDenied, operation, key: key, status: 403, message: "denied") : nil
+        }
+        await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) {
+            try await tree.store("f", Array("precious".utf8))
+        }
+        #expect(try await tree.load("f") == Array("precious".utf8))
+        tree.store.fault = nil
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.content("f") == Array("precious".utf8))
+    }
+
+    @Test func renamingAnOpenFileTakesItsWritesAlong() async throws {
+        let tree = try MountedTree()
+        try await tree.store("a", Array("one".utf8))
+        let file = try await tree.open("a", readWrite)
+        try await tree.write(file, Array("two".utf8), at: 3)
+        try await tree.rename("a", to: "b")
+        try await tree.write(file, Array("three".utf8), at: 6)
+        try await tree.close(file)
+        #expect(tree.store.content("b") == Array("onetwothree".utf8))
+        #expect(tree.store.content("a") == nil)
+    }
+
+    @Test func renamingADirectoryTakesOpenFilesAlong() async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        try await tree.store("d/old", Array("old".utf8))
+        let file = try await tree.open("d/new", readWrite, create: true)
+        try await tree.write(file, Array("new".utf8), at: 0)
+        let old = try await tree.open("d/old", readOnly)
+        try await tree.rename("d", to: "e")
+        try await tree.close(file)
+        #expect(tree.store.content("e/new") == Array("new".utf8))
+        #expect(tree.store.content("e/old") == Array("old".utf8))
+        #expect(try await tree.read(old, at: 0, count: 10) == Array("old".utf8))
+        #expect(tree.store.keys.allSatisfy { $0.description.hasPrefix("e/") })
+    }
+
+    @Test func appendsGoToTheEndWhateverTheOffset() async throws {
+        let tree = try MountedTree()
+        try await tree.store("log", Array("1".utf8))
+        let flags = OpenFlags(reads: false, writes: true, append: true)
+        let first = try await tree.open("log", flags)
+        let second = try await tree.open("log", flags)
+        try await tree.write(first, Array("2".utf8), at: 0)
+        try await tree.write(second, Array("3".utf8), at: 0)
+        try await tree.write(first, Array("4".utf8), at: 0)
+        try await tree.close(first)
+        try await tree.close(second)
+        #expect(tree.store.content("log") == Array("1234".utf8))
+    }
+
+    @Test func aFewBytesWrittenIntoABigObjectMoveOnlyTheirParts() async throws {
+        let tree = try MountedTree()
+        var generator = SeededGenerator(seed: 3)
+        var bytes = generator.bytes(40 << 20)
+        tree.store.setObject("big", bytes)
+        let file = try await tree.open("big", readWrite)
+        try await tree.write(file, [1, 2, 3], at: 20 << 20)
+        try await tree.close(file)
+        bytes.replaceSubrange(20 << 20..<20 << 20 + 3, with: [1, 2, 3])
+        #expect(tree.store.content("big") == bytes)
+        let sent = tree.store.requests(.uploadPart).reduce(0) { $0 + ($1.bytes ?? 0) }
+        #expect(sent == 8 << 20)
+        #expect(try await tree.load("big") == bytes)
+    }
+
+    @Test func removingTheLastFileKeepsADirectoryThatHadNoMarker() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("d/only", [1])
+        try await tree.unlink("d/only")
+        #expect(tree.store.keys == ["d/"])
+        #expect(try await tree.find("d").kind == .directory)
+        try await tree.removeDirectory("d")
+        #expect(tree.store.keys.isEmpty)
+    }
+
+    @Test func aDirectoryWithKeysNobodyListedIsNotRemoved() async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        #expect(try await tree.names("d").isEmpty)
+        tree.store.setObject("d/foreign", [1])
+        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) {
+            try await tree.removeDirectory("d")
+        }
+    }
+
+    @Test func aReadOnlyMountRefusesEveryChange() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", [1])
+        tree.policy.readOnly = true
+        try await tree.remount()
+        let refused = MountedTree.Failure(kind: .readOnly, reason: "")
+        await #expect(throws: refused) { try await tree.store("g", [1]) }
+        await #expect(throws: refused) { try await tree.unlink("f") }
+        await #expect(throws: refused) { try await tree.makeDirectory("d") }
+        await #expect(throws: refused) { try await tree.rename("f", to: "g") }
+        await #expect(throws: refused) { try await tree.open("f", readWrite) }
+        #expect(try await tree.load("f") == [1])
+    }
+
+    @Test func namesAndKeysTooLongAreRefusedBeforeAnyByteMoves() async throws {
+        let tree = try MountedTree()
+        let tooLong = MountedTree.Failure(kind: .nameTooLong, reason: "")
+        await #expect(throws: tooLong) { try await tree.store(String(repeating: "n", count: 256), [1]) }
+        let deep = (0..<5).map { _ in String(repeating: "d", count: 200) }
+        for length in 1...5 { try await tree.makeDirectory(deep.prefix(length).joined(separator: "/")) }
+        let writes = tree.store.count(.put)
+        await #expect(throws: tooLong) {
+            try await tree.store(deep.joined(separator: "/") + "/" + String(repeating: "f", count: 30), [1])
+        }
+        #expect(tree.store.count(.put) == writes)
+    }
+
+    @Test func extendedAttributesAreKeptWithTheObject() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", [1])
+        let ino = try await tree.find("f").ino
+        try await tree.run(
+            tree.system.setExtendedAttribute("user.colour", of: ino, to: "blue", mode: .createOrReplace))
+        #expect(try await tree.run(tree.system.extendedAttribute("user.colour", of: ino)) == "blue")
+        try await tree.remount()
+        #expect(try await tree.run(tree.system.extendedAttributes(of: ino)) == ["user.colour"])
+        await #expect(throws: MountedTree.Failure(kind: .argumentTooLong, reason: "")) {
+            try await tree.run(
+                tree.system.setExtendedAttribute(
+                    "user.big", of: ino, to: ByteString(Array(repeating: 7, count: 4000)), mode: .createOrReplace))
+        }
+    }
+}
