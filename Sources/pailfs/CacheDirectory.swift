@@ -1,0 +1,61 @@
+import Basics
+import FuseBridge
+import Glibc
+import Journaling
+import Logging
+import ObjectStorage
+import SQLite
+import Settings
+
+/// The directory on local disk that one mount has to itself.
+struct CacheDirectory: Sendable {
+    let path: String
+    let lock: CacheDirectoryLock
+
+    /// Finds, creates and locks the directory for the request's bucket and prefix.
+    init(_ request: MountRequest, mountpoint: Mountpoint) throws(CommandError) {
+        guard
+            let parent = request.settings.cacheDirectory
+                ?? CacheLocation.userDirectory(environment: request.environment)
+        else { throw CommandError("there is no place for the cache without HOME; give a directory as cache-dir") }
+        let name = CacheLocation.name(
+            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket,
+            prefix: request.prefix)
+        path = parent + "/" + name
+        do throws(JournalingError) {
+            lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: mountpoint.path)
+        } catch {
+            guard case .file(let failure) = error else { throw CommandError(error.description) }
+            throw Self.unusable(path, failure.description)
+        }
+    }
+
+    /// A database of the directory. One that is damaged, or newer than this program, holds nothing that the bucket has not.
+    func database(_ name: String, migrations: [String]) throws(CommandError) -> Database {
+        let file = path + "/" + name
+        do throws(SQLiteError) {
+            do throws(SQLiteError) { return try Database(.file(file), migrations: migrations) } catch {
+                switch error.kind {
+                case .corrupt, .newerSchema: break
+                case .full, .inputOutput, .busy, .constraint, .cannotOpen, .readOnly, .outOfMemory, .closed, .misuse:
+                    throw error
+                }
+                Database.remove(file)
+                return try Database(.file(file), migrations: migrations)
+            }
+        } catch { throw unusable(error.description) }
+    }
+
+    /// The quota on what is kept here.
+    func ledger(limit: Int64, floor: Int64) -> SpaceLedger {
+        SpaceLedger(limit: limit, floor: floor) { [path] in (try? Directory.space(at: path).free) ?? 0 }
+    }
+
+    func unusable(_ reason: String) -> CommandError { Self.unusable(path, reason) }
+
+    private static func unusable(_ path: String, _ reason: String) -> CommandError {
+        CommandError(
+            "the cache directory \(path) cannot be used: \(reason); make room and let it be written, or give another cache-dir"
+        )
+    }
+}

@@ -1,0 +1,132 @@
+import Basics
+import Blocks
+import Commits
+import FileSystem
+import FuseBridge
+import Glibc
+import Journaling
+import Logging
+import Metadata
+import ObjectStorage
+import SQLite
+import Settings
+import Staging
+
+/// Everything that one mount is made of, put together in the order in which it can fail: the store first, then the cache
+/// directory, then what lives in it.
+///
+/// Owns all of it for the life of the process. After a crash the next mount with the same cache directory goes on with
+/// what is there.
+final class Composition: Sendable {
+    let session: FuseSession
+    private let lock: CacheDirectoryLock
+    private let metadata: Database
+    private let index: Database
+    private let blocks: BlockCache
+
+    init(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) throws(CommandError) {
+        let settings = request.settings
+        let time = SystemTime()
+        let pool = WorkerPool(threads: 16, name: "pailfs-work")
+        let store = try Self.openStore(request, pool: pool, time: time, logger: logger)
+
+        let cache = try CacheDirectory(request, mountpoint: mountpoint)
+        lock = cache.lock
+        metadata = try cache.database("meta.db", migrations: MetadataCache.migrations)
+        index = try cache.database("blocks.db", migrations: BlockCache.migrations)
+        let buffers = BufferPool(budget: MemoryBudget(limit: Self.memory(settings)))
+        let ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
+        let entries: MetadataCache
+        let staging: StagingArea
+        do {
+            entries = try MetadataCache(
+                database: metadata, time: time, ttl: settings.ttl, codec: Self.names(settings))
+            blocks = try BlockCache(
+                directory: cache.path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
+                pool: pool, time: time, options: Self.blockOptions(settings), logger: logger, onInfo: { _, _ in })
+            staging = try StagingArea(directory: cache.path + "/staging", ledger: ledger, time: time)
+        } catch { throw cache.unusable("\(error)") }
+        let fileSystem = BucketFileSystem(
+            rooms: BucketFileSystem.Rooms(
+                metadata: entries, blocks: blocks, staging: staging, store: store,
+                uploads: UploadLimiter(limit: settings.uploads), buffers: buffers, pool: pool, time: time,
+                logger: logger),
+            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
+        let invalidator = KernelInvalidator()
+        fileSystem.attach(invalidator)
+        session = FuseSession(
+            fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: buffers,
+            invalidator: invalidator, time: time, logger: logger)
+    }
+
+    /// After the session's end: writes what waits in memory and gives the cache directory back.
+    func close() {
+        blocks.close()
+        index.close()
+        metadata.close()
+    }
+
+    // MARK: settings in each room's terms
+
+    private static func mountOptions(_ request: MountRequest) -> MountOptions {
+        var options = MountOptions(source: request.url)
+        options.allowOther = request.settings.allowOther
+        options.readOnly = request.settings.readOnly
+        options.kernelFlags = request.settings.kernelFlags
+        return options
+    }
+
+    private static func policy(_ settings: MountSettings) -> MountPolicy {
+        var policy = MountPolicy(uid: settings.uid ?? geteuid(), gid: settings.gid ?? getegid())
+        policy.fileMode = settings.fileMode
+        policy.directoryMode = settings.directoryMode
+        policy.readOnly = settings.readOnly
+        policy.ttl = settings.ttl
+        policy.attributes = settings.attributes == .exact ? .exact : .listing
+        policy.conflict =
+            switch settings.conflict {
+            case .keep: .keep
+            case .overwrite: .overwrite
+            case .fail: .fail
+            }
+        if let size = settings.size { policy.capacity = size }
+        policy.hostName = hostName
+        return policy
+    }
+
+    private static var hostName: String {
+        var bytes = [CChar](repeating: 0, count: 256)
+        let status = gethostname(&bytes, bytes.count - 1)
+        let name = String(decoding: bytes.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        return status == 0 && !name.isEmpty ? name : "localhost"
+    }
+
+    private static func commitOptions(_ settings: MountSettings) -> CommitOptions {
+        var options = CommitOptions()
+        options.partSize = settings.partSize
+        options.uploadsPerFile = min(options.uploadsPerFile, settings.uploads)
+        return options
+    }
+
+    private static func names(_ settings: MountSettings) -> NameCodec {
+        NameCodec(
+            style: settings.names == .raw ? .raw : .escaped,
+            linkSuffix: settings.symlinks == .objects ? NameCodec.rcloneLinkSuffix : nil)
+    }
+
+    private static func blockOptions(_ settings: MountSettings) -> BlockOptions {
+        var options = BlockOptions()
+        options.readAhead = settings.readAhead
+        return options
+    }
+
+    /// The option, but at most half of what the control group allows.
+    private static func memory(_ settings: MountSettings) -> Int {
+        let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
+        let allowed = limits.lazy.compactMap { path -> Int64? in
+            guard let bytes = try? File(path).read(0..<64) else { return nil }
+            return Int64(String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace).first ?? "")
+        }.first
+        return Int(min(settings.memory, max(32 << 20, (allowed ?? .max) / 2)))
+    }
+}

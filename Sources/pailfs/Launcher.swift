@@ -1,0 +1,47 @@
+import CLinux
+import Glibc
+
+/// Starts the process that serves a mount and waits for its word.
+///
+/// The daemon is this program started anew, in a session of its own: after a fork no task or dispatch queue that has run
+/// before ever runs again.
+enum Launcher {
+    /// Returns when the kernel answers on the mountpoint. Nothing is left running when it throws.
+    static func launch(_ request: MountRequest) throws(CommandError) {
+        var ends: [Int32] = [-1, -1]
+        guard pipe(&ends) == 0 else { throw CommandError("no pipe for the mount's process: \(text(errno))") }
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        var process = pid_t()
+        // The mountpoint stands among the arguments, where ps(1) shows it.
+        let arguments =
+            ["pailfs", "serve", request.url, request.mountpoint] + request.optionLists.flatMap { ["-o", $0] }
+        var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { (text: String) in strdup(text) }
+        argv.append(nil)
+        let status = linux_spawn_self(&process, argv, ends[1], ends[0])
+        for argument in argv { free(argument) }
+        close(ends[1])
+        guard status == 0 else {
+            throw CommandError("the process for the mount cannot be started: \(text(-status))")
+        }
+        switch StatusReport.receive(from: ends[0]) {
+        case .ready: return
+        case .failed(let sentence):
+            _ = wait(for: process)
+            throw CommandError(sentence)
+        case nil:
+            throw CommandError("the process for the mount ended unexpectedly (\(wait(for: process))); see its log")
+        }
+    }
+
+    /// How it ended, in words.
+    private static func wait(for process: pid_t) -> String {
+        var status: Int32 = 0
+        while waitpid(process, &status, 0) < 0 {
+            guard errno == EINTR else { return "unknown status" }
+        }
+        let signal = status & 0x7f
+        return signal == 0 ? "exit status \((status >> 8) & 0xff)" : "signal \(signal)"
+    }
+
+    private static func text(_ number: Int32) -> String { String(cString: strerror(number)) }
+}

@@ -1,0 +1,94 @@
+import Basics
+import CLinux
+import Glibc
+import Logging
+import Settings
+
+/// Where log lines go. Each is one write, so lines of several threads and processes never mix.
+enum LogTarget: Sendable {
+    /// A file opened for appending, or standard error.
+    case descriptor(Int32)
+    case syslog
+
+    /// Opens the log of a mount.
+    init(_ settings: MountSettings, foreground: Bool) throws(CommandError) {
+        if let path = settings.logFile {
+            let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
+            guard file >= 0 else {
+                throw CommandError(
+                    "the log \(path) cannot be written (\(String(cString: strerror(errno)))); give another file as log")
+            }
+            self = .descriptor(file)
+        } else {
+            self = foreground ? .descriptor(STDERR_FILENO) : .syslog
+        }
+    }
+
+    func logger(_ settings: MountSettings) -> Logger {
+        let level: Logger.Level =
+            switch settings.logLevel {
+            case .error: .error
+            case .warning: .warning
+            case .info: .info
+            case .debug: .debug
+            case .trace: .trace
+            }
+        return Logger(label: "pailfs") { _ in LineHandler(target: self, logLevel: level) }
+    }
+}
+
+/// One line for each event: time, level, message, and the metadata as `key=value`.
+struct LineHandler: LogHandler {
+    let target: LogTarget
+    var logLevel: Logger.Level
+    var metadata: Logger.Metadata = [:]
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        var line = "\(event.message)"
+        let fields = metadata.merging(event.metadata ?? [:]) { $1 }
+        for (key, value) in fields.sorted(by: { $0.key < $1.key }) { line += " \(key)=\(Self.quoted("\(value)"))" }
+        switch target {
+        case .descriptor(let file):
+            let bytes = Array("\(SystemTime().now().iso8601(fraction: 3)) \(event.level) \(line)\n".utf8)
+            _ = write(file, bytes, bytes.count)
+        case .syslog: linux_syslog(Self.priority(of: event.level), "\(event.level) \(line)")
+        }
+    }
+
+    /// Values with blanks are quoted, and nothing in a value ends the line.
+    private static func quoted(_ value: String) -> String {
+        var text = ""
+        var needsQuotes = value.isEmpty
+        for scalar in value.unicodeScalars {
+            switch scalar {
+            case "\"", "\\":
+                text += "\\\(scalar)"
+                needsQuotes = true
+            case " ":
+                text += " "
+                needsQuotes = true
+            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+                text += "\\u{\(String(scalar.value, radix: 16))}"
+                needsQuotes = true
+            default: text.unicodeScalars.append(scalar)
+            }
+        }
+        return needsQuotes ? "\"\(text)\"" : text
+    }
+
+    private static func priority(of level: Logger.Level) -> Int32 {
+        switch level {
+        case .critical: 2
+        case .error: 3
+        case .warning: 4
+        case .notice: 5
+        case .info: 6
+        case .debug, .trace: 7
+        }
+    }
+}

@@ -1,0 +1,78 @@
+import Basics
+import Digests
+import FuseBridge
+import Glibc
+
+/// A small file that stands for the process that serves a mount: locked while it lives, and at its end holding what it
+/// could not store. `pailfs unmount` waits for the lock and reads the rest.
+///
+/// Lies in a directory of the user's own, named by the mountpoint and the process. A killed process leaves it behind
+/// unlocked; the next mount on the same place removes it.
+struct MountRecord: Sendable {
+    private let file: File
+
+    private static let finished = "finished"
+
+    // MARK: the process that serves
+
+    /// Makes the record of this process and removes those of dead ones.
+    init(for mountpoint: Mountpoint) throws(FileError) {
+        let directory = Self.directory
+        try Directory.create(directory)
+        let status = try LocalFileStatus(of: directory)
+        guard let status, status.kind == .directory, status.owner == LocalFileStatus.ourUser else {
+            throw FileError(errno: EPERM, operation: "trust the directory", path: directory)
+        }
+        for path in Self.paths(of: mountpoint) {
+            guard let file = try? File(path, .readWrite), (try? file.tryLock()) == true else { continue }
+            try File.remove(path)
+        }
+        let path = "\(directory)/\(Self.prefix(of: mountpoint))\(getpid())"
+        try File.remove(path)
+        file = try File(path, .readWrite, create: .exclusive)
+        _ = try file.tryLock()
+    }
+
+    /// Writes what is left to say and takes the record away; who waits for it has it open.
+    func finish(_ unstored: [String]) {
+        let text = ([Self.finished] + unstored).joined(separator: "\n") + "\n"
+        try? file.write(Array(text.utf8), at: 0)
+        try? File.remove(file.path)
+    }
+
+    // MARK: who waits for it
+
+    private init(_ file: File) { self.file = file }
+
+    /// The processes that serve or served a mount here and have not finished.
+    static func all(of mountpoint: Mountpoint) -> [MountRecord] {
+        paths(of: mountpoint).compactMap { path in (try? File(path, .readWrite)).map { MountRecord($0) } }
+    }
+
+    /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say.
+    func waitForEnd() -> [String]? {
+        while (try? file.tryLock()) == false { usleep(10_000) }
+        guard let size = try? file.size, let bytes = try? file.read(0..<size) else { return nil }
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
+        return lines.first == Self.finished ? Array(lines.dropFirst()) : nil
+    }
+
+    // MARK: places
+
+    private static var directory: String {
+        if geteuid() == 0, access("/run", W_OK) == 0 { return "/run/pailfs" }
+        let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
+        if let runtime, runtime.hasPrefix("/"), access(runtime, W_OK) == 0 { return runtime + "/pailfs" }
+        return "/tmp/pailfs-\(geteuid())"
+    }
+
+    private static func prefix(of mountpoint: Mountpoint) -> String {
+        Hex.encode(SHA256.of(mountpoint.path).prefix(16)) + "."
+    }
+
+    private static func paths(of mountpoint: Mountpoint) -> [String] {
+        let (directory, prefix) = (directory, ByteString(prefix(of: mountpoint)))
+        let names = (try? Directory.names(in: directory)) ?? []
+        return names.filter { $0.hasPrefix(prefix) }.map { "\(directory)/\($0)" }
+    }
+}

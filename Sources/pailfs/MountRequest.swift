@@ -1,0 +1,50 @@
+import Basics
+import FuseBridge
+import Glibc
+import ObjectStorage
+import Settings
+
+/// A mount as asked for, checked as far as that goes without looking at the world. Paths in it start at the root.
+struct MountRequest: Sendable {
+    let url: String
+    let scheme: BucketURL.Scheme
+    let bucket: String
+    let prefix: ByteString
+    /// As given, made absolute.
+    let mountpoint: String
+    let optionLists: [String]
+    let settings: MountSettings
+    let environment: [String: String]
+
+    init(_ arguments: MountArguments, environment: [String: String]) throws(CommandError) {
+        url = arguments.url
+        let parsed: BucketURL
+        do { parsed = try BucketURL(parsing: arguments.url) } catch { throw CommandError(error.description) }
+        guard let bucket = parsed.bucket else {
+            throw CommandError("\(arguments.url) names no bucket; write \(parsed.scheme.rawValue)://bucket")
+        }
+        (scheme, self.bucket, prefix) = (parsed.scheme, bucket, parsed.prefix)
+        var settings: MountSettings
+        do { settings = try MountSettings(optionLists: arguments.options, environment: environment) } catch {
+            throw CommandError(error)
+        }
+        let directory = Self.workingDirectory
+        settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
+        settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
+        settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
+        self.settings = settings
+        mountpoint = Self.absolute(arguments.mountpoint, in: directory)
+        optionLists = arguments.options
+        self.environment = environment
+    }
+
+    private static var workingDirectory: String {
+        guard let path = getcwd(nil, 0) else { return "/" }
+        defer { free(path) }
+        return String(cString: path)
+    }
+
+    private static func absolute(_ path: String, in directory: String) -> String {
+        path.isEmpty || path.hasPrefix("/") ? path : directory + "/" + path
+    }
+}

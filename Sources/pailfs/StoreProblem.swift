@@ -1,0 +1,54 @@
+import ObjectStorage
+import Settings
+
+extension CommandError {
+    /// Why the bucket of a request cannot be used, with what to change.
+    init(_ error: ObjectStoreError, _ request: MountRequest) {
+        let bucket = request.bucket
+        let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
+        let details = [error.code, error.status.map { "HTTP \($0)" }, error.requestID.map { "request \($0)" }]
+            .compactMap(\.self).joined(separator: ", ")
+        let told = details.isEmpty ? error.message : "\(error.message) (\(details))"
+        switch error.kind {
+        case .noSuchBucket, .notFound:
+            self.init(
+                "there is no bucket \(bucket) \(place): \(told); check its name and the options endpoint and region")
+        case .credentialsRejected:
+            self.init(
+                "the store \(place) does not accept the credentials: \(told); "
+                    + "check PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
+        case .credentialsExpired:
+            self.init(
+                "the credentials have expired: \(told); "
+                    + "renew PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY and PAILFS_SESSION_TOKEN")
+        case .accessDenied:
+            self.init(
+                "these credentials may not list the bucket \(bucket) \(place): \(told); "
+                    + "allow it there, or check PAILFS_ACCESS_KEY_ID")
+        case .wrongRegion:
+            self.init("the bucket \(bucket) is in another region: \(told); set the option region")
+        case .clockSkew:
+            self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
+        case .unreachable:
+            self.init("the store \(place) cannot be reached: \(told); check the option endpoint and the network")
+        case .insecure:
+            self.init(
+                "the store \(place) has no certificate that this machine trusts: \(told); "
+                    + "give the authority's certificate as ca-file, or check the option endpoint")
+        case .interrupted, .timedOut, .cancelled:
+            self.init(
+                "the store \(place) does not answer: \(told); check the option endpoint and the network, or raise timeout"
+            )
+        case .malformedAnswer, .integrity:
+            self.init("what answers \(place) is no object store: \(told); check the option endpoint")
+        case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull, .notSupported:
+            self.init("the store \(place) refuses for now: \(told); try again later")
+        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .archived, .keyTooLong,
+            .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
+            self.init(
+                "the store \(place) refuses the bucket \(bucket): \(told); check the options endpoint and path-style")
+        case .local(let errno):
+            self.init("the bucket \(bucket) cannot be asked for: \(told) (errno \(errno)); check this machine's disk")
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import FuseBridge
+
+/// `pailfs unmount`: the mount goes, then its process stores what is left, and then this returns.
+enum Unmounting {
+    static func run(_ path: String) throws(CommandError) {
+        let (mountpoint, records): (Mountpoint, [MountRecord])
+        do throws(FuseError) {
+            mountpoint = try Mountpoint(path)
+            guard let mounted = mountpoint.mounted else {
+                throw FuseError("nothing is mounted on \(mountpoint.path); \"findmnt -t fuse.pailfs\" lists the mounts")
+            }
+            guard mounted.type == "fuse.pailfs" else {
+                throw FuseError("\(mountpoint.path) is no mount of pailfs but \(mounted.type); use umount(8) for it")
+            }
+            // Before the mount is gone: afterwards a quick end takes its record with it.
+            records = MountRecord.all(of: mountpoint)
+            try mountpoint.unmount(lazily: false)
+        } catch { throw CommandError(error) }
+        var unstored: [String] = []
+        var isUnknown = records.isEmpty
+        for record in records {
+            guard let rest = record.waitForEnd() else {
+                isUnknown = true
+                continue
+            }
+            unstored += rest
+        }
+        for line in unstored { Entry.say("pailfs: not stored: \(line)") }
+        if !unstored.isEmpty {
+            throw CommandError("\(unstored.count) of the files of \(mountpoint.path) could not be stored; see the log")
+        }
+        if isUnknown {
+            throw CommandError(
+                "\(mountpoint.path) is unmounted, but its process did not say whether everything is stored; see the log"
+            )
+        }
+    }
+}
