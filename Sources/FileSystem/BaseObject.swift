@@ -8,8 +8,8 @@ struct BaseObject: BaseContent {
     let object: CachedObject
     let buffers: BufferPool
 
-    /// Bytes asked for at once.
-    private static let step: Int64 = 1 << 20
+    /// Bytes asked for at once: what one ranged GET brings.
+    private static let step: Int64 = 8 << 20
 
     var key: ObjectKey { object.key }
     var version: ObjectVersion { object.version }

@@ -34,7 +34,10 @@ final class Composition: Sendable {
         lock = cache.lock
         metadata = try cache.database("meta.db", migrations: MetadataCache.migrations)
         index = try cache.database("blocks.db", migrations: BlockCache.migrations)
-        let buffers = BufferPool(budget: MemoryBudget(limit: Self.memory(settings)))
+        // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
+        let memory = Self.memory(settings)
+        let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
+        let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
         let ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
         let entries: MetadataCache
         let staging: StagingArea
@@ -49,13 +52,13 @@ final class Composition: Sendable {
         let fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
                 metadata: entries, blocks: blocks, staging: staging, store: store,
-                uploads: UploadLimiter(limit: settings.uploads), buffers: buffers, pool: pool, time: time,
+                uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(
-            fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: buffers,
+            fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: replies,
             invalidator: invalidator, time: time, logger: logger)
     }
 

@@ -20,12 +20,21 @@ final class MountProcess: Sendable {
         let signals = TerminationSignals()
         // Started as /proc/self/exe it would be "exe" to ps(1).
         linux_name_thread("pailfs")
+        raiseDescriptorLimit()
         do {
             return try serve(signals)
         } catch {
             report.failed(error.message)
             return EXIT_FAILURE
         }
+    }
+
+    /// Every file in use and every connection takes a descriptor: as many as the system lets us have.
+    private func raiseDescriptorLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
     }
 
     private func serve(_ signals: TerminationSignals) throws(CommandError) -> Int32 {

@@ -349,6 +349,8 @@ struct HTTPEngineTests {
         let server = LocalServer(serving: { connection in
             _ = connection.readRequest()
             connection.write("SSH-2.0-OpenSSH_9.2\r\n")
+            // Stays open until the client has seen it and leaves.
+            _ = connection.readRequest()
         })
         #expect(await kind { _ = try await Self.engine().execute(Self.request(.get, server)) } == .malformed)
     }

@@ -29,18 +29,29 @@ extension S3Store {
         let verifying = VerifyingSink(sink)
         let wanted = request.range
         let etagIsMD5 = profile.etagIsMD5
-        let refused = Mutex<String?>(nil)
-        let response = try await send(call, sink: verifying) { response in
+        let condition = request.condition
+        let refused = Mutex<ObjectStoreError?>(nil)
+        let response = try await send(call, sink: verifying) { [self, call] response in
             guard response.isSuccess else { return .collect }
             // A body that does not start where it was asked to must not reach the sink.
             if let problem = Self.problem(response, asked: wanted) {
-                refused.withLock { $0 = problem }
+                refused.withLock { $0 = malformed(call, response, problem) }
+                return .refuse
+            }
+            // Nor one of another version, from a store that ignores the condition.
+            if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"], ETag(answered) != etag {
+                refused.withLock {
+                    $0 = ObjectStoreError(
+                        .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
+                        message: "the object is another version now",
+                        requestID: response.headers["x-amz-request-id"])
+                }
                 return .refuse
             }
             if wanted == nil { verifying.expect(Self.promise(response.headers, etagIsMD5: etagIsMD5)) }
             return .deliver
         }
-        if let problem = refused.withLock({ $0 }) { throw malformed(call, response, problem) }
+        if let error = refused.withLock({ $0 }) { throw error }
         let total = Self.contentRange(response.headers)?.total ?? response.delivered
         let start = Self.contentRange(response.headers)?.range.lowerBound ?? 0
         guard response.headers["Content-Length"].flatMap({ Int64($0) }) ?? response.delivered == response.delivered
