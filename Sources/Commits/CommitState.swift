@@ -357,7 +357,8 @@ struct CommitState: Sendable {
     /// The answer came: the version is ours. A complete consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
         if upload?.attempt == attempt.id { forgetUpload() }
-        attempts = [:]
+        // Only this one can still be met: with headers updated by a request whose answer was lost.
+        attempts = [attempt.id: attempt]
         doubtful = nil
         landed = Landed(attempt: attempt, version: version, metadata: attempt.metadata)
     }
@@ -369,6 +370,9 @@ struct CommitState: Sendable {
             return false
         }
         land(attempt, info.version)
+        var metadata = info.metadata
+        metadata.user[CommitOptions.commitHeader] = nil
+        if metadata.user != attempt.metadata.user { landed?.metadata = metadata }
         return true
     }
 
@@ -378,11 +382,8 @@ struct CommitState: Sendable {
         landed?.version = version
     }
 
-    /// A commit returns the landed version: what else there was is not needed.
-    mutating func reported() {
-        landed?.isReported = true
-        retire()
-    }
+    /// A commit returns the landed version.
+    mutating func reported() { landed?.isReported = true }
 
     /// What a commit may ask of its destination: its caller cannot know of a version it was not told about.
     func condition(of request: Request) -> WriteCondition? {

@@ -19,8 +19,7 @@ extension FileCommit {
             // An older try of ours may land late and change what to ask for; and somebody may write all the same.
             guard let landed = try await land(request), staged.generation == request.generation else { continue }
             apply { $0.reported() }
-            // Whoever ends the process after this leaves no upload behind.
-            await waitUntil(cancellable: true) { $0.state.isQuiet }
+            await giveUpUpload()
             return landed.version
         }
     }
@@ -63,11 +62,12 @@ extension FileCommit {
         do { try await uploads.acquire() } catch { throw .cancelled }
         defer { uploads.release() }
         try await fill(0..<request.size)
-        let (attempt, condition) = apply { state in
+        let condition = try await condition(of: request)
+        let attempt = apply { state in
             let attempt = CommitState.Attempt(
                 id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
             state.attempting(attempt)
-            return (attempt, state.condition(of: request))
+            return attempt
         }
         let put = PutRequest(
             request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
@@ -99,10 +99,8 @@ extension FileCommit {
         guard let id = upload.id else { return nil }
         let attempt = CommitState.Attempt(
             id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
-        let condition = apply { state in
-            state.attempting(attempt)
-            return state.condition(of: request)
-        }
+        let condition = try await condition(of: request)
+        apply { $0.attempting(attempt) }
         let failure: ObjectStoreError
         do throws(ObjectStoreError) {
             let answer = try await store.completeUpload(upload.key, id, parts: parts, condition: condition)
@@ -110,7 +108,7 @@ extension FileCommit {
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {
             switch error {
-            case .conflict: apply { $0.retire() }
+            case .conflict: await giveUpUpload()
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
             // The store has other parts than it told us.
@@ -119,6 +117,46 @@ extension FileCommit {
             }
             throw error
         }
+    }
+
+    /// What the store shall check; where it cannot, a HEAD right before the commit does.
+    private func condition(of request: CommitState.Request) async throws(CommitError) -> WriteCondition? {
+        let condition = withShared { $0.state.condition(of: request) }
+        let canCheck =
+            switch condition {
+            case .absent: store.capabilities.putIfAbsent
+            case .match: store.capabilities.putIfMatch
+            case nil: true
+            }
+        if canCheck { return condition }
+        let info = try await info(request.key)
+        // An older try of ours may have landed late.
+        if report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) {
+            _ = rebase(landed)
+            return nil
+        }
+        switch (condition, info?.version.etag) {
+        case (.absent, nil): return nil
+        case (.match(let wanted), let found?) where wanted == found: return nil
+        default:
+            await giveUpUpload()
+            throw .conflict(
+                ObjectStoreError(.preconditionFailed, .head, key: request.key, message: "another version is there"))
+        }
+    }
+
+    /// nil: no such object.
+    private func info(_ key: ObjectKey) async throws(CommitError) -> ObjectInfo? {
+        do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
+            if error.kind == .notFound { return nil }
+            throw CommitError(error)
+        }
+    }
+
+    /// Returns when it is gone: whoever ends the process now leaves none behind.
+    private func giveUpUpload() async {
+        apply { $0.retire() }
+        await waitUntil(cancellable: true) { $0.state.isQuiet }
     }
 
     // MARK: How it ended
@@ -159,11 +197,7 @@ extension FileCommit {
     @discardableResult
     private func look() async throws(CommitError) -> CommitState.Landed? {
         guard let key = withShared({ $0.state.doubtful }) else { return nil }
-        let info: ObjectInfo?
-        do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
-            guard error.kind == .notFound else { throw CommitError(error) }
-            info = nil
-        }
+        let info = try await info(key)
         guard report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) else { return nil }
         return rebase(landed)
     }
@@ -173,27 +207,20 @@ extension FileCommit {
         of landed: CommitState.Landed, to metadata: ObjectMetadata
     ) async throws(CommitError) -> CommitState.Landed {
         let marked = CommitState.marked(metadata, landed.attempt.id)
-        let key = landed.attempt.key
-        var version = landed.version
+        let version: ObjectVersion
         do throws(ObjectStoreError) {
-            let answer = try await store.updateMetadata(key, to: marked, ifMatch: version.etag)
+            let answer = try await store.updateMetadata(
+                landed.attempt.key, to: marked, ifMatch: landed.version.etag)
             version = ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                etag: answer.etag, size: landed.version.size, modified: answer.modified ?? time.now(),
                 versionID: answer.versionID)
         } catch {
+            apply { $0.doubts(landed.attempt) }
             if error.kind == .cancelled { throw .cancelled }
-            let info: ObjectInfo?
-            do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
-                guard error.kind == .notFound else { throw CommitError(error) }
-                info = nil
-            }
             // Somebody replaced our version after it landed: the commit came before that.
-            guard let info, info.metadata.user[CommitOptions.commitHeader] == landed.attempt.id else { return landed }
-            version = info.version
-            guard info.metadata == marked else {
-                apply { $0.headersUpdated(landed.metadata, version) }
-                throw .store(error)
-            }
+            guard let found = try await look(), found.attempt.id == landed.attempt.id else { return landed }
+            guard options.accepts(found.metadata, for: metadata) else { throw .store(error) }
+            return found
         }
         apply { $0.headersUpdated(metadata, version) }
         return rebase(CommitState.Landed(attempt: landed.attempt, version: version, metadata: metadata))

@@ -11,8 +11,6 @@ struct SentParts: Sendable {
     private var parts: [Part] = []
 
     var isEmpty: Bool { parts.isEmpty }
-    /// In bytes.
-    var size: Int64 { parts.reduce(0) { $0 + $1.range.length } }
 
     /// The part that starts at `offset`.
     func part(at offset: Int64) -> Part? {

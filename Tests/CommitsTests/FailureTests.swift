@@ -1,0 +1,149 @@
+import Basics
+import Commits
+import ObjectStorage
+import Staging
+import Synchronization
+import TestSupport
+import Testing
+
+private let part = 64 << 10
+
+@Suite("A commit that meets trouble")
+struct FailureTests {
+    @Test("is a conflict when somebody else's object is there", arguments: [10, 3 * part])
+    func conflict(size: Int) async throws {
+        for canCheck in [true, false] {
+            let capabilities = Rig.capabilities { $0.putIfAbsent = canCheck }
+            try await conflict(Rig(MemoryStore(capabilities: capabilities)), size)
+        }
+    }
+
+    private func conflict(_ rig: Rig, _ size: Int) async throws {
+        let content = Rig.bytes(size)
+        try rig.stream(content)
+        rig.store.setObject("file", [1])
+        await #expect(performing: { try await rig.land(if: .absent) }, throws: { Self.isConflict($0) })
+        #expect(rig.store.content("file") == [1])
+        #expect(rig.store.uploadsInProgress.isEmpty)
+        try await rig.land("file.conflict")
+        #expect(rig.store.content("file.conflict") == content)
+    }
+
+    @Test("is a conflict when the base is gone that bytes are needed of", arguments: [100, 4 * part])
+    func lostBase(size: Int) async throws {
+        let rig = try Rig(base: "file", content: Rig.bytes(size))
+        let base = try #require(rig.store.info("file")).version.etag
+        try rig.write([1], at: 5)
+        rig.store.setObject("file", Rig.bytes(size, seed: 2))
+        await #expect(performing: { try await rig.land(if: .match(base)) }, throws: { Self.isConflict($0) })
+        #expect(rig.store.content("file") == Rig.bytes(size, seed: 2))
+    }
+
+    @Test("takes its own object for its own when the answer is lost", arguments: [10, 3 * part])
+    func lostReply(size: Int) async throws {
+        for kind in [ObjectStoreError.Kind.interrupted, .timedOut, .preconditionFailed, .noSuchUpload] {
+            let rig = try Rig()
+            let content = Rig.bytes(size)
+            try rig.stream(content)
+            rig.store.faultAfter = { operation, _ in
+                operation == .put || operation == .completeUpload ? Rig.error(kind, operation) : nil
+            }
+            let version = try await rig.land(if: .absent)
+            #expect(version == rig.store.info("file")?.version)
+            #expect(rig.store.count(.head) == 1)
+            #expect(rig.store.content("file") == content)
+            #expect(rig.store.uploadsInProgress.isEmpty)
+        }
+    }
+
+    @Test("finds out at the next try what a try came to whose end could not be learned", arguments: [10, 3 * part])
+    func doubt(size: Int) async throws {
+        let rig = try Rig(base: "file", content: Rig.bytes(size))
+        let base = try #require(rig.store.info("file")).version.etag
+        var content = Rig.bytes(size)
+        content[3] ^= 255
+        try rig.write([content[3]], at: 3)
+        rig.store.faultAfter = { operation, _ in
+            operation == .put || operation == .completeUpload ? Rig.error(.interrupted, operation) : nil
+        }
+        rig.store.fault = { operation, _ in operation == .head ? Rig.error(.unreachable, operation) : nil }
+        await #expect(throws: CommitError.self) { try await rig.land(if: .match(base)) }
+        #expect(rig.store.content("file") == content)
+        (rig.store.fault, rig.store.faultAfter) = (nil, nil)
+        // More is written: the object that landed is what the rest is taken from, and what the condition means.
+        content[size - 1] ^= 255
+        try rig.write([content[size - 1]], at: size - 1)
+        try await rig.land(if: .match(base))
+        #expect(rig.store.content("file") == content)
+    }
+
+    @Test("keeps the parts that arrived for the next try")
+    func partsAreKept() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(6 * part)
+        rig.store.fault = { operation, _ in operation == .completeUpload ? Rig.error(.throttled, operation) : nil }
+        try rig.stream(content)
+        await #expect(throws: CommitError.store(Rig.error(.throttled, .completeUpload))) { try await rig.land() }
+        rig.store.fault = nil
+        try await rig.land()
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.uploadPart) == 6)
+        #expect(rig.store.count(.createUpload) == 1)
+    }
+
+    @Test("sends what could not be sent behind the writer")
+    func backgroundFailures() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(6 * part)
+        rig.store.fault = { operation, _ in
+            operation == .uploadPart || operation == .createUpload ? Rig.error(.unreachable, operation) : nil
+        }
+        try rig.stream(content)
+        rig.store.fault = { operation, _ in operation == .uploadPart ? Rig.error(.unreachable, operation) : nil }
+        try rig.write([1], at: 6 * part)
+        await #expect(throws: CommitError.self) { try await rig.land() }
+        rig.store.fault = nil
+        try await rig.land()
+        #expect(rig.store.content("file") == content + [1])
+        #expect(rig.store.uploadsInProgress.isEmpty)
+    }
+
+    @Test("begins a new upload when the store lost the one it had")
+    func lostUpload() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(3 * part + 1)
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 3)
+        let upload = try #require(rig.store.uploadsInProgress.first)
+        try await rig.store.abortUpload(upload.key, upload.upload)
+        try await rig.land()
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.createUpload) == 2)
+    }
+
+    @Test("can be cancelled at any point and called again", arguments: [10, 3 * part])
+    func cancellation(size: Int) async throws {
+        let operations: [ObjectStoreError.Operation] =
+            size < part ? [.put] : [.createUpload, .uploadPart, .completeUpload]
+        for operation in operations {
+            for beforeReply in [false, true] {
+                let rig = try Rig()
+                let content = Rig.bytes(size)
+                try rig.staged.write(content.span.bytes, at: 0)
+                let gate = rig.store.hold(operation, beforeReply: beforeReply)
+                let task = Task { try await rig.land(if: .absent) }
+                await gate.waitForArrivals()
+                task.cancel()
+                await #expect(throws: CommitError.cancelled) { try await task.value }
+                gate.open()
+                try await rig.land(if: .absent)
+                #expect(rig.store.content("file") == content)
+                #expect(rig.store.uploadsInProgress.isEmpty)
+            }
+        }
+    }
+
+    private static func isConflict(_ error: any Error) -> Bool {
+        if case .conflict? = error as? CommitError { true } else { false }
+    }
+}

@@ -1,0 +1,169 @@
+import Basics
+import Foundation
+import Staging
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("A staged file")
+struct StagedFileTests {
+    private let directory: TemporaryDirectory
+    private let ledger: SpaceLedger
+    private let area: StagingArea
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        ledger = SpaceLedger(limit: 1 << 20, floor: 0) { 1 << 40 }
+        area = try StagingArea(directory: directory.path("staging"), ledger: ledger, time: SystemTime())
+    }
+
+    @Test("reads like the bytes written, over the base it was made on", arguments: 0..<40)
+    func model(seed: UInt64) throws {
+        var dice = SeededGenerator(seed: seed)
+        let base = dice.bytes(Int.random(in: 0...60_000, using: &dice))
+        let file = try area.create(baseSize: Int64(base.count))
+        var truth = base
+        let limit = 80_000
+        for step in 0..<150 {
+            let start = Int.random(in: 0...limit, using: &dice)
+            let count = Int.random(in: 0...(Bool.random(using: &dice) ? 9000 : 40), using: &dice)
+            let before = file.generation
+            switch Int.random(in: 0..<8, using: &dice) {
+            case 0...2:
+                let bytes = dice.bytes(count)
+                try file.write(bytes.span.bytes, at: Int64(start))
+                put(bytes, at: start, &truth)
+                #expect(bytes.isEmpty || file.generation > before)
+            case 3:
+                let bytes = dice.bytes(min(count, 100))
+                #expect(try file.append(bytes.span.bytes) == Int64(truth.count))
+                truth += bytes
+            case 4:
+                try file.truncate(to: Int64(start))
+                truth = Array(truth.prefix(start))
+                truth += [UInt8](repeating: 0, count: start - truth.count)
+            case 5:
+                try file.zero(Int64(start)..<Int64(start + count))
+                for index in start..<max(start, min(start + count, truth.count)) { truth[index] = 0 }
+            default:
+                // Bytes of the base come in whole or announced first; they never hide what is newer.
+                let range = min(start, base.count)..<min(start + count, base.count)
+                let bytes = Array(base[range])
+                if Bool.random(using: &dice) {
+                    try file.fill(bytes.span.bytes, at: Int64(range.lowerBound))
+                } else {
+                    try file.prepareFill(
+                        [UInt8](repeating: 7, count: bytes.count).span.bytes, at: Int64(range.lowerBound))
+                    #expect(try content(of: file, base) == truth, "seed \(seed), step \(step), unconfirmed")
+                    try file.prepareFill(bytes.span.bytes, at: Int64(range.lowerBound))
+                    file.confirmFill(Int64(range.lowerBound)..<Int64(range.upperBound))
+                }
+                #expect(file.generation == before)
+            }
+            #expect(file.size == Int64(truth.count))
+            #expect(try content(of: file, base) == truth, "seed \(seed), step \(step)")
+            #expect(ledger.used == file.reservedBytes)
+        }
+        file.discard()
+        #expect(ledger.used == 0)
+        #expect(!FileManager.default.fileExists(atPath: file.path))
+    }
+
+    @Test("hands over a file that holds what it says is right")
+    func handover() throws {
+        let base = [UInt8](repeating: 9, count: 50_000)
+        let file = try area.create(baseSize: 50_000)
+        try file.write(([1, 2, 3] as [UInt8]).span.bytes, at: 20_000)
+        try file.zero(10_000..<15_000)
+        try file.write(([4] as [UInt8]).span.bytes, at: 60_000)
+        let truth = try content(of: file, base)
+        let handover = try #require(file.release())
+        #expect(file.release() == nil)
+        #expect(handover.size == 60_001)
+        #expect(handover.present == [10_000..<15_000, 20_000..<20_003, 50_000..<60_001])
+        let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: handover.path)))
+        #expect(bytes.count == 60_001)
+        for range in handover.present {
+            let (low, high) = (Int(range.lowerBound), Int(range.upperBound))
+            #expect(bytes[low..<high] == truth[low..<high])
+        }
+        #expect(ledger.used == handover.reservedBytes)
+        #expect(throws: StagingError.notStaged) { try file.write(([1] as [UInt8]).span.bytes, at: 0) }
+    }
+
+    @Test("refuses bytes there is no room for and changes nothing")
+    func noSpace() throws {
+        let file = try area.create(baseSize: 0)
+        try file.write([UInt8](repeating: 1, count: 4096).span.bytes, at: 0)
+        #expect(throws: StagingError.noSpace) {
+            try file.write([UInt8](repeating: 2, count: 1 << 20).span.bytes, at: 100)
+        }
+        #expect(file.size == 4096)
+        #expect(try file.source(0..<4096).collect() == [UInt8](repeating: 1, count: 4096))
+        #expect(ledger.used == 4096)
+    }
+
+    @Test("tells of every range that changed, and of no fill")
+    func observer() throws {
+        let file = try area.create(baseSize: 100)
+        let seen = Mutex<[ByteRange]>([])
+        file.observeChanges { range in seen.withLock { $0.append(range) } }
+        try file.write(([1, 2] as [UInt8]).span.bytes, at: 10)
+        try file.fill(([1, 2] as [UInt8]).span.bytes, at: 20)
+        try file.truncate(to: 50)
+        try file.zero(5..<200)
+        _ = try file.append(([1] as [UInt8]).span.bytes)
+        #expect(seen.withLock { $0 } == [10..<12, 50..<Int64.max, 5..<50, 50..<51])
+    }
+
+    @Test("survives its process as an orphan that the ledger counts")
+    func orphans() throws {
+        let file = try area.create(baseSize: 0)
+        try file.write([UInt8](repeating: 1, count: 10_000).span.bytes, at: 0)
+        let fresh = SpaceLedger(limit: 1 << 20, floor: 0) { 1 << 40 }
+        let next = try StagingArea(directory: directory.path("staging"), ledger: fresh, time: SystemTime())
+        #expect(next.orphans.files == 1)
+        #expect(next.orphans.bytes >= 10_000)
+        #expect(fresh.used == next.orphans.bytes)
+        _ = try next.create(baseSize: 0)
+    }
+
+    @Test("keeps its bytes through reads, writes and cuts at once")
+    func concurrency() async throws {
+        let file = try area.create(baseSize: 0)
+        try file.write([UInt8](repeating: 1, count: 8192).span.bytes, at: 0)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                for _ in 0..<300 {
+                    try? file.truncate(to: 4096)
+                    try? file.write([UInt8](repeating: 1, count: 4096).span.bytes, at: 4096)
+                }
+            }
+            group.addTask {
+                for _ in 0..<600 {
+                    let size = file.size
+                    // A cut may come in between, and is an error then; other bytes never are.
+                    if let bytes = try? file.source(0..<size).collect() { #expect(bytes.allSatisfy { $0 == 1 }) }
+                }
+            }
+        }
+    }
+
+    private func content(of file: StagedFile, _ base: [UInt8]) throws -> [UInt8] {
+        var content: [UInt8] = []
+        for piece in file.pieces(in: 0..<Int64.max) {
+            switch piece.source {
+            case .base: content += base[Int(piece.range.lowerBound)..<Int(piece.range.upperBound)]
+            case .hole, .staged: content += try file.source(piece.range).collect()
+            }
+        }
+        return content
+    }
+
+    private func put(_ bytes: [UInt8], at start: Int, _ truth: inout [UInt8]) {
+        guard !bytes.isEmpty else { return }
+        let end = start + bytes.count
+        if truth.count < end { truth += [UInt8](repeating: 0, count: end - truth.count) }
+        truth.replaceSubrange(start..<end, with: bytes)
+    }
+}
