@@ -60,6 +60,7 @@ extension BucketFileSystem {
         let base = entry.attributes.version.flatMap { version in
             (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
         }
+        if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
         let file = files.retain(entry.ino) {
             ActiveFile(ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: base))
         }

@@ -48,6 +48,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
     let namespace = TaskGate()
     let lastErrors = Mutex(LRU<InodeNumber, String>(capacity: 4096))
+    /// Whose inodes opened objects are, for what their GETs tell.
+    let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
     /// Which version the kernel's page cache of an inode was filled from.
     let pageCacheVersions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
@@ -62,6 +64,14 @@ package final class BucketFileSystem: FileSystemOperations {
         self.commitOptions = commitOptions
         listings = DirectoryListings(metadata: rooms.metadata, store: rooms.store, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
+        giveRootATime()
+    }
+
+    /// No object stands for the top directory: a new cache dates it from its first mount.
+    private func giveRootATime() {
+        guard var root = try? metadata.entry(.root), root.attributes.mtime == .epoch else { return }
+        (root.attributes.mtime, root.attributes.ctime) = (time.now(), time.now())
+        try? metadata.update(.root, root.attributes, pending: false)
     }
 
     /// Connects the kernel side, once it is there.
@@ -69,12 +79,21 @@ package final class BucketFileSystem: FileSystemOperations {
 
     var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
 
-    /// Headers that came with a GET: kept, so that `stat` tells exact attributes from then on.
-    package static func learn(_ info: ObjectInfo, of ino: InodeNumber, _ metadata: MetadataCache) {
-        guard let entry = try? metadata.entry(ino) else { return }
+    /// Headers that came with a GET: kept, so that `stat` tells exact attributes from then on. Called by the block cache.
+    package func learn(_ info: ObjectInfo, of key: ObjectKey) {
+        guard let ino = openedKeys.withLock({ $0.peek(key) }), let entry = try? metadata.entry(ino),
+            !entry.attributes.headersKnown
+        else { return }
         var attributes = entry.attributes
         AttributeCodec.decode(info.metadata, into: &attributes)
-        _ = try? metadata.recordHeaders(ino, for: info.version.etag, attributes, metadata: info.metadata)
+        let isKept = try? metadata.recordHeaders(
+            ino, for: info.version.etag, attributes, metadata: info.metadata)
+        guard isKept == true else { return }
+        let learned = attributes
+        files.find(ino)?.state.withLock { state in
+            guard !state.isDirty, state.attributes.version?.etag == info.version.etag else { return }
+            state.attributes = learned
+        }
     }
 
     // MARK: Answers

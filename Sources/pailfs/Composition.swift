@@ -12,6 +12,21 @@ import SQLite
 import Settings
 import Staging
 
+/// Passes on what GETs tell of objects, from the block cache to the file system, which is made after it. A leaf lock.
+private final class InfoListener: Sendable {
+    private struct Listener {
+        weak var fileSystem: BucketFileSystem?
+    }
+
+    private let listener = Mutex(Listener())
+
+    func attach(_ fileSystem: BucketFileSystem) { listener.withLock { $0.fileSystem = fileSystem } }
+
+    func hear(_ info: ObjectInfo, of key: ObjectKey) {
+        listener.withLock { $0.fileSystem }?.learn(info, of: key)
+    }
+}
+
 /// Everything that one mount is made of, put together in the order in which it can fail: the store first, then the cache
 /// directory, then what lives in it.
 ///
@@ -39,6 +54,7 @@ final class Composition: Sendable {
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
         let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
         let ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
+        let listener = InfoListener()
         let entries: MetadataCache
         let staging: StagingArea
         do {
@@ -46,7 +62,8 @@ final class Composition: Sendable {
                 database: metadata, time: time, ttl: settings.ttl, codec: Self.names(settings))
             blocks = try BlockCache(
                 directory: cache.path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
-                pool: pool, time: time, options: Self.blockOptions(settings), logger: logger, onInfo: { _, _ in })
+                pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
+                onInfo: { key, info in listener.hear(info, of: key) })
             staging = try StagingArea(directory: cache.path + "/staging", ledger: ledger, time: time)
         } catch { throw cache.unusable("\(error)") }
         let fileSystem = BucketFileSystem(
@@ -55,6 +72,7 @@ final class Composition: Sendable {
                 uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
+        listener.attach(fileSystem)
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(

@@ -18,6 +18,7 @@ final class MountedTree {
     let pool = WorkerPool(threads: 4, name: "test")
     private let directory: TemporaryDirectory
     private let capacity: Int64
+    private let listener = Listener()
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
     var policy: MountPolicy
@@ -41,12 +42,20 @@ final class MountedTree {
         policy = MountPolicy(uid: 0, gid: 0)
         policy.ttl = ttl
         policy.hostName = "here"
-        rooms = try Self.open(directory.path, store, time, pool, ttl, capacity)
+        rooms = try Self.open(directory.path, listener, store, time, pool, ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+        listener.system.withLock { [system] in $0.system = system }
+    }
+
+    /// The block cache is made before the file system that it tells what it learns.
+    private final class Listener: Sendable {
+        struct Reference { weak var system: BucketFileSystem? }
+        let system = Mutex(Reference())
     }
 
     private static func open(
-        _ path: String, _ store: MemoryStore, _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration,
+        _ path: String, _ listener: Listener, _ store: MemoryStore, _ time: ManualTime, _ pool: WorkerPool,
+        _ ttl: Duration,
         _ capacity: Int64
     ) throws -> BucketFileSystem.Rooms {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
@@ -57,7 +66,8 @@ final class MountedTree {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let blocks = try BlockCache(
             directory: path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
-            pool: pool, time: time, options: BlockOptions(), logger: logger, onInfo: { _, _ in })
+            pool: pool, time: time, options: BlockOptions(), logger: logger,
+            onInfo: { key, info in listener.system.withLock { $0.system }?.learn(info, of: key) })
         let staging = try StagingArea(directory: path + "/staging", ledger: ledger, time: time)
         return BucketFileSystem.Rooms(
             metadata: metadata, blocks: blocks, staging: staging, store: store, uploads: UploadLimiter(limit: 8),
@@ -69,8 +79,9 @@ final class MountedTree {
         let unstored = await system.shutDown()
         guard unstored.isEmpty else { throw Failure(kind: .inputOutput, reason: "\(unstored)") }
         rooms.blocks.close()
-        rooms = try Self.open(directory.path, store, time, pool, policy.ttl, capacity)
+        rooms = try Self.open(directory.path, listener, store, time, pool, policy.ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+        listener.system.withLock { [system] in $0.system = system }
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

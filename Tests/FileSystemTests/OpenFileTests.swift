@@ -216,4 +216,22 @@ import Testing
                     "user.big", of: ino, to: ByteString(Array(repeating: 7, count: 4000)), mode: .createOrReplace))
         }
     }
+
+    @Test func headersThatComeWithTheContentAreShownFromThenOn() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["mode": "33216", "uid": "7", "mtime": "99.5"]))
+        _ = try await tree.names("")
+        #expect(try await tree.find("f").mode == 0o644)
+        _ = try await tree.load("f")
+        // The block cache tells it from a thread of its own.
+        var status = try await tree.find("f")
+        for _ in 0..<1000 where status.mode != 0o700 {
+            await Task.yield()
+            status = try await tree.find("f")
+        }
+        #expect(status.mode == 0o700)
+        #expect(status.uid == 7)
+        #expect(status.modified == Timestamp(seconds: 99, nanoseconds: 500_000_000))
+        #expect(tree.store.count(.head) == 0)
+    }
 }
