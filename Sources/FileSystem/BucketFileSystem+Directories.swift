@@ -130,6 +130,7 @@ extension BucketFileSystem {
             let entry = try cached { metadata throws(MetadataError) in
                 try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
             }
+            touch(parent)
             return reply(for: entry)
         }
     }
@@ -155,6 +156,7 @@ extension BucketFileSystem {
             let key = try key(of: entry.ino)
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            touch(parent)
         }
     }
 
@@ -170,6 +172,14 @@ extension BucketFileSystem {
             try await store.list(ListRequest(prefix: prefix, limit: 2))
         }
         if page.objects.contains(where: { $0.key.bytes != prefix }) { throw notEmpty }
+    }
+
+    /// An entry came or went: the directory's times move, as programs that cache listings expect. Kept here only; the marker
+    /// is not written for it.
+    func touch(_ directory: InodeNumber) {
+        guard var attributes = (try? metadata.entry(directory))?.attributes else { return }
+        (attributes.mtime, attributes.ctime) = (time.now(), time.now())
+        try? metadata.update(directory, attributes, pending: false)
     }
 
     /// Directories do not vanish: before the last entry of a directory without a marker goes, the marker is written.

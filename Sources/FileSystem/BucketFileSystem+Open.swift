@@ -120,6 +120,7 @@ extension BucketFileSystem {
             state.isDirty = true
             return ActiveFile(ino: entry.ino, state: state)
         }
+        touch(parent)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
         return CreateReply(
             entry: reply(for: entry), open: OpenReply(handle: handle, keepCache: false, direct: flags.direct))

@@ -15,6 +15,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.isDirectory, "\(name) is a directory")
             }
             try await remove(entry)
+            touch(parent)
         }
     }
 

@@ -26,6 +26,8 @@ extension BucketFileSystem {
                 }
                 try await renameFile(source, to: newName, in: newParent, replacing: target)
             }
+            touch(parent)
+            if newParent != parent { touch(newParent) }
         }
     }
 

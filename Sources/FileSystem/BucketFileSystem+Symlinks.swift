@@ -42,6 +42,7 @@ extension BucketFileSystem {
                 try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
             }
             targets.withLock { _ = $0.insert(target, for: entry.ino) }
+            touch(parent)
             return reply(for: entry)
         }
     }

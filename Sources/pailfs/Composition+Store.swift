@@ -51,6 +51,7 @@ extension Composition {
         var options = HTTPOptions(userAgent: settings.userAgent ?? "pailfs/\(Entry.version)")
         options.caFile = settings.caFile
         options.proxy = settings.proxy
+        options.stallTimeout = settings.timeout
         // Small requests must find a connection while every upload and download is under way.
         options.maxConnections = settings.uploads + settings.downloads + 16
         options.maxConnectionsPerOrigin = options.maxConnections

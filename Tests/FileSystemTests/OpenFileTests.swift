@@ -234,4 +234,26 @@ import Testing
         #expect(status.modified == Timestamp(seconds: 99, nanoseconds: 500_000_000))
         #expect(tree.store.count(.head) == 0)
     }
+
+    @Test func aDirectorysTimeMovesWhenAnEntryComesOrGoes() async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        var last = try await tree.find("d").modified
+        func moved() async throws -> Bool {
+            let now = try await tree.find("d").modified
+            defer { last = now }
+            return now > last
+        }
+        for step in 0..<5 {
+            tree.time.advance(by: .seconds(1))
+            switch step {
+            case 0: try await tree.store("d/f", [1])
+            case 1: try await tree.makeDirectory("d/e")
+            case 2: try await tree.rename("d/f", to: "d/g")
+            case 3: try await tree.unlink("d/g")
+            default: try await tree.removeDirectory("d/e")
+            }
+            #expect(try await moved(), "step \(step)")
+        }
+    }
 }
