@@ -19,10 +19,10 @@ extension RealMounts {
                     """
                     make_tree $T/tree
                     mkdir in
-                    tar -C $T/tree -cf - . | tar -C in -xpf -
-                    tar -C $T/tree -cf $T/tree.tar . && tar -C in -df $T/tree.tar
+                    tar --format=posix -C $T/tree -cf - . | tar -C in -xpf -
+                    tar --format=posix -C $T/tree -cf $T/tree.tar . && tar -C in -df $T/tree.tar
                     mkdir $T/out
-                    tar -C in -cf - . | tar -C $T/out -xpf -
+                    tar --format=posix -C in -cf - . | tar -C $T/out -xpf -
                     same $T/tree $T/out
                     tar -czf packed.tgz -C in . && tar -tzf packed.tgz >/dev/null
                     """, deadline: .seconds(150))

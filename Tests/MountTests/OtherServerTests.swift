@@ -27,7 +27,8 @@ extension RealMounts {
                     cp $T/big big
                     printf changed | dd of=big bs=1 seek=9000000 conv=notrunc status=none
                     printf changed | dd of=$T/big bs=1 seek=9000000 conv=notrunc status=none
-                    mv tree/deep tree/moved && mv $T/tree/deep $T/tree/moved
+                    mv tree/deep tree/moved
+                    mv $T/tree/deep $T/tree/moved
                     rm -r synced
                     """, deadline: .seconds(180))
                 try await world.unmount()

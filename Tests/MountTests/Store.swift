@@ -21,6 +21,9 @@ struct Store: Sendable {
     private let scratch: Scratch
 
     static func start(in scratch: Scratch, bucket: String = "pail") async throws -> Store {
+        for program in [Programs.pailfs, Programs.pailstore] {
+            try #require(access(program, X_OK) == 0, "\(program) is not built; scripts/test builds it")
+        }
         let directory = try scratch.makeDirectory("store")
         let log = scratch.path("requests.log")
         let child = try Child(
