@@ -226,11 +226,17 @@ extension BucketFileSystem {
             return results
         }
         var copies: [ObjectKey: ObjectVersion] = [:]
+        var failure: ObjectStoreError?
         for result in results {
             switch result {
             case .success((let key, let version)): copies[key] = version
-            case .failure(let error): throw FileSystemError(error)
+            case .failure(let error): failure = failure ?? error
             }
+        }
+        if let failure {
+            // Nothing was renamed: what was copied so far is of no use to anybody.
+            try? await deleteAll(Array(copies.keys))
+            throw FileSystemError(.inputOutput, "not renamed, a copy failed: \(failure)")
         }
         return copies
     }

@@ -12,7 +12,13 @@ struct ObjectCopier: Sendable {
     ) async throws(ObjectStoreError) -> ObjectVersion {
         let from = CopySource(source, ifMatch: version.etag)
         if version.size <= store.capabilities.largestCopy {
-            let answer = try await store.copy(CopyRequest(from, to: key))
+            let answer: PutAnswer
+            do { answer = try await store.copy(CopyRequest(from, to: key)) } catch {
+                // SeaweedFS lists and shows directory markers but finds none to copy.
+                guard error.kind == .notFound, version.size == 0, source.bytes.hasSuffix("/") else { throw error }
+                let metadata = try await store.head(source, condition: nil).metadata
+                answer = try await store.put(PutRequest(key, metadata: metadata), body: MemorySource([]))
+            }
             return ObjectVersion(
                 etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
                 versionID: answer.versionID)

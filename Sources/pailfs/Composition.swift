@@ -11,6 +11,7 @@ import ObjectStorage
 import SQLite
 import Settings
 import Staging
+import Synchronization
 
 /// Passes on what GETs tell of objects, from the block cache to the file system, which is made after it. A leaf lock.
 private final class InfoListener: Sendable {
