@@ -1,3 +1,5 @@
+import CLinux
+
 /// Why local bytes could not be read or taken: an errno of this machine with the act that met it.
 package struct ByteTransferError: Error, Sendable, CustomStringConvertible {
     /// errno of the failing call; EIO for anything else.
@@ -20,6 +22,23 @@ package protocol ByteSource: Sendable {
     var count: Int64 { get }
     /// Appends bytes from `offset` until `output` is full or the body ends. Appending nothing means the end.
     func read(at offset: Int64, into output: inout OutputRawSpan) throws(ByteTransferError)
+}
+
+extension ByteSource {
+    /// Calls `body` with the bytes in order, in pieces of at most 256 KiB. Blocks on local bytes.
+    package func forEachPiece(_ body: (RawSpan) -> Void) throws(ByteTransferError) {
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 256 << 10, alignment: 4096)
+        defer { scratch.deallocate() }
+        var offset: Int64 = 0
+        while offset < count {
+            var output = OutputRawSpan(buffer: scratch, initializedCount: 0)
+            try read(at: offset, into: &output)
+            let length = output.finalize(for: scratch)
+            guard length > 0 else { throw ByteTransferError(errno: EIO, reason: "the body ends before its length") }
+            body(UnsafeRawBufferPointer(rebasing: scratch[..<length]).bytes)
+            offset += Int64(length)
+        }
+    }
 }
 
 /// A body in memory.

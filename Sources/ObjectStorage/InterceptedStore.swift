@@ -1,4 +1,5 @@
 package import Basics
+import Digests
 
 /// What an interceptor is told of the request it stands around.
 package struct RequestContext: Sendable {
@@ -18,11 +19,15 @@ package struct RequestContext: Sendable {
     }
 }
 
+/// Asks the store whether a write whose answer was lost has happened.
+package typealias Settlement<Answer> = () async throws(ObjectStoreError) -> Answer?
+
 /// Stands around each request of a store: waits, counts, tries again, or all of it.
 package protocol Interceptor: Sendable {
-    /// Calls `attempt` as often as it sees fit and answers what it answered.
+    /// Calls `attempt` as often as it sees fit and answers what it answered. `settle`, where there is one, tells what an
+    /// earlier try has done whose answer was lost: what it would have answered, or nil when the work is not done.
     func intercept<Answer: Sendable>(
-        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+        _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer
 }
 
@@ -42,14 +47,20 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         RequestContext(operation: operation, key: key, bytes: bytes)
     }
 
+    private func run<Answer: Sendable>(
+        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer {
+        try await around.intercept(context, settle: nil, attempt)
+    }
+
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
-        try await around.intercept(context(.list)) { () async throws(ObjectStoreError) in
+        try await run(context(.list)) { () async throws(ObjectStoreError) in
             try await base.list(request)
         }
     }
 
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
-        try await around.intercept(context(.head, key)) { () async throws(ObjectStoreError) in
+        try await run(context(.head, key)) { () async throws(ObjectStoreError) in
             try await base.head(key, condition: condition)
         }
     }
@@ -57,7 +68,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
         var isFirst = true
         let context = context(.get, request.key, bytes: request.range?.length ?? 0)
-        return try await around.intercept(context) { () async throws(ObjectStoreError) in
+        return try await run(context) { () async throws(ObjectStoreError) in
             if !isFirst { sink.restart() }
             isFirst = false
             return try await base.get(request, into: sink)
@@ -65,37 +76,38 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     }
 
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
-        try await around.intercept(context(.put, request.key, bytes: body.count)) {
+        let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await landed(request, body) }
+        return try await around.intercept(context(.put, request.key, bytes: body.count), settle: settle) {
             () async throws(ObjectStoreError) in try await base.put(request, body: body)
         }
     }
 
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        try await around.intercept(context(.copy, request.key)) { () async throws(ObjectStoreError) in
+        try await run(context(.copy, request.key)) { () async throws(ObjectStoreError) in
             try await base.copy(request)
         }
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
-        try await around.intercept(context(.delete, key)) { () async throws(ObjectStoreError) in
+        try await run(context(.delete, key)) { () async throws(ObjectStoreError) in
             try await base.delete(key, ifMatch: ifMatch)
         }
     }
 
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        try await around.intercept(context(.deleteMany, keys.first)) { () async throws(ObjectStoreError) in
+        try await run(context(.deleteMany, keys.first)) { () async throws(ObjectStoreError) in
             try await base.deleteMany(keys)
         }
     }
 
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
-        try await around.intercept(context(.createUpload, request.key)) { () async throws(ObjectStoreError) in
+        try await run(context(.createUpload, request.key)) { () async throws(ObjectStoreError) in
             try await base.createUpload(request)
         }
     }
 
     package func uploadPart(_ part: PartRequest, body: any ByteSource) async throws(ObjectStoreError) -> UploadedPart {
-        try await around.intercept(context(.uploadPart, part.key, bytes: body.count)) {
+        try await run(context(.uploadPart, part.key, bytes: body.count)) {
             () async throws(ObjectStoreError) in try await base.uploadPart(part, body: body)
         }
     }
@@ -103,19 +115,19 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     package func uploadPartCopy(
         _ part: PartRequest, from source: CopySource, range: ByteRange
     ) async throws(ObjectStoreError) -> UploadedPart {
-        try await around.intercept(context(.uploadPartCopy, part.key)) { () async throws(ObjectStoreError) in
+        try await run(context(.uploadPartCopy, part.key)) { () async throws(ObjectStoreError) in
             try await base.uploadPartCopy(part, from: source, range: range)
         }
     }
 
     package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
-        try await around.intercept(context(.listParts, key)) { () async throws(ObjectStoreError) in
+        try await run(context(.listParts, key)) { () async throws(ObjectStoreError) in
             try await base.listParts(key, upload)
         }
     }
 
     package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
-        try await around.intercept(context(.listUploads)) { () async throws(ObjectStoreError) in
+        try await run(context(.listUploads)) { () async throws(ObjectStoreError) in
             try await base.listUploads(prefix: prefix)
         }
     }
@@ -123,13 +135,15 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     package func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await around.intercept(context(.completeUpload, key)) { () async throws(ObjectStoreError) in
+        let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await landed(key, parts) }
+        return try await around.intercept(context(.completeUpload, key), settle: settle) {
+            () async throws(ObjectStoreError) in
             try await base.completeUpload(key, upload, parts: parts, condition: condition)
         }
     }
 
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
-        try await around.intercept(context(.abortUpload, key)) { () async throws(ObjectStoreError) in
+        try await run(context(.abortUpload, key)) { () async throws(ObjectStoreError) in
             try await base.abortUpload(key, upload)
         }
     }
@@ -137,9 +151,30 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     package func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await around.intercept(context(.updateMetadata, key)) { () async throws(ObjectStoreError) in
+        try await run(context(.updateMetadata, key)) { () async throws(ObjectStoreError) in
             try await base.updateMetadata(key, to: metadata, ifMatch: ifMatch)
         }
+    }
+
+    /// The put's object, when what is there has the content and the user metadata that were sent.
+    private func landed(_ request: PutRequest, _ body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer? {
+        let info = try await base.head(request.key, condition: nil)
+        guard info.version.size == body.count,
+            request.metadata.user.allSatisfy({ info.metadata.user[$0.key] == $0.value })
+        else { return nil }
+        var md5 = MD5()
+        do { try body.forEachPiece { md5.update($0) } } catch { return nil }
+        guard info.version.etag.text == Hex.encode(md5.finish()) else { return nil }
+        return PutAnswer(info.version)
+    }
+
+    /// The upload's object, when its ETag is the one that these parts make where ETags are MD5s.
+    private func landed(_ key: ObjectKey, _ parts: [UploadedPart]) async throws(ObjectStoreError) -> PutAnswer? {
+        let digests = parts.compactMap { $0.etag.text.utf8.count == 32 ? Hex.decode($0.etag.text) : nil }
+        guard digests.count == parts.count else { return nil }
+        let version = try await base.head(key, condition: nil).version
+        guard version.etag.text == "\(Hex.encode(MD5.of(digests.flatMap(\.self))))-\(parts.count)" else { return nil }
+        return PutAnswer(version)
     }
 
     /// No request, so nothing to stand around.
@@ -148,8 +183,14 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     }
 
     package func checkAccess() async throws(ObjectStoreError) {
-        try await around.intercept(context(.checkAccess)) { () async throws(ObjectStoreError) in
+        try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in
             try await base.checkAccess()
         }
+    }
+}
+
+extension PutAnswer {
+    fileprivate init(_ version: ObjectVersion) {
+        self.init(etag: version.etag, versionID: version.versionID, modified: version.modified)
     }
 }

@@ -48,7 +48,7 @@ package struct Measuring: Interceptor {
     }
 
     package func intercept<Answer: Sendable>(
-        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+        _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         let start = time.uptime()
         meter.began(context.operation)

@@ -123,11 +123,15 @@ package struct CopyRequest: Sendable, Hashable {
     /// nil keeps the source's headers.
     package var metadata: ObjectMetadata?
     package var condition: WriteCondition?
+    /// Stores copy content and headers, never the class: whoever wants to keep the source's names it. nil as in a put.
+    package var storageClass: String?
 
     package init(
-        _ source: CopySource, to key: ObjectKey, metadata: ObjectMetadata? = nil, condition: WriteCondition? = nil
+        _ source: CopySource, to key: ObjectKey, metadata: ObjectMetadata? = nil, condition: WriteCondition? = nil,
+        storageClass: String? = nil
     ) {
         (self.source, self.key, self.metadata, self.condition) = (source, key, metadata, condition)
+        self.storageClass = storageClass
     }
 }
 

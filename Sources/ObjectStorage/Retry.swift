@@ -34,7 +34,8 @@ package struct RetryPolicy: Sendable, Hashable {
     }
 }
 
-/// Sends failed requests again, as the policy says.
+/// Sends failed requests again, as the policy says. A write that is refused after a try without an answer is settled with
+/// the store, so that nobody takes our own first try for somebody else's work.
 package struct Retrying: Interceptor {
     private let policy: RetryPolicy
     private let time: any TimeSource
@@ -42,13 +43,17 @@ package struct Retrying: Interceptor {
     package init(_ policy: RetryPolicy, time: any TimeSource) { (self.policy, self.time) = (policy, time) }
 
     package func intercept<Answer: Sendable>(
-        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+        _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         let start = time.uptime()
         var tries = 0
+        var isInDoubt = false
         while true {
             do throws(ObjectStoreError) { return try await attempt() } catch {
                 tries += 1
+                // The try before may have done what makes this one fail.
+                if isInDoubt, error.mayFollowSuccess, let settle, let answer = await Self.ask(settle) { return answer }
+                isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
                     after: error, tries: tries, elapsed: time.uptime() - start, isTransfer: context.isTransfer,
                     random: Double.random(in: 0..<1))
@@ -60,4 +65,22 @@ package struct Retrying: Interceptor {
             }
         }
     }
+
+    /// nil also when the store cannot be asked: the refusal stands then.
+    private static func ask<Answer>(_ settle: Settlement<Answer>) async -> Answer? {
+        do throws(ObjectStoreError) { return try await settle() } catch { return nil }
+    }
+}
+
+extension ObjectStoreError {
+    /// Whether the store may have done what was asked all the same.
+    fileprivate var leavesDoubt: Bool {
+        switch kind {
+        case .interrupted, .timedOut, .serverFault, .malformedAnswer: true
+        default: false
+        }
+    }
+
+    /// Whether a request can fail like this because an earlier try of it succeeded.
+    fileprivate var mayFollowSuccess: Bool { kind == .preconditionFailed || kind == .noSuchUpload }
 }

@@ -20,7 +20,7 @@ package final class Throttle: Interceptor {
     }
 
     package func intercept<Answer: Sendable>(
-        _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
+        _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         let slots = context.isTransfer ? transfers : others
         do { try await slots.reserve(1) } catch {

@@ -94,21 +94,3 @@ final class VerifyingSink: ByteSink {
         }
     }
 }
-
-extension ByteSource {
-    /// Calls `body` with the bytes in order, in pieces of 256 KiB.
-    func forEachPiece(_ body: (RawSpan) -> Void) throws(ByteTransferError) {
-        let size = 256 << 10
-        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 4096)
-        defer { unsafe scratch.deallocate() }
-        var offset: Int64 = 0
-        while offset < count {
-            var output = unsafe OutputRawSpan(buffer: scratch, initializedCount: 0)
-            try read(at: offset, into: &output)
-            let length = unsafe output.finalize(for: scratch)
-            guard length > 0 else { throw ByteTransferError(errno: 5, reason: "the body ends before its length") }
-            body(unsafe UnsafeRawBufferPointer(rebasing: scratch[..<length]).bytes)
-            offset += Int64(length)
-        }
-    }
-}

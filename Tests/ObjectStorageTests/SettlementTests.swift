@@ -1,0 +1,80 @@
+import Basics
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// A write whose first answer was lost, tried again.
+@Suite(.timeLimit(.minutes(1))) struct SettlementTests {
+    private let time = ManualTime()
+    private let memory = MemoryStore()
+
+    private var store: InterceptedStore<Retrying> { InterceptedStore(memory, Retrying(RetryPolicy(), time: time)) }
+
+    /// The first answer to `operation` gets lost after the act.
+    private func loseFirstAnswer(_ operation: ObjectStoreError.Operation) {
+        memory.faultAfter = { [weak memory] asked, key in
+            asked == operation && memory?.count(operation) == 1
+                ? ObjectStoreError(.interrupted, asked, key: key, message: "lost") : nil
+        }
+    }
+
+    private func retried<Answer: Sendable>(
+        _ call: @escaping @Sendable () async throws(ObjectStoreError) -> Answer
+    ) async throws -> Answer {
+        async let answer = call()
+        await time.waitForSleepers(1)
+        time.advance(by: .seconds(1))
+        return try await answer
+    }
+
+    @Test func aPutThatHappenedUnseenIsOurs() async throws {
+        loseFirstAnswer(.put)
+        let store = store
+        let request = PutRequest("k", metadata: ObjectMetadata(user: ["pailfs-commit": "1"]), condition: .absent)
+        let answer = try await retried { () async throws(ObjectStoreError) in
+            try await store.put(request, body: MemorySource([1, 2, 3]))
+        }
+        #expect(answer.etag == memory.info("k")?.version.etag)
+        #expect(memory.count(.put) == 2)
+        #expect(memory.count(.head) == 1)
+    }
+
+    @Test(arguments: [([1, 2, 4], ["id": "ours"]), ([1, 2, 3], ["id": "theirs"])] as [([UInt8], [String: String])])
+    func somebodyElsesObjectIsAConflict(content: [UInt8], headers: [String: String]) async throws {
+        let memory = memory
+        memory.fault = { [weak memory] operation, key in
+            guard operation == .put, memory?.count(.put) == 1 else { return nil }
+            memory?.setObject("k", content, metadata: ObjectMetadata(user: headers))
+            return ObjectStoreError(.interrupted, operation, key: key, message: "never arrived")
+        }
+        let store = store
+        let request = PutRequest("k", metadata: ObjectMetadata(user: ["id": "ours"]), condition: .absent)
+        let error = await #expect(throws: ObjectStoreError.self) {
+            try await retried { () async throws(ObjectStoreError) in
+                try await store.put(request, body: MemorySource([1, 2, 3]))
+            }
+        }
+        #expect(error?.kind == .preconditionFailed)
+    }
+
+    @Test func aRefusalWithoutDoubtCostsNoQuestion() async throws {
+        memory.setObject("k", [1])
+        let error = await #expect(throws: ObjectStoreError.self) {
+            try await store.put(PutRequest("k", condition: .absent), body: MemorySource([1]))
+        }
+        #expect(error?.kind == .preconditionFailed)
+        #expect(memory.count(.head) == 0)
+    }
+
+    @Test func anUploadThatCompletedUnseenIsOurs() async throws {
+        loseFirstAnswer(.completeUpload)
+        let upload = try await store.createUpload(PutRequest("k"))
+        let part = try await store.uploadPart(PartRequest("k", upload, number: 1), body: MemorySource([1, 2, 3]))
+        let store = store
+        let answer = try await retried { () async throws(ObjectStoreError) in
+            try await store.completeUpload("k", upload, parts: [part], condition: nil)
+        }
+        #expect(answer.etag == memory.info("k")?.version.etag)
+        #expect(memory.content("k") == [1, 2, 3])
+    }
+}
