@@ -7,21 +7,33 @@ import Synchronization
 extension S3Store {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         let version = learned.withLock { $0.list }
-        let list = try await list(request, version: version)
-        if version == .two, list.isTruncated, list.nextToken == nil {
-            // A server that knows only the first version ignores what it does not know.
-            learned.withLock { $0.list = .one }
-            return try await self.list(request)
+        let list: S3Documents.List
+        do throws(ObjectStoreError) { list = try await self.list(request, version: version) } catch {
+            guard version == .two, error.kind == .notSupported else { throw error }
+            return try await listWithVersionOne(request)
+        }
+        // A server that knows only the first version ignores what it does not know: the token and where to start.
+        if version == .two, !list.hasKeyCount,
+            list.isTruncated && list.nextToken == nil || request.cursor == nil && request.startAfter != nil
+        {
+            return try await listWithVersionOne(request)
         }
         var page = list.page
         if list.isTruncated { page.next = try cursor(after: list, request, version) }
         return page
     }
 
+    private func listWithVersionOne(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        learned.withLock { $0.list = .one }
+        return try await list(request)
+    }
+
     private func list(
         _ request: ListRequest, version: S3Profile.ListVersion
     ) async throws(ObjectStoreError) -> S3Documents.List {
         var call = Call(.list, .get)
+        // A thousand keys of a kilobyte each, percent-encoded.
+        call.collectLimit = 16 << 20
         call.query = [QueryItem("prefix", request.prefix)]
         if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
         if let limit = request.limit { call.query.append(QueryItem("max-keys", String(limit))) }

@@ -53,6 +53,7 @@ extension S3Store {
         var marker: Int?
         while true {
             var call = Call(.listParts, .get, key)
+            call.collectLimit = 16 << 20
             call.query = [QueryItem("uploadId", upload.text)]
             if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
             let response = try await send(call)
@@ -72,6 +73,7 @@ extension S3Store {
         var marker: (key: ByteString, upload: String?)?
         while true {
             var call = Call(.listUploads, .get)
+            call.collectLimit = 16 << 20
             call.query = [QueryItem("uploads"), QueryItem("prefix", prefix)]
             if profile.encodesListings { call.query.append(QueryItem("encoding-type", "url")) }
             if let marker {

@@ -52,10 +52,13 @@ extension S3Store {
             return .deliver
         }
         if let error = refused.withLock({ $0 }) { throw error }
-        let total = Self.contentRange(response.headers)?.total ?? response.delivered
-        let start = Self.contentRange(response.headers)?.range.lowerBound ?? 0
-        guard response.headers["Content-Length"].flatMap({ Int64($0) }) ?? response.delivered == response.delivered
-        else { throw integrity(call, response, "the body is not as long as promised") }
+        let answered = request.range == nil ? nil : Self.contentRange(response.headers)
+        let total = answered?.total ?? response.delivered
+        let start = answered?.range.lowerBound ?? 0
+        let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
+        guard promised ?? response.delivered == response.delivered else {
+            throw integrity(call, response, "the body is not as long as promised")
+        }
         guard verifying.isKept else { throw integrity(call, response, "the body does not match its checksum") }
         return GetAnswer(
             info: try info(call, response, size: total), range: ByteRange(at: start, count: response.delivered))
@@ -79,7 +82,7 @@ extension S3Store {
             call.headers["x-amz-metadata-directive"] = "REPLACE"
             Self.add(metadata, to: &call.headers)
         }
-        addDefaults(storageClass: nil, to: &call.headers)
+        addDefaults(storageClass: request.storageClass, to: &call.headers)
         if capabilities.copyCondition { Self.add(request.condition, to: &call.headers) }
         return try await outcome(call, try await send(call))
     }

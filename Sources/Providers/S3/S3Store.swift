@@ -79,6 +79,8 @@ package final class S3Store: ObjectStore {
         var query: [QueryItem] = []
         var headers = HTTPHeaders()
         var payload = SigV4Signer.Payload.empty
+        /// Most bytes of an answer that is a document.
+        var collectLimit = 1 << 20
 
         init(_ operation: ObjectStoreError.Operation, _ method: HTTPMethod, _ key: ObjectKey? = nil) {
             (self.operation, self.method, self.key) = (operation, method, key)
@@ -92,11 +94,14 @@ package final class S3Store: ObjectStore {
     ) async throws(ObjectStoreError) -> HTTPResponse {
         var corrected: Set<ObjectStoreError.Kind> = []
         while true {
+            let region = learned.withLock { $0.region }
             let response = try await exchange(call, body, sink, use)
             if response.isSuccess { return response }
             let document = S3Errors.document(response.body)
             let error = S3Errors.error(response, call.operation, call.key, document: document)
-            guard corrected.insert(error.kind).inserted, await correct(error, response, document) else { throw error }
+            guard corrected.insert(error.kind).inserted, await correct(error, response, document, region) else {
+                throw error
+            }
             sink?.restart()
         }
     }
@@ -120,36 +125,51 @@ package final class S3Store: ObjectStore {
                 region: learned.region, at: time.now() + learned.clockOffset)
         }
         let target = call.query.isEmpty ? path : path + "?" + call.query.sorted().map(\.text).joined(separator: "&")
-        let request = HTTPRequest(call.method, learned.endpoint.origin, target: target, headers: headers)
+        var request = HTTPRequest(call.method, learned.endpoint.origin, target: target, headers: headers)
+        request.collectLimit = call.collectLimit
         do { return try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
             throw S3Errors.error(error, call.operation, call.key)
         }
     }
 
-    /// Learns from an answer what the next try needs; false when nothing can be learned.
+    /// Learns from an answer what the next try needs; false when nothing can be learned. `used` is the region that the
+    /// request was signed for.
     private func correct(
-        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: S3Errors.Document?
+        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: S3Errors.Document?, _ used: String
     ) async -> Bool {
         switch error.kind {
-        case .wrongRegion: return learnRegion(response.headers["x-amz-bucket-region"] ?? document?.region)
-        case .clockSkew:
-            guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
-            let offset = server - time.now()
-            learned.withLock { $0.clockOffset = offset }
-            return true
+        case .wrongRegion: return learnRegion(response.headers["x-amz-bucket-region"] ?? document?.region, not: used)
+        case .clockSkew: return learnClock(response, tolerance: .zero)
+        case .accessDenied where document == nil:
+            // A HEAD answer does not say that the clock is the reason; servers allow 15 minutes.
+            return learnClock(response, tolerance: .seconds(14 * 60))
         case .credentialsExpired:
             credentials.invalidate()
             return true
         case .invalidRequest where response.status == 400 && document == nil:
             // A HEAD answer has no document, but a bucket of another region tells it in a header.
-            return learnRegion(response.headers["x-amz-bucket-region"])
+            return learnRegion(response.headers["x-amz-bucket-region"], not: used)
         default: return false
         }
     }
 
+    /// Takes the server's clock when it is further than `tolerance` from what was signed.
+    private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
+        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
+        let offset = server - time.now()
+        return learned.withLock { learned in
+            let error = offset - learned.clockOffset
+            guard max(error, .zero - error) > tolerance else { return false }
+            learned.clockOffset = offset
+            return true
+        }
+    }
+
     /// Signs for another region from now on. The host stays, unless it is Amazon's own, whose name holds the region.
-    private func learnRegion(_ region: String?) -> Bool {
-        guard let region, !region.isEmpty, region != learned.withLock({ $0.region }) else { return false }
+    private func learnRegion(_ region: String?, not used: String) -> Bool {
+        guard let region, !region.isEmpty, region != used else { return false }
+        // Another request may have learned it while this one was under way.
+        if learned.withLock({ $0.region }) == region { return true }
         let isAmazons = settings.endpoint.map { S3Profile.of(host: hostPart($0)) == .aws } ?? true
         let endpoint =
             isAmazons

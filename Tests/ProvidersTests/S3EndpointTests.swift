@@ -1,0 +1,69 @@
+import ObjectStorage
+import TestSupport
+import Testing
+
+@testable import Providers
+
+@Suite struct S3EndpointTests {
+    struct Row: Sendable, CustomTestStringConvertible {
+        let endpoint: String?
+        var bucket = "bucket"
+        var addressing: S3Profile.Addressing?
+        var profile = S3Profile.generic
+        let url: String
+
+        var testDescription: String { "\(endpoint ?? "-") \(bucket)" }
+    }
+
+    static let rows = [
+        Row(endpoint: nil, profile: .aws, url: "https://bucket.s3.eu-west-1.amazonaws.com/k%20/x"),
+        Row(
+            endpoint: nil, bucket: "my.bucket", profile: .aws,
+            url: "https://s3.eu-west-1.amazonaws.com/my.bucket/k%20/x"),
+        Row(
+            endpoint: nil, bucket: "Old_Bucket", profile: .aws,
+            url: "https://s3.eu-west-1.amazonaws.com/Old_Bucket/k%20/x"),
+        Row(endpoint: "http://127.0.0.1:9000", url: "http://127.0.0.1:9000/bucket/k%20/x"),
+        Row(
+            endpoint: "http://127.0.0.1:9000", profile: .aws, url: "http://127.0.0.1:9000/bucket/k%20/x"),
+        Row(endpoint: "http://[::1]:9000/", url: "http://[::1]:9000/bucket/k%20/x"),
+        Row(endpoint: "store.example", url: "https://store.example/bucket/k%20/x"),
+        Row(endpoint: "https://store.example:443", url: "https://store.example/bucket/k%20/x"),
+        Row(
+            endpoint: "https://store.example/base path/", url: "https://store.example/base%20path/bucket/k%20/x"),
+        Row(
+            endpoint: "https://store.example", addressing: .virtualHost, url: "https://bucket.store.example/k%20/x"),
+    ]
+
+    @Test(arguments: rows)
+    func aBucketsRequestsGoWhereTheyBelong(row: Row) throws {
+        let endpoint = try S3Endpoint(
+            row.endpoint, bucket: row.bucket, region: "eu-west-1", addressing: row.addressing, profile: row.profile)
+        #expect("\(endpoint.origin)\(endpoint.path("k /x"))" == row.url)
+    }
+
+    @Test(arguments: ["ftp://x", "http://", "http://host:port", "http://user@host", "https://host:70000", "a b"])
+    func whatIsNoEndpointIsRefused(text: String) {
+        #expect(throws: ObjectStoreError.self) {
+            try S3Endpoint(text, bucket: "bucket", region: "r", addressing: nil, profile: .generic)
+        }
+    }
+
+    @Test(arguments: [
+        ("s3.eu-west-1.amazonaws.com", "eu-west-1"), ("s3-eu-west-1.amazonaws.com", "eu-west-1"),
+        ("s3.dualstack.us-west-2.amazonaws.com", "us-west-2"), ("s3.amazonaws.com", nil),
+        ("bucket.s3.ap-south-1.amazonaws.com", "ap-south-1"), ("s3.cn-north-1.amazonaws.com.cn", "cn-north-1"),
+        ("store.example", nil), ("s3-accelerate.amazonaws.com", nil),
+    ])
+    func amazonsHostsTellTheirRegion(host: String, region: String?) {
+        #expect(S3Endpoint.region(ofHost: host) == region)
+    }
+
+    @Test(arguments: [
+        ("s3.eu-west-1.amazonaws.com", "aws"), ("x.r2.cloudflarestorage.com", "r2"),
+        ("storage.googleapis.com", "gcs"), ("minio.example", "generic"), ("evilamazonaws.com", "generic"),
+    ])
+    func theHostChoosesTheProfile(host: String, name: String) {
+        #expect(S3Profile.of(host: host).name == name)
+    }
+}

@@ -1,0 +1,59 @@
+import Basics
+import HTTP
+import ObjectStorage
+import Providers
+import Synchronization
+import TestSupport
+
+/// A store that talks to a server of the test's own making, and every request that server got.
+final class S3Fixture: Sendable {
+    let store: S3Store
+    let server: LocalServer
+    let time = ManualTime()
+    private let log: Log
+
+    private final class Log: Sendable {
+        let requests = Mutex<[LocalRequest]>([])
+    }
+
+    var requests: [LocalRequest] { log.requests.withLock { $0 } }
+
+    /// `answer` is given the number of the request, from 0, and the request.
+    init(
+        profile: S3Profile = .generic, anonymous: Bool = false,
+        _ configure: (inout S3Store.Settings) -> Void = { _ in },
+        answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
+    ) throws {
+        let log = Log()
+        self.log = log
+        server = LocalServer { request in
+            let number = log.requests.withLock { requests in
+                requests.append(request)
+                return requests.count - 1
+            }
+            return answer(number, request)
+        }
+        var settings = S3Store.Settings(bucket: "bucket")
+        settings.endpoint = "http://127.0.0.1:\(server.port)"
+        settings.profile = profile
+        configure(&settings)
+        var options = HTTPOptions(userAgent: "pailfs-test")
+        options.proxy = ""
+        let credentials = Credentials(accessKeyID: "ID", secretKey: Secret("SECRET"))
+        store = try S3Store(
+            settings, credentials: FixedCredentials(anonymous ? nil : credentials), engine: HTTPEngine(options),
+            time: time)
+    }
+
+    /// The error a call ends with, if it does.
+    func error(_ call: (S3Store) async throws(ObjectStoreError) -> Void) async -> ObjectStoreError? {
+        do throws(ObjectStoreError) { try await call(store) } catch { return error }
+        return nil
+    }
+}
+
+extension LocalAnswer {
+    static func error(_ status: Int, _ code: String, _ more: String = "", headers: [(String, String)] = []) -> Self {
+        LocalAnswer(status, headers, body: "<Error><Code>\(code)</Code><Message>why</Message>\(more)</Error>")
+    }
+}

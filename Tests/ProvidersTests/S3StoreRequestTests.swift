@@ -1,0 +1,169 @@
+import Basics
+import Digests
+import HTTP
+import ObjectStorage
+import Providers
+import TestSupport
+import Testing
+
+/// What goes over the wire, and what the store corrects by itself.
+@Suite(.timeLimit(.minutes(1))) struct S3StoreRequestTests {
+    static let object: [(String, String)] = [
+        ("ETag", "\"\(Hex.encode(MD5.of("hello")))\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT"),
+    ]
+
+    @Test(arguments: [
+        ("a b+c%41/ü?#&=", "/bucket/a%20b%2Bc%2541/%C3%BC%3F%23%26%3D"), ("a//b/../c/./", "/bucket/a//b/../c/./"),
+        ("~-_.!*'()", "/bucket/~-_.%21%2A%27%28%29"),
+    ])
+    func keysAreEncodedOnceAndNothingElse(key: String, path: String) async throws {
+        let fixture = try S3Fixture { _, _ in LocalAnswer(200, Self.object, body: "hello") }
+        _ = try await fixture.store.head(ObjectKey(key), condition: nil)
+        #expect(fixture.requests.first?.target == path)
+    }
+
+    @Test func anAnonymousRequestIsNotSigned() async throws {
+        let fixture = try S3Fixture(anonymous: true) { _, _ in LocalAnswer(200, Self.object, body: "hello") }
+        _ = try await fixture.store.head("k", condition: nil)
+        #expect(fixture.requests.first?["authorization"] == nil)
+        #expect(throws: ObjectStoreError.self) { try fixture.store.presign("k", lifetime: .seconds(60)) }
+    }
+
+    @Test func aSmallBodyIsSignedAndALargeOneIsNot() async throws {
+        let fixture = try S3Fixture { _, request in
+            LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of(request.body)))\"")])
+        }
+        let large = [UInt8](repeating: 1, count: 1 << 20 + 1)
+        _ = try await fixture.store.put(PutRequest("small"), body: MemorySource(Array("hello".utf8)))
+        _ = try await fixture.store.put(PutRequest("large"), body: MemorySource(large))
+        let requests = fixture.requests
+        #expect(requests[0]["x-amz-content-sha256"] == Hex.encode(SHA256.of("hello")))
+        #expect(requests[1]["x-amz-content-sha256"] == "UNSIGNED-PAYLOAD")
+        #expect(requests[0]["content-md5"] == Base64.encode(MD5.of("hello")))
+        #expect(requests[1].body == large)
+        #expect(requests[0]["x-amz-checksum-crc64nvme"] == nil)
+    }
+
+    @Test func headersClassAndConditionGoWithAPut() async throws {
+        let fixture = try S3Fixture {
+            $0.storageClass = "STANDARD_IA"
+        } answer: { _, _ in
+            LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of("")))\"")])
+        }
+        var metadata = ObjectMetadata(contentType: "text/plain", user: ["mode": "33188"])
+        metadata.cacheControl = "no-cache"
+        _ = try await fixture.store.put(
+            PutRequest("k", metadata: metadata, condition: .absent), body: MemorySource([]))
+        _ = try await fixture.store.put(
+            PutRequest("k", condition: .match(ETag("abc")), storageClass: "GLACIER"), body: MemorySource([]))
+        let requests = fixture.requests
+        #expect(requests[0]["content-type"] == "text/plain")
+        #expect(requests[0]["cache-control"] == "no-cache")
+        #expect(requests[0]["x-amz-meta-mode"] == "33188")
+        #expect(requests[0]["if-none-match"] == "*")
+        #expect(requests[0]["x-amz-storage-class"] == "STANDARD_IA")
+        #expect(requests[1]["if-match"] == "\"abc\"")
+        #expect(requests[1]["x-amz-storage-class"] == "GLACIER")
+    }
+
+    @Test func aCopyNamesItsSourceEncodedAndItsClass() async throws {
+        let fixture = try S3Fixture { _, _ in
+            LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
+        }
+        _ = try await fixture.store.copy(
+            CopyRequest(
+                CopySource("a b+c", ifMatch: ETag("x")), to: "d", metadata: ObjectMetadata(user: ["a": "b"]),
+                storageClass: "GLACIER_IR"))
+        let request = try #require(fixture.requests.first)
+        #expect(request["x-amz-copy-source"] == "bucket/a%20b%2Bc")
+        #expect(request["x-amz-copy-source-if-match"] == "\"x\"")
+        #expect(request["x-amz-metadata-directive"] == "REPLACE")
+        #expect(request["x-amz-storage-class"] == "GLACIER_IR")
+    }
+
+    @Test func newHeadersKeepTheStorageClass() async throws {
+        let fixture = try S3Fixture { _, request in
+            request.method == "HEAD"
+                ? LocalAnswer(200, Self.object + [("x-amz-storage-class", "ONEZONE_IA")], body: "hello")
+                : LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
+        }
+        _ = try await fixture.store.updateMetadata("k", to: ObjectMetadata(user: ["mode": "1"]), ifMatch: nil)
+        let copy = try #require(fixture.requests.last)
+        #expect(copy["x-amz-storage-class"] == "ONEZONE_IA")
+        #expect(copy["x-amz-copy-source-if-match"] == Self.object[0].1)
+        #expect(copy["x-amz-meta-mode"] == "1")
+    }
+
+    // MARK: Corrections
+
+    private static func isSigned(_ request: LocalRequest, for region: String) -> Bool {
+        request["authorization"]?.contains("/\(region)/s3/aws4_request") == true
+    }
+
+    @Test func aWrongRegionIsCorrectedOnceAndRemembered() async throws {
+        let fixture = try S3Fixture { _, request in
+            Self.isSigned(request, for: "eu-west-1")
+                ? LocalAnswer(200, Self.object, body: "hello")
+                : .error(400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>")
+        }
+        _ = try await fixture.store.get(GetRequest("k"), into: CollectingSink())
+        _ = try await fixture.store.get(GetRequest("k"), into: CollectingSink())
+        #expect(fixture.requests.count == 3)
+    }
+
+    @Test func requestsThatMeetTheWrongRegionTogetherAreAllCorrected() async throws {
+        let fixture = try S3Fixture { _, request in
+            Self.isSigned(request, for: "eu-west-1")
+                ? LocalAnswer(200, Self.object, body: "hello")
+                : LocalAnswer(400, [("x-amz-bucket-region", "eu-west-1")])
+        }
+        try await withThrowingTaskGroup { group in
+            for _ in 0..<8 { group.addTask { _ = try await fixture.store.head("k", condition: nil) } }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test func aRegionThatStaysWrongIsAnError() async throws {
+        let fixture = try S3Fixture { number, _ in
+            .error(400, "AuthorizationHeaderMalformed", "<Region>region-\(number)</Region>")
+        }
+        #expect(
+            await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }?.kind
+                == .wrongRegion)
+        #expect(fixture.requests.count == 2)
+    }
+
+    @Test func aRedirectToAnotherHostIsNotFollowed() async throws {
+        let stranger = LocalServer { _ in LocalAnswer(200, Self.object, body: "hello") }
+        let fixture = try S3Fixture { _, _ in
+            .error(307, "TemporaryRedirect", headers: [("Location", "http://127.0.0.1:\(stranger.port)/bucket/k")])
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.head("k", condition: nil)
+        }
+        #expect(error?.kind == .wrongRegion)
+        #expect(stranger.connections == 0)
+    }
+
+    @Test(arguments: [true, false])
+    func aWrongClockIsCorrectedOnceAndRemembered(hasDocument: Bool) async throws {
+        let fixture = try S3Fixture { _, request in
+            if request["x-amz-date"]?.hasPrefix("20231115T10") == true {
+                return LocalAnswer(200, Self.object, body: "hello")
+            }
+            let date = [("Date", "Wed, 15 Nov 2023 10:00:00 GMT")]
+            return hasDocument ? .error(403, "RequestTimeTooSkewed", headers: date) : LocalAnswer(403, date)
+        }
+        for _ in 0..<2 { _ = try await fixture.store.head("k", condition: nil) }
+        #expect(fixture.requests.count == 3)
+    }
+
+    @Test func aRefusalWithTheRightClockIsNotTriedAgain() async throws {
+        let fixture = try S3Fixture { _, _ in LocalAnswer(403, [("Date", "Tue, 14 Nov 2023 22:13:20 GMT")]) }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.head("k", condition: nil)
+        }
+        #expect(error?.kind == .accessDenied)
+        #expect(fixture.requests.count == 1)
+    }
+}
