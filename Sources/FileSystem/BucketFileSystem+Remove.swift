@@ -27,6 +27,8 @@ extension BucketFileSystem {
         }
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
+        // A commit that was under way has made an object of it meanwhile.
+        let entry = try self.entry(entry.ino)
         let key = try key(of: entry.ino)
         let (overlay, base) = file.state.withLock { ($0.overlay, $0.base) }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.

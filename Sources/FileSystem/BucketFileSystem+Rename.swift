@@ -151,7 +151,8 @@ extension BucketFileSystem {
             _ = try metadata.rename(source.ino, to: newParent, component)
         }
         try adoptVersions(copies, below: source.ino)
-        try await deleteAll(objects.map(\.key))
+        // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+        try await deleteAll(objects.reversed().map(\.key))
         reopenBases(copies)
     }
 

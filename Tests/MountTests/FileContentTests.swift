@@ -74,6 +74,29 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(2)))
+        func aFileRemovedRightAfterItsCloseStaysGone() async throws {
+            try await withMount { world, store in
+                try await store.setFaults("op=PutObject,kind=latency:5ms")
+                try await world.python(
+                    """
+                    import os
+                    for number in range(100):
+                        os.close(os.open("empty", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                        os.unlink("empty")
+                        lock = os.open("lock", os.O_CREAT | os.O_EXCL | os.O_RDWR)
+                        os.write(lock, b"x")
+                        os.fsync(lock)
+                        os.write(lock, b"y")
+                        os.close(lock)
+                        os.unlink("lock")
+                    assert os.listdir(".") == []
+                    """)
+                try await world.unmount()
+                #expect(try await world.outside("keys") == "")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
         func renamingOverAFileReplacesItAndNobodySeesItMissing() async throws {
             try await withMount { world, _ in
                 try await world.python(
