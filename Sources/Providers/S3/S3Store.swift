@@ -147,8 +147,10 @@ package final class S3Store: ObjectStore {
             credentials.invalidate()
             return true
         case .invalidRequest where response.status == 400 && document == nil:
-            // A HEAD answer has no document, but a bucket of another region tells it in a header.
-            return learnRegion(response.headers["x-amz-bucket-region"], not: used)
+            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed.
+            if learnRegion(response.headers["x-amz-bucket-region"], not: used) { return true }
+            guard error.operation == .head else { return false }
+            return (try? await checkAccess()) != nil
         default: return false
         }
     }
