@@ -22,12 +22,12 @@ extension MemoryStore {
             try bucket.object(request.key, condition: request.condition, .get)
         }
         let size = Int64(object.content.count)
-        let range = request.range.map { $0.lowerBound..<min($0.upperBound, size) } ?? 0..<size
         if let wanted = request.range, wanted.isEmpty || wanted.lowerBound >= size {
             throw ObjectStoreError(
                 .invalidRange, .get, key: request.key, status: 416, code: "InvalidRange",
                 message: "the range \(wanted) is not in an object of \(size) bytes")
         }
+        let range = request.range.map { $0.lowerBound..<min($0.upperBound, size) } ?? 0..<size
         let promised = Array(object.content[Int(range.lowerBound)..<Int(range.upperBound)])
         let hooks = state.withLock { $0.hooks }
         let body = hooks.alterBody?(request, promised) ?? promised
