@@ -1,1 +1,52 @@
+import Emulator
+import Foundation
+import TestSupport
 import Testing
+
+@Suite(.against { try await $0(Fixture(store: MemoryStore())) })
+struct MemoryConformanceTests {
+    @Test(arguments: Promise.all) func theStoreInMemoryKeepsItsPromise(_ promise: Promise) async throws {
+        try await promise.prove()
+    }
+}
+
+@Suite(.against(withEmulator))
+struct EmulatorConformanceTests {
+    @Test(arguments: Promise.all) func theEmulatorKeepsItsPromise(_ promise: Promise) async throws {
+        try await promise.prove()
+    }
+}
+
+/// A server that is not ours, so that client and emulator are not wrong in the same way.
+@Suite(
+    .enabled(if: Seaweed.program != nil, "PAILFS_TEST_WEED names no SeaweedFS program"), .against(Seaweed.run),
+    .timeLimit(.minutes(3)))
+struct SeaweedConformanceTests {
+    @Test(arguments: Promise.all) func seaweedKeepsItsPromise(_ promise: Promise) async throws {
+        try await promise.prove()
+    }
+}
+
+/// Runs `body` with an emulator in this process.
+@Sendable func withEmulator(_ body: Against.Body) async throws {
+    try await withEmulator { (_: EmulatorServer, server: Server) in
+        try await body(Fixture(store: try server.store(), server: server))
+    }
+}
+
+/// The same with its controls.
+func withEmulator(
+    _ change: (inout EmulatorOptions) -> Void = { _ in }, _ body: (EmulatorServer, Server) async throws -> Void
+) async throws {
+    let directory = try TemporaryDirectory()
+    var options = EmulatorOptions()
+    options.buckets = ["conformance"]
+    options.credentials = EmulatorCredentials(accessKey: "tester", secretKey: "tester-secret")
+    change(&options)
+    let emulator = try await EmulatorServer.start(directory: directory.path("store"), options: options)
+    do { try await body(emulator, Server(port: emulator.port)) } catch {
+        await emulator.stop()
+        throw error
+    }
+    await emulator.stop()
+}

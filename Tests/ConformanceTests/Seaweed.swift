@@ -1,0 +1,118 @@
+import Basics
+import Foundation
+import HTTP
+import ObjectStorage
+import Providers
+import TestSupport
+import Testing
+
+/// A SeaweedFS with an S3 gateway on loopback ports, in a directory of its own.
+enum Seaweed {
+    static let program = ProcessInfo.processInfo.environment["PAILFS_TEST_WEED"].flatMap { $0.isEmpty ? nil : $0 }
+
+    private static let identities = """
+        {"identities": [{"name": "tester", "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+         "credentials": [{"accessKey": "tester", "secretKey": "tester-secret"}]}]}
+        """
+
+    /// Ends the server by its process ID when its own input ends: also when this process dies.
+    private static let keeper = """
+        "$@" </dev/null >"$LOG" 2>&1 & server=$!
+        read -r _
+        kill -KILL $server
+        """
+
+    @Sendable static func run(_ body: Against.Body) async throws {
+        let directory = try TemporaryDirectory()
+        try identities.write(toFile: directory.path("s3.json"), atomically: true, encoding: .utf8)
+        try FileManager.default.createDirectory(atPath: directory.path("data"), withIntermediateDirectories: false)
+        let ports = try unusedPorts(8)
+        let names = ["master", "volume", "filer", "s3"].flatMap { ["-\($0).port", "-\($0).port.grpc"] }
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/bin/sh")
+        process.environment = ["LOG": directory.path("log"), "HOME": directory.path, "PATH": "/usr/bin:/bin"]
+        process.currentDirectoryURL = URL(fileURLWithPath: directory.path)
+        process.arguments =
+            [
+                "-c", keeper, "sh", try #require(program), "server", "-dir=\(directory.path("data"))",
+                "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", "-s3.config=\(directory.path("s3.json"))",
+                "-s3.port.iceberg=0", "-s3.port.lance=0", "-master.telemetry=false", "-volume.max=100",
+                "-master.volumeSizeLimitMB=64",
+            ] + zip(names, ports).map { "\($0)=\($1)" }
+        let input = Pipe()
+        process.standardInput = input
+        try process.run()
+        let result: Result<Void, any Error>
+        do {
+            let server = Server(port: ports[6])
+            try await awaitReadiness(of: server, log: directory.path("log"))
+            result = .success(
+                try await body(Fixture(store: try server.store(), differences: differences, server: server)))
+        } catch { result = .failure(error) }
+        try input.fileHandleForWriting.close()
+        process.waitUntilExit()
+        try result.get()
+    }
+
+    /// Makes the bucket, and returns when an object can be stored in it.
+    private static func awaitReadiness(of server: Server, log: String) async throws {
+        let credentials = Credentials(accessKeyID: server.accessKey, secretKey: Secret(server.secret))
+        let store = try server.store()
+        let time = SystemTime()
+        for _ in 0..<300 {
+            var headers = HTTPHeaders([("Host", server.origin.authority)])
+            let path = "/" + server.bucket
+            SigV4Signer().sign(
+                &headers, .put, path: path, query: [], payload: .unsigned, with: credentials, region: "us-east-1",
+                at: time.now())
+            let request = HTTPRequest(.put, server.origin, target: path, headers: headers)
+            let answer = try? await server.engine.execute(request)
+            if let answer, answer.isSuccess || answer.status == 409,
+                await failure({ try await store.put(PutRequest("ready"), body: MemorySource([1])) }) == nil
+            {
+                try await store.delete("ready", ifMatch: nil)
+                return
+            }
+            try await time.sleep(for: .milliseconds(200))
+        }
+        let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
+        Issue.record("SeaweedFS did not become ready: \(text.suffix(2000))")
+        throw CancellationError()
+    }
+
+    /// Ports the kernel gives out now; all are held until all are known, so they differ.
+    private static func unusedPorts(_ count: Int) throws -> [Int] {
+        var sockets: [Int32] = []
+        defer { for socket in sockets { close(socket) } }
+        return try (0..<count).map { _ in
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            sockets.append(descriptor)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+                }
+            }
+            try #require(isBound)
+            return Int(UInt16(bigEndian: address.sin_port))
+        }
+    }
+
+    /// As version 4.48 answers.
+    private static let differences: Differences = {
+        var differences = Differences()
+        differences.keys = [
+            "a//b": .becomes("a/b"), "back\\slash": .becomes("back/slash"), "a/./b": .refused(.invalidRequest),
+            "a/../b": .refused(.invalidRequest),
+        ]
+        differences.keepsHeadersOfMarkers = false
+        differences.copiesMarkers = false
+        differences.listsInByteOrder = false
+        differences.forgetsReplacedParts = false
+        differences.encodesPlusInUploads = false
+        return differences
+    }()
+}
