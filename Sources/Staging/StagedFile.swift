@@ -270,17 +270,16 @@ package final class StagedFile: Sendable {
         disk.blocks.insert(blocks)
     }
 
-    /// Frees the blocks of `range` that hold no staged byte any more and zeroes the rest of it.
+    /// Frees the blocks of `range` that hold nothing but holes now, and zeroes the rest of it. A block with base bytes
+    /// stays: they may be on their way (`prepareFill`).
     private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
+        func isFree(_ block: Int64) -> Bool {
+            let bytes = Self.bytes(of: block..<(block + 1))
+            return extents.isFree(of: .staged, in: bytes) && extents.isFree(of: .base, in: bytes)
+        }
         var blocks = DiskBlocks.touched(by: range)
-        if !extents.isFree(of: .staged, in: Self.bytes(of: blocks.lowerBound..<(blocks.lowerBound + 1))) {
-            blocks = (blocks.lowerBound + 1)..<max(blocks.upperBound, blocks.lowerBound + 1)
-        }
-        if !blocks.isEmpty,
-            !extents.isFree(of: .staged, in: Self.bytes(of: (blocks.upperBound - 1)..<blocks.upperBound))
-        {
-            blocks = blocks.lowerBound..<(blocks.upperBound - 1)
-        }
+        if !isFree(blocks.lowerBound) { blocks = (blocks.lowerBound + 1)..<blocks.upperBound }
+        if !blocks.isEmpty, !isFree(blocks.upperBound - 1) { blocks = blocks.lowerBound..<(blocks.upperBound - 1) }
         let bytes = Self.bytes(of: blocks)
         let whole =
             bytes.isEmpty

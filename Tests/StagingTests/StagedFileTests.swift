@@ -69,6 +69,19 @@ struct StagedFileTests {
         #expect(!FileManager.default.fileExists(atPath: file.path))
     }
 
+    @Test("zeroes only what it is told to beside bytes of the base that are on their way")
+    func zeroBesideFill() throws {
+        let base = [UInt8](repeating: 7, count: 12_288)
+        let file = try area.create(baseSize: 12_288)
+        try file.prepareFill(base.span.bytes, at: 0)
+        try file.zero(100..<4200)
+        file.confirmFill(0..<12_288)
+        let zeros = [UInt8](repeating: 0, count: 4100)
+        #expect(try content(of: file, []) == base[..<100] + zeros + base[4200...])
+        try file.zero(0..<12_288)
+        #expect(ledger.used == 0)
+    }
+
     @Test("hands over a file that holds what it says is right")
     func handover() throws {
         let base = [UInt8](repeating: 9, count: 50_000)
