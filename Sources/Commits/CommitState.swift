@@ -12,72 +12,6 @@ import Staging
 struct CommitState: Sendable {
     typealias Ticket = UInt64
 
-    /// What a commit is asked to store.
-    struct Request: Sendable {
-        var key: ObjectKey
-        var metadata: ObjectMetadata
-        var condition: WriteCondition?
-        /// Of the moment in which `extents` was not yet taken: a change meanwhile shows.
-        var generation: UInt64
-        var extents: ExtentMap
-        var size: Int64 { extents.size }
-    }
-
-    /// A put or a complete that was or may have been sent.
-    struct Attempt: Sendable {
-        let id: String
-        let key: ObjectKey
-        let metadata: ObjectMetadata
-        let generation: UInt64
-    }
-
-    /// A version that one of our attempts made.
-    struct Landed: Sendable {
-        let attempt: Attempt
-        var version: ObjectVersion
-        var metadata: ObjectMetadata
-        /// Whether a commit returned it, so that its caller knows of it.
-        var isReported = false
-    }
-
-    struct Upload: Sendable {
-        /// The ticket of its creation.
-        let epoch: Ticket
-        let key: ObjectKey
-        let metadata: ObjectMetadata
-        let attempt: String
-        let layout: PartLayout
-        /// nil while it is being created.
-        var id: UploadID?
-        var sent = SentParts()
-    }
-
-    /// A transfer under way.
-    struct Flight: Sendable {
-        let epoch: Ticket
-        let part: PartTransfer
-        /// Started by the commit that runs; one from before may fail without harm.
-        var isOfRun: Bool
-        /// Its bytes changed, or its upload is given up.
-        var isStale = false
-    }
-
-    enum Action: Sendable {
-        case createUpload(Ticket, PutRequest)
-        case transfer(Ticket, ObjectKey, UploadID, PartTransfer)
-        /// End the transfer early; its event still comes.
-        case cancel(Ticket)
-        case abort(Ticket, ObjectKey, UploadID)
-    }
-
-    /// What a commit does next.
-    enum Step: Sendable {
-        /// Something under way must end first.
-        case wait
-        case complete(Upload, [UploadedPart])
-        case failed(CommitError)
-    }
-
     private struct Run {
         var request: Request
         var queue: [PartTransfer] = []
@@ -171,6 +105,11 @@ struct CommitState: Sendable {
             actions.append(.cancel(ticket))
         }
         waiting.removeAll { $0.range.overlaps(range) }
+        // What is written anew after a cut is sent behind the writer again.
+        if range.upperBound == .max {
+            let kept = layout.index(at: range.lowerBound)
+            rewritten = rewritten.filter { $0 < kept }
+        }
     }
 
     /// The file is not wanted any more: nothing is left at the store.
@@ -195,8 +134,8 @@ struct CommitState: Sendable {
         for ticket in flights.keys { flights[ticket]?.isOfRun = false }
     }
 
-    /// Starts what can be started. `hasBase`: there is a version to copy parts from.
-    mutating func proceed(hasBase: Bool) -> Step {
+    /// Starts what can be started. `baseSize` is the length of the version to copy parts from, 0 without one.
+    mutating func proceed(baseSize: Int64) -> Step {
         guard !isAbandoned else { return .failed(.cancelled) }
         guard let run else { preconditionFailure("a step without a commit") }
         if let failure = run.failure { return .failed(failure) }
@@ -207,7 +146,7 @@ struct CommitState: Sendable {
         }
         guard upload.id != nil else { return .wait }
         if run.queue.isEmpty {
-            let plan = PartPlan(layout: layout, hasBase: hasBase, options: options, capabilities: capabilities)
+            let plan = PartPlan(layout: layout, baseSize: baseSize, options: options, capabilities: capabilities)
             self.run?.queue = plan.missing(
                 in: run.request.extents, sent: upload.sent, underWay: flights.values.map(\.part.range))
         }
@@ -218,12 +157,23 @@ struct CommitState: Sendable {
 
     /// Whether the upload can become the object; other headers can be stored afterwards, which beats sending again.
     private func fits(_ upload: Upload, _ request: Request) -> Bool {
-        guard upload.key == request.key, upload.layout == layout else { return false }
+        guard upload.key == request.key, upload.layout == layout,
+            upload.doubtedGeneration.map({ $0 == request.generation }) ?? true
+        else { return false }
         if options.accepts(upload.metadata, for: request.metadata) { return true }
         let hasParts = !upload.sent.isEmpty || flights.values.contains { $0.epoch == upload.epoch && !$0.isStale }
-        return hasParts && canUpdateHeaders(size: request.size)
+        return request.allowsOtherHeaders && hasParts && canStoreHeaders(size: request.size)
     }
 
+    /// Whether an object there can get other headers without its bytes being sent again.
+    func canStoreHeaders(size: Int64) -> Bool { canUpdateHeaders(size: size) || canCopyOntoItself(size: size) }
+
+    /// By an upload that copies every part.
+    private func canCopyOntoItself(size: Int64) -> Bool {
+        capabilities.canCopyParts(ofSize: size) && size > options.largestPut(for: capabilities)
+    }
+
+    /// By one request.
     func canUpdateHeaders(size: Int64) -> Bool {
         switch capabilities.metadataUpdate {
         case .copy: size <= capabilities.largestCopy
@@ -235,6 +185,11 @@ struct CommitState: Sendable {
     /// The store does not know the upload any more. False when that happened too often.
     mutating func lostUpload() -> Bool {
         upload?.id = nil
+        return rejectedParts()
+    }
+
+    /// The upload is of no use. False when that happened too often.
+    mutating func rejectedParts() -> Bool {
         retire()
         guard let restarts = run?.restarts, restarts > 0 else { return false }
         run?.restarts = restarts - 1
@@ -352,7 +307,10 @@ struct CommitState: Sendable {
     mutating func attempting(_ attempt: Attempt) { attempts[attempt.id] = attempt }
 
     /// Its answer is lost.
-    mutating func doubts(_ attempt: Attempt) { doubtful = attempt.key }
+    mutating func doubts(_ attempt: Attempt) {
+        doubtful = attempt.key
+        if upload?.attempt == attempt.id { upload?.doubtedGeneration = attempt.generation }
+    }
 
     /// The answer came: the version is ours. A complete consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {

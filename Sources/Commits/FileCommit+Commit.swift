@@ -44,12 +44,14 @@ extension FileCommit {
                 ? try await put(request) : try await sendParts(request)
         }
         guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
-        return try await updateHeaders(of: landed, to: request.metadata)
+        return withShared { $0.state.canUpdateHeaders(size: request.size) }
+            ? try await updateHeaders(of: landed, to: request.metadata)
+            : try await copyOntoItself(landed, with: request.metadata)
     }
 
     /// The version that an earlier try made of the same bytes.
     private func earlierLanding(for request: CommitState.Request) -> CommitState.Landed? {
-        let (landed, canUpdate) = withShared { ($0.state.landed, $0.state.canUpdateHeaders(size: request.size)) }
+        let (landed, canUpdate) = withShared { ($0.state.landed, $0.state.canStoreHeaders(size: request.size)) }
         guard let landed, landed.attempt.key == request.key, landed.attempt.generation == request.generation,
             canUpdate || options.accepts(landed.metadata, for: request.metadata)
         else { return nil }
@@ -80,9 +82,8 @@ extension FileCommit {
     private func sendParts(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed {
         apply { $0.begin(request) }
         defer { report { $0.endRun() } }
-        let hasBase = base != nil
         while true {
-            guard let step = await decide(hasBase: hasBase) else { throw .cancelled }
+            guard let step = await decide() else { throw .cancelled }
             switch step {
             case .wait: continue
             case .failed(let error): throw error
@@ -111,8 +112,9 @@ extension FileCommit {
             case .conflict: await giveUpUpload()
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
-            // The store has other parts than it told us.
-            case .store(let reason) where reason.kind == .partRejected: apply { $0.retire() }
+            // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
+            case .store(let reason) where reason.kind == .partRejected:
+                if report({ $0.rejectedParts() }) { return nil }
             case .store, .staging, .cancelled: break
             }
             throw error
@@ -200,6 +202,21 @@ extension FileCommit {
         let info = try await info(key)
         guard report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) else { return nil }
         return rebase(landed)
+    }
+
+    /// The same where one request cannot: another upload, whose parts the store copies from the version that landed.
+    private func copyOntoItself(
+        _ landed: CommitState.Landed, with metadata: ObjectMetadata
+    ) async throws(CommitError) -> CommitState.Landed {
+        let request = CommitState.Request(
+            key: landed.attempt.key, metadata: metadata, condition: .match(landed.version.etag),
+            generation: landed.attempt.generation, extents: ExtentMap(baseSize: landed.version.size),
+            allowsOtherHeaders: false)
+        do { return try await sendParts(request) } catch {
+            // Somebody replaced our version after it landed: the commit came before that.
+            if case .conflict = error { return landed }
+            throw error
+        }
     }
 
     /// Headers that changed after the upload was begun.

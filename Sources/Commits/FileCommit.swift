@@ -104,10 +104,11 @@ package final class FileCommit: Sendable {
     }
 
     /// Takes steps until one decides; nil when the task was cancelled.
-    func decide(hasBase: Bool) async -> CommitState.Step? {
+    func decide() async -> CommitState.Step? {
         while true {
             let seen = signal.changes
-            let step = apply { $0.proceed(hasBase: hasBase) }
+            let baseSize = base?.version.size ?? 0
+            let step = apply { $0.proceed(baseSize: baseSize) }
             guard case .wait = step else { return step }
             if Task.isCancelled { return nil }
             await signal.wait(after: seen, cancellable: true)

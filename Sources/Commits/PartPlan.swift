@@ -14,17 +14,18 @@ struct PartTransfer: Sendable, Hashable {
 /// Which parts an upload still lacks.
 struct PartPlan {
     let layout: PartLayout
-    /// Most bytes of one part copy; 0 when the store cannot copy or there is no base.
-    let largestCopy: Int64
+    /// Most bytes of one part copy; 0 when the store cannot copy or there is no base to copy from.
+    private let largestCopy: Int64
+    /// Most bytes that parts copied together have; 0 when they must stay apart.
+    private let mergedCopy: Int64
 
-    init(layout: PartLayout, hasBase: Bool, options: CommitOptions, capabilities: Capabilities) {
+    /// `baseSize` is the length of the object parts are copied from, 0 without one.
+    init(layout: PartLayout, baseSize: Int64, options: CommitOptions, capabilities: Capabilities) {
         self.layout = layout
-        let canCopy = hasBase && capabilities.partCopy
-        largestCopy = canCopy ? min(options.copySize, capabilities.largestCopy, capabilities.largestPart) : 0
-        mergesCopies = !capabilities.equalParts
+        let canCopy = capabilities.canCopyParts(ofSize: baseSize)
+        largestCopy = canCopy ? min(capabilities.largestCopy, capabilities.largestPart) : 0
+        mergedCopy = capabilities.equalParts ? 0 : min(options.copySize, largestCopy)
     }
-
-    private let mergesCopies: Bool
 
     /// What `sent` and the transfers under way leave of a file, in order.
     func missing(in extents: ExtentMap, sent: SentParts, underWay: [ByteRange]) -> [PartTransfer] {
@@ -39,9 +40,9 @@ struct PartPlan {
             } else {
                 let isCopy = range.length <= largestCopy && extents.isEntirely(.base, in: range)
                 var end = range.upperBound
-                while isCopy, mergesCopies, end < size {
+                while isCopy, end < size {
                     let next = part(at: end, size)
-                    guard next.upperBound - offset <= largestCopy, extents.isEntirely(.base, in: next),
+                    guard next.upperBound - offset <= mergedCopy, extents.isEntirely(.base, in: next),
                         !sent.overlaps(next), !underWay.contains(where: { $0.overlaps(next) })
                     else { break }
                     end = next.upperBound
@@ -62,4 +63,10 @@ struct PartPlan {
     private func part(at offset: Int64, _ size: Int64) -> ByteRange {
         layout.range(of: layout.index(at: offset)).clamped(to: 0..<size)
     }
+}
+
+extension Capabilities {
+    /// Whether the store copies parts of an object of `size` bytes. S3 takes ranges only of sources above 5 MiB
+    /// (UploadPartCopy, x-amz-copy-source-range).
+    func canCopyParts(ofSize size: Int64) -> Bool { partCopy && size > smallestPart }
 }

@@ -187,6 +187,68 @@ struct FileCommitTests {
         }
     }
 
+    @Test(
+        "stores other headers by copying parts where one request cannot, and sends nothing twice",
+        arguments: [true, false])
+    func headersOfBigObjects(canUpdate: Bool) async throws {
+        let store = MemoryStore(
+            capabilities: Rig.capabilities {
+                $0.metadataUpdate = canUpdate ? .copy : .none
+                $0.largestCopy = Int64(2 * part)
+            })
+        let rig = try Rig(store)
+        let content = Rig.bytes(4 * part + 1)
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 4)
+        rig.metadata.user["mtime"] = "900"
+        let version = try await rig.land(if: .absent)
+        #expect(store.content("file") == content)
+        #expect(store.info("file")?.version.etag == version.etag)
+        #expect(store.info("file")?.metadata.user["mtime"] == "900")
+        #expect(store.count(.uploadPart) == 5)
+        #expect(store.requests(.uploadPartCopy).compactMap(\.range?.length).reduce(0, +) == Int64(content.count))
+        #expect(store.count(.updateMetadata) == 0)
+        #expect(store.uploadsInProgress.isEmpty)
+    }
+
+    @Test("copies untouched parts that are bigger than those it copies together")
+    func bigPartCopies() async throws {
+        var content = Rig.bytes(3 * part)
+        let rig = try Rig(base: "file", content: content) { $0.copySize = Int64(part / 2) }
+        content[part] ^= 255
+        try rig.write([content[part]], at: part)
+        try await rig.land()
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.uploadPartCopy) == 2)
+        #expect(rig.store.count(.uploadPart) == 1)
+    }
+
+    @Test("copies no part of a source that has only the size of the smallest part")
+    func smallSource() async throws {
+        let store = MemoryStore(capabilities: Rig.capabilities { $0.smallestPart = Int64(part) })
+        var content = Rig.bytes(part)
+        let rig = try Rig(store, base: "file", content: content)
+        try rig.write([1], at: part)
+        content.append(1)
+        try await rig.land()
+        #expect(store.content("file") == content)
+        #expect(store.count(.uploadPartCopy) == 0)
+    }
+
+    @Test("sends behind the writer again what is written anew after a cut")
+    func streamsAfterCut() async throws {
+        let rig = try Rig()
+        try rig.stream(Rig.bytes(3 * part + 1))
+        try await rig.waitFor(.uploadPart, 3)
+        try rig.truncate(to: 0)
+        let content = Rig.bytes(3 * part + 1, seed: 2)
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 6)
+        try await rig.land()
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.createUpload) == 1)
+    }
+
     @Test("abandoned, leaves no upload, sends nothing more and keeps the bytes readable")
     func abandon() async throws {
         let rig = try Rig()

@@ -77,6 +77,47 @@ struct FailureTests {
         #expect(rig.store.content("file") == content)
     }
 
+    @Test("does not take a late try of its own for the bytes written since")
+    func lateComplete() async throws {
+        let rig = try Rig()
+        var content = Rig.bytes(3 * part)
+        try rig.stream(content)
+        rig.store.fault = { operation, _ in operation == .completeUpload ? Rig.error(.interrupted, operation) : nil }
+        await #expect(throws: CommitError.self) { try await rig.land(if: .absent) }
+        rig.store.fault = nil
+        let upload = try #require(rig.store.uploadsInProgress.first)
+        let parts = try await rig.store.listParts(upload.key, upload.upload)
+        // The store still works on that complete, and is done when the next commit has sent what is new.
+        let tail = Rig.bytes(part, seed: 2)
+        content += tail
+        try rig.staged.write(tail.span.bytes, at: Int64(3 * part))
+        let gate = rig.store.hold(.uploadPart, beforeReply: true)
+        async let version = rig.land(if: .absent)
+        await gate.waitForArrivals()
+        _ = try? await rig.store.completeUpload(upload.key, upload.upload, parts: parts, condition: .absent)
+        gate.open()
+        #expect(try await version.size == Int64(content.count))
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.uploadsInProgress.isEmpty)
+    }
+
+    @Test("sends all parts again when the store has others than it told")
+    func rejectedParts() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(3 * part + 1)
+        let rejections = Mutex(1)
+        rig.store.fault = { operation, _ in
+            guard operation == .completeUpload, rejections.withLock({ left in left > 0 }) else { return nil }
+            rejections.withLock { $0 -= 1 }
+            return Rig.error(.partRejected, operation)
+        }
+        try rig.stream(content)
+        try await rig.land()
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.createUpload) == 2)
+        #expect(rig.store.uploadsInProgress.isEmpty)
+    }
+
     @Test("keeps the parts that arrived for the next try")
     func partsAreKept() async throws {
         let rig = try Rig()

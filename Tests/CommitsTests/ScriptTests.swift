@@ -38,6 +38,8 @@ struct ScriptTests {
             capabilities.putIfMatch = Int.random(in: 0..<3, using: &dice) > 0
             capabilities.putIfAbsent = capabilities.putIfMatch
             if Bool.random(using: &dice) { capabilities.metadataUpdate = .none }
+            if Bool.random(using: &dice) { capabilities.largestCopy = Int64(2 * part) }
+            if Int.random(in: 0..<4, using: &dice) == 0 { capabilities.smallestPart = Int64(part) }
         }
         let store = MemoryStore(capabilities: capabilities)
         let hasBase = Bool.random(using: &dice)

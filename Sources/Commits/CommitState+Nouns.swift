@@ -1,0 +1,77 @@
+import Basics
+import ObjectStorage
+import Staging
+
+/// What a commit's state speaks of.
+extension CommitState {
+    /// What a commit is asked to store.
+    struct Request: Sendable {
+        var key: ObjectKey
+        var metadata: ObjectMetadata
+        var condition: WriteCondition?
+        /// Of the moment in which `extents` was not yet taken: a change meanwhile shows.
+        var generation: UInt64
+        var extents: ExtentMap
+        /// Whether other headers can be stored afterwards; not when storing headers is what it is for.
+        var allowsOtherHeaders = true
+        var size: Int64 { extents.size }
+    }
+
+    /// A put or a complete that was or may have been sent.
+    struct Attempt: Sendable {
+        let id: String
+        let key: ObjectKey
+        let metadata: ObjectMetadata
+        let generation: UInt64
+    }
+
+    /// A version that one of our attempts made.
+    struct Landed: Sendable {
+        let attempt: Attempt
+        var version: ObjectVersion
+        var metadata: ObjectMetadata
+        /// Whether a commit returned it, so that its caller knows of it.
+        var isReported = false
+    }
+
+    struct Upload: Sendable {
+        /// The ticket of its creation.
+        let epoch: Ticket
+        let key: ObjectKey
+        let metadata: ObjectMetadata
+        let attempt: String
+        let layout: PartLayout
+        /// nil while it is being created.
+        var id: UploadID?
+        /// The generation of a complete whose end was not learned: it may still succeed, late. Its id in the object
+        /// must not be taken for other bytes.
+        var doubtedGeneration: UInt64?
+        var sent = SentParts()
+    }
+
+    /// A transfer under way.
+    struct Flight: Sendable {
+        let epoch: Ticket
+        let part: PartTransfer
+        /// Started by the commit that runs; one from before may fail without harm.
+        var isOfRun: Bool
+        /// Its bytes changed, or its upload is given up.
+        var isStale = false
+    }
+
+    enum Action: Sendable {
+        case createUpload(Ticket, PutRequest)
+        case transfer(Ticket, ObjectKey, UploadID, PartTransfer)
+        /// End the transfer early; its event still comes.
+        case cancel(Ticket)
+        case abort(Ticket, ObjectKey, UploadID)
+    }
+
+    /// What a commit does next.
+    enum Step: Sendable {
+        /// Something under way must end first.
+        case wait
+        case complete(Upload, [UploadedPart])
+        case failed(CommitError)
+    }
+}
