@@ -31,10 +31,14 @@ package final class LocalServer: Sendable {
         port = Int(UInt16(bigEndian: address.sin_port))
         startThread(name: "test-server") { [weak self] in
             while true {
-                let descriptor = accept(descriptor, nil, nil)
-                guard descriptor >= 0 else { return }
+                let connection = accept(descriptor, nil, nil)
+                guard connection >= 0 else {
+                    // Here and not in `deinit`: the number must not be another server's while this thread uses it.
+                    close(descriptor)
+                    return
+                }
                 self?.accepted.withLock { $0 += 1 }
-                startThread(name: "test-connection") { serve(LocalConnection(descriptor)) }
+                startThread(name: "test-connection") { serve(LocalConnection(connection)) }
             }
         }
     }
@@ -49,10 +53,8 @@ package final class LocalServer: Sendable {
         })
     }
 
-    deinit {
-        shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
-    }
+    /// Refuses connections from now on, and wakes the thread.
+    deinit { shutdown(listener, Int32(SHUT_RDWR)) }
 }
 
 /// A request as it came over the wire.
