@@ -114,7 +114,8 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) -> ObjectVersion? {
         guard let version = entry.attributes.version else { return nil }
         let copier = ObjectCopier(store: store, time: time)
-        do { return try await copier.copy(key, version, to: newKey) } catch { throw FileSystemError(error) }
+        do { return try await copier.copy(key, version, to: newKey, storageClass: entry.attributes.storageClass) } catch
+        { throw FileSystemError(error) }
     }
 
     // MARK: Directories
@@ -215,7 +216,12 @@ extension BucketFileSystem {
                 let newKey = ObjectKey(newPrefix + object.key.bytes.dropFirst(oldPrefix.count))
                 group.addTask {
                     do throws(ObjectStoreError) {
-                        return .success((newKey, try await copier.copy(object.key, object.version, to: newKey)))
+                        return .success(
+                            (
+                                newKey,
+                                try await copier.copy(
+                                    object.key, object.version, to: newKey, storageClass: object.storageClass)
+                            ))
                     } catch { return .failure(error) }
                 }
             }

@@ -8,12 +8,15 @@ struct ObjectCopier: Sendable {
 
     /// Fails with `.preconditionFailed` when the source is not `version` any more.
     func copy(
-        _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey
+        _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey, storageClass: String?
     ) async throws(ObjectStoreError) -> ObjectVersion {
         let from = CopySource(source, ifMatch: version.etag)
         if version.size <= store.capabilities.largestCopy {
             let answer: PutAnswer
-            do { answer = try await store.copy(CopyRequest(from, to: key)) } catch {
+            var request = CopyRequest(from, to: key)
+            // No store copies it by itself.
+            request.storageClass = storageClass
+            do { answer = try await store.copy(request) } catch {
                 // SeaweedFS lists and shows directory markers but finds none to copy.
                 guard error.kind == .notFound, version.size == 0, source.bytes.hasSuffix("/") else { throw error }
                 let metadata = try await store.head(source, condition: nil).metadata
@@ -24,7 +27,7 @@ struct ObjectCopier: Sendable {
                 versionID: answer.versionID)
         }
         let metadata = try await store.head(source, condition: .ifMatch(version.etag)).metadata
-        let upload = try await store.createUpload(PutRequest(key, metadata: metadata))
+        let upload = try await store.createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
         do {
             // Parts as large as allowed, in one size.
             let count = (version.size + store.capabilities.largestPart - 1) / store.capabilities.largestPart

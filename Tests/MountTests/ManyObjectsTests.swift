@@ -3,7 +3,7 @@ import Testing
 extension RealMounts {
     /// A directory of 100,000 objects is listed at the price of its pages and in bounded memory.
     @Suite struct ManyObjects {
-        @Test(.timeLimit(.minutes(6)))
+        @Test(.timeLimit(.minutes(20)))
         func aHundredThousandObjectsAreListedInBoundedMemory() async throws {
             try await withStore { world, store in
                 try await world.sh(

@@ -126,9 +126,18 @@ package final class S3Store: ObjectStore {
         }
         let target = call.query.isEmpty ? path : path + "?" + call.query.sorted().map(\.text).joined(separator: "&")
         var request = HTTPRequest(call.method, learned.endpoint.origin, target: target, headers: headers)
+        request.stallTimeout = Self.patience(with: call.operation)
         request.collectLimit = call.collectLimit
         do { return try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
             throw S3Errors.error(error, call.operation, call.key)
+        }
+    }
+
+    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
+        switch operation {
+        case .copy, .uploadPartCopy, .completeUpload, .updateMetadata: .seconds(300)
+        default: nil
         }
     }
 
