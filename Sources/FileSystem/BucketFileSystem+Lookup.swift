@@ -11,13 +11,13 @@ extension BucketFileSystem {
             return .ready(.failure(error))
         }
         switch answer {
-        case .present(let entry, isFresh: true): return .success(reply(for: entry))
+        case .present(let entry, isFresh: true) where !needsHeaders(entry): return .success(reply(for: entry))
         case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true:
             return .success(reply(for: entry))
         case .absent(let until): return .success(absence(until: until))
-        case .present(_, isFresh: false), .unknown:
+        case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
-                if let entry = try await resolve(name, in: parent) { return reply(for: entry) }
+                if let entry = try await resolve(name, in: parent) { return reply(for: try await exact(entry)) }
                 return absence(until: time.now() + .seconds(1))
             }
         }
@@ -34,14 +34,15 @@ extension BucketFileSystem {
         }
         do {
             let entry = try entry(ino)
-            if ino == .root || isFresh(entry) {
+            if ino == .root || isFresh(entry) && !needsHeaders(entry) {
                 return .success(
                     AttributeReply(status: status(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
             }
             return later { [self] () async throws(FileSystemError) in
-                guard let fresh = try await resolve(entry.name, in: entry.parent), fresh.ino == ino else {
+                guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
                     throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
                 }
+                let fresh = try await exact(found)
                 return AttributeReply(
                     status: status(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
             }
@@ -49,6 +50,16 @@ extension BucketFileSystem {
     }
 
     // MARK: Replies
+
+    /// With `attrs=exact`, whether what is known of the entry is only what a listing tells.
+    func needsHeaders(_ entry: Entry) -> Bool {
+        policy.attributes == .exact && entry.attributes.kind == .file && !entry.attributes.headersKnown
+            && !entry.isPending
+    }
+
+    private func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
+        needsHeaders(entry) ? try await learnHeaders(of: entry) : entry
+    }
 
     func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
 
@@ -61,7 +72,9 @@ extension BucketFileSystem {
     /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache.
     func reply(for entry: Entry) -> EntryReply {
         let file = files.find(entry.ino)
-        let timeout = entry.isPending || file?.isDirty == true ? policy.ttl : remaining(entry.freshUntil)
+        var timeout = entry.isPending || file?.isDirty == true ? policy.ttl : remaining(entry.freshUntil)
+        // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
+        if file == nil, needsHeaders(entry) { timeout = .zero }
         return EntryReply(
             status: status(entry.ino, file?.attributes ?? entry.attributes), entryTimeout: timeout,
             attributeTimeout: timeout)
@@ -169,11 +182,7 @@ extension BucketFileSystem {
                 return nil
             }
         }
-        let found = try await listAt(base, name, in: parent)
-        guard let found, policy.attributes == .exact, !found.attributes.headersKnown,
-            found.attributes.kind == .file
-        else { return found }
-        return try await learnHeaders(of: found)
+        return try await listAt(base, name, in: parent)
     }
 
     /// Lists the directory until the name is settled or `pages` pages are in.

@@ -37,10 +37,6 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(error)) }
     }
 
-    private func needsHeaders(_ entry: Entry) -> Bool {
-        policy.attributes == .exact && !entry.attributes.headersKnown && !entry.isPending
-    }
-
     /// Makes the handle; nothing here waits.
     func open(_ entry: Entry, _ flags: OpenFlags) -> OpenReply {
         let file = activate(entry)

@@ -256,4 +256,20 @@ import Testing
             #expect(try await moved(), "step \(step)")
         }
     }
+
+    @Test func exactAttributesAreAskedForOnceForEachObject() async throws {
+        let tree = try MountedTree()
+        tree.policy.attributes = .exact
+        try await tree.remount()
+        for name in ["a", "b"] {
+            tree.store.setObject(ObjectKey(name), [1], metadata: ObjectMetadata(user: ["mode": String(0o100750)]))
+        }
+        #expect(try await tree.names("") == ["a", "b"])
+        #expect(tree.store.count(.head) == 0)
+        for _ in 0..<2 {
+            #expect(try await tree.find("a").mode == 0o750)
+            #expect(try await tree.find("b").mode == 0o750)
+        }
+        #expect(tree.store.count(.head) == 2)
+    }
 }
