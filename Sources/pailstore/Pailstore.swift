@@ -109,9 +109,9 @@ struct Pailstore: ParsableCommand {
     }
 
     private func printReadyLine(_ server: EmulatorServer) {
-        let endpoint = JSONText.quote(server.endpoint)
+        let endpoints = server.endpoints.map { "\(JSONText.quote($0.name)):\(JSONText.quote($0.url))" }
         print(
-            "{\"s3\":\(endpoint),\"access_key\":\(JSONText.quote(accessKey)),\"region\":\(JSONText.quote(region)),"
+            "{\(endpoints.joined(separator: ",")),\"access_key\":\(JSONText.quote(accessKey)),\"region\":\(JSONText.quote(region)),"
                 + "\"pid\":\(getpid())}", toDescriptor: STDOUT_FILENO)
     }
 

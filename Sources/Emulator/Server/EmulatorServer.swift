@@ -28,30 +28,53 @@ package enum EmulatorError: Error, Sendable, CustomStringConvertible {
 /// Connections live on NIO's event loops, which never touch a file except through sendfile(2); every request is a task
 /// on the server's own worker threads, which may block. Runs until `stop`.
 package final class EmulatorServer: Sendable {
-    /// The port the S3 dialect listens on.
-    package let port: Int
+    /// A dialect's socket and what serves its requests.
+    private struct Listener: Sendable {
+        let name: String
+        let channel: any Channel
+        let engine: RequestEngine
+        var port: Int { channel.localAddress?.port ?? 0 }
+    }
+
     package let library: ObjectLibrary
-    private let engine: RequestEngine
+    private let plan: SharedFaultPlan
     private let group: MultiThreadedEventLoopGroup
-    private let listener: any Channel
+    private let listeners: [Listener]
     private let connections: OpenConnections
     private let host: String
 
     private init(
-        listener: any Channel, group: MultiThreadedEventLoopGroup, engine: RequestEngine, library: ObjectLibrary,
+        listeners: [Listener], group: MultiThreadedEventLoopGroup, plan: SharedFaultPlan, library: ObjectLibrary,
         connections: OpenConnections, host: String
     ) {
         self.connections = connections
-        port = listener.localAddress?.port ?? 0
-        self.listener = listener
+        self.listeners = listeners
         self.group = group
-        self.engine = engine
+        self.plan = plan
         self.library = library
         self.host = host
     }
 
+    /// Every dialect, S3 first; each listens one port above the one before it.
+    private static func dialects(_ library: ObjectLibrary, _ options: EmulatorOptions) -> [any Dialect] {
+        [S3Dialect(library: library, options: options)]
+    }
+
+    /// The port the S3 dialect listens on.
+    package var port: Int { listeners[0].port }
+
     /// `http://HOST:PORT` of the S3 dialect.
-    package var endpoint: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)" }
+    package var endpoint: String { url(listeners[0]) }
+
+    /// `http://HOST:PORT` of each dialect with its name, in the order of their ports.
+    package var endpoints: [(name: String, url: String)] { listeners.map { ($0.name, url($0)) } }
+
+    /// The port of a dialect; nil when nothing of the name is served.
+    package func port(of dialect: String) -> Int? { listeners.first { $0.name == dialect }?.port }
+
+    private func url(_ listener: Listener) -> String {
+        "http://\(host.contains(":") ? "[\(host)]" : host):\(listener.port)"
+    }
 
     /// Opens `directory`, makes the buckets asked for, listens, and answers from then on.
     package static func start(
@@ -68,22 +91,28 @@ package final class EmulatorServer: Sendable {
             }
             log = try options.requestLog.map { (path) throws(StorageError) in try RequestLog(path: path) }
         } catch { throw .storage(error) }
-        let engine = RequestEngine(
-            dialect: S3Dialect(library: library, options: options), log: log, options: options)
+        let plan = SharedFaultPlan(options.faults, seed: options.seed)
+        let pool = WorkerPool(threads: options.workers, name: "pailstore")
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let connections = OpenConnections()
-        do {
-            let listener = try await bootstrap(group, engine, connections, options).bind(
-                host: options.host, port: options.port
-            )
-            .get()
-            return EmulatorServer(
-                listener: listener, group: group, engine: engine, library: library, connections: connections,
-                host: options.host)
-        } catch {
-            try? await group.shutdownGracefully()
-            throw .listening(address: "\(options.host):\(options.port)", reason: "\(error)")
+        var listeners: [Listener] = []
+        for (offset, dialect) in dialects(library, options).enumerated() {
+            let engine = RequestEngine(dialect: dialect, log: log, plan: plan, pool: pool, time: options.time)
+            let port = options.port == 0 ? 0 : options.port + offset
+            do {
+                let channel = try await bootstrap(group, engine, connections, options).bind(
+                    host: options.host, port: port
+                )
+                .get()
+                listeners.append(Listener(name: dialect.name, channel: channel, engine: engine))
+            } catch {
+                try? await group.shutdownGracefully()
+                throw .listening(address: "\(options.host):\(port)", reason: "\(error)")
+            }
         }
+        return EmulatorServer(
+            listeners: listeners, group: group, plan: plan, library: library, connections: connections,
+            host: options.host)
     }
 
     private static func bootstrap(
@@ -112,16 +141,21 @@ package final class EmulatorServer: Sendable {
     }
 
     /// Replaces the faults from now on; counters start anew.
-    package func setFaults(_ specs: [FaultSpec], seed: UInt64 = 0) { engine.setFaults(specs, seed: seed) }
+    package func setFaults(_ specs: [FaultSpec], seed: UInt64 = 0) { plan.set(specs, seed: seed) }
 
     /// Takes no more connections, gives requests a moment to finish, ends the connections, and returns when the event
     /// loops are gone.
     package func stop() async {
-        try? await listener.close().get()
-        await engine.drain(atMost: .seconds(1))
+        for listener in listeners { try? await listener.channel.close().get() }
+        await drain(atMost: .seconds(1))
         await connections.closeAll()
-        await engine.drain(atMost: .seconds(5))
+        await drain(atMost: .seconds(5))
         try? await group.shutdownGracefully()
+    }
+
+    private func drain(atMost limit: Duration) async {
+        let deadline = ContinuousClock.now + limit
+        for listener in listeners { await listener.engine.drain(until: deadline) }
     }
 
     /// Whether `host` is reached from this machine only.

@@ -2,28 +2,41 @@ import Basics
 import NIOHTTP1
 import Synchronization
 
-/// Serves exchanges: decides faults, lets the dialect answer, sends, logs. Shared by all connections; the fault plan is
-/// behind its own mutex, a leaf.
+/// The faults of a whole server, whatever the dialect. Behind its own mutex, a leaf.
+final class SharedFaultPlan: Sendable {
+    private let plan: Mutex<FaultPlan>
+    private let seed: UInt64
+
+    init(_ specs: [FaultSpec], seed: UInt64) {
+        self.seed = seed
+        plan = Mutex(FaultPlan(specs, seed: seed))
+    }
+
+    var specs: [FaultSpec] { plan.withLock { $0.specs } }
+
+    /// Replaces the faults; counters start anew. nil keeps the server's seed.
+    func set(_ specs: [FaultSpec], seed: UInt64? = nil) {
+        plan.withLock { $0 = FaultPlan(specs, seed: seed ?? self.seed) }
+    }
+
+    func decide(_ route: RequestRoute) -> FaultEffects {
+        plan.withLock { $0.decide(operation: route.operation, bucket: route.bucket, key: route.key) }
+    }
+}
+
+/// Serves a dialect's exchanges: decides faults, lets the dialect answer, sends, logs. Shared by all its connections.
 final class RequestEngine: Sendable {
     private let dialect: any Dialect
     private let log: RequestLog?
-    private let plan: Mutex<FaultPlan>
+    private let plan: SharedFaultPlan
     private let pool: WorkerPool
     private let time: any TimeSource
-    private let seed: UInt64
     private let active = Atomic(0)
     static let controlPath = "/_pailstore/faults"
 
-    init(dialect: any Dialect, log: RequestLog?, options: EmulatorOptions) {
-        self.dialect = dialect
-        self.log = log
-        time = options.time
-        seed = options.seed
-        plan = Mutex(FaultPlan(options.faults, seed: options.seed))
-        pool = WorkerPool(threads: options.workers, name: "pailstore")
+    init(dialect: any Dialect, log: RequestLog?, plan: SharedFaultPlan, pool: WorkerPool, time: any TimeSource) {
+        (self.dialect, self.log, self.plan, self.pool, self.time) = (dialect, log, plan, pool, time)
     }
-
-    func setFaults(_ specs: [FaultSpec], seed: UInt64) { plan.withLock { $0 = FaultPlan(specs, seed: seed) } }
 
     /// Starts serving on a worker thread and returns at once.
     func serve(_ exchange: Exchange) {
@@ -39,8 +52,7 @@ final class RequestEngine: Sendable {
     }
 
     /// Waits until no request is being served, or the time is up.
-    func drain(atMost limit: Duration) async {
-        let deadline = ContinuousClock.now + limit
+    func drain(until deadline: ContinuousClock.Instant) async {
         while active.load(ordering: .relaxed) > 0, ContinuousClock.now < deadline {
             try? await Task.sleep(for: .milliseconds(10))
         }
@@ -50,9 +62,7 @@ final class RequestEngine: Sendable {
         let (started, began) = (time.uptime(), time.now())
         let request = exchange.request
         let route = dialect.route(request)
-        var effects = plan.withLock {
-            $0.decide(operation: route.operation, bucket: route.bucket, key: route.key)
-        }
+        var effects = plan.decide(route)
         if effects.latency > .zero { try? await time.sleep(for: effects.latency) }
         var entry = RequestLogEntry(
             time: began, operation: route.operation, bucket: route.bucket, key: route.key, status: 0, bytesIn: 0,
@@ -122,13 +132,13 @@ final class RequestEngine: Sendable {
         var response = ServerResponse(status: 200, headers: [Field("Content-Type", "text/plain")])
         switch exchange.request.method {
         case "GET":
-            response.body = .bytes(Array(plan.withLock { $0.specs }.map { $0.text + "\n" }.joined().utf8))
+            response.body = .bytes(Array(plan.specs.map { $0.text + "\n" }.joined().utf8))
         case "PUT":
             do {
                 let text = String(decoding: try await exchange.body.collect(limit: 1 << 20), as: UTF8.self)
                 let lines = text.split(whereSeparator: \.isNewline).map(String.init)
                 let specs = try lines.map { (line) throws(FaultSyntaxError) in try FaultSpec(parsing: line) }
-                setFaults(specs, seed: seed)
+                plan.set(specs)
             } catch {
                 response.status = 400
                 response.body = .bytes(Array("\(error)\n".utf8))
