@@ -26,6 +26,17 @@ package struct Capabilities: Sendable, Hashable {
     /// Directory markers `dir/` hold metadata and are listed.
     package var markers = true
     package var presign = true
+    package var accessControl = false
+    package var tags = false
+    /// The classes an object can be moved to, the standard one first; empty when there is only one.
+    package var storageClasses: [String] = []
+    /// Archived objects can be asked for.
+    package var restore = false
+    /// An object gets another key in one request (`move`).
+    package var move = false
+    /// Links are objects of a kind of their own, and listings show them as such.
+    package var symlinks = false
+    package var usage = false
 
     package init() {}
 

@@ -13,7 +13,8 @@ package struct RequestContext: Sendable {
         switch operation {
         case .get, .put, .uploadPart: true
         case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
-            .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess:
+            .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess, .accessControl, .setAccessControl,
+            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .listBuckets:
             false
         }
     }
@@ -34,20 +35,20 @@ package protocol Interceptor: Sendable {
 /// A store with an interceptor around each request: the one place that forwards the whole protocol, so that retry,
 /// throttle, measurement and log are each only what they do.
 package struct InterceptedStore<Around: Interceptor>: ObjectStore {
-    private let base: any ObjectStore
-    private let around: Around
+    let base: any ObjectStore
+    let around: Around
 
     package init(_ base: any ObjectStore, _ around: Around) { (self.base, self.around) = (base, around) }
 
     package var capabilities: Capabilities { base.capabilities }
 
-    private func context(
+    func context(
         _ operation: ObjectStoreError.Operation, _ key: ObjectKey? = nil, bytes: Int64 = 0
     ) -> RequestContext {
         RequestContext(operation: operation, key: key, bytes: bytes)
     }
 
-    private func run<Answer: Sendable>(
+    func run<Answer: Sendable>(
         _ context: RequestContext, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         try await around.intercept(context, settle: nil, attempt)
@@ -190,7 +191,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
 }
 
 extension PutAnswer {
-    fileprivate init(_ version: ObjectVersion) {
+    init(_ version: ObjectVersion) {
         self.init(etag: version.etag, versionID: version.versionID, modified: version.modified)
     }
 }

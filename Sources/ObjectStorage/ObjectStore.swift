@@ -6,7 +6,7 @@ package import Basics
 /// `ObjectStoreError` that keeps operation, key, provider code and request ID. All calls may run at once, are cancelled
 /// with their task, and run on the caller's executor. What a store cannot do it says in `capabilities`; calling it anyway
 /// throws `.notSupported` without a request.
-package protocol ObjectStore: Sendable {
+package protocol ObjectStore: ObjectPropertyStore {
     var capabilities: Capabilities { get }
 
     /// One page.

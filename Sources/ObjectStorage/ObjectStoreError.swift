@@ -24,6 +24,8 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case list, head, get, put, copy, delete, deleteMany
         case createUpload, uploadPart, uploadPartCopy, listParts, listUploads, completeUpload, abortUpload
         case updateMetadata, presign, checkAccess
+        case accessControl, setAccessControl, tags, setTags, setStorageClass, restore, move, putSymlink, symlinkTarget
+        case usage, listBuckets
     }
 
     /// What went wrong, as far as callers act on it.

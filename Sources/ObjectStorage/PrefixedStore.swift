@@ -23,6 +23,12 @@ package struct PrefixedStore: ObjectStore {
         PartRequest(down(part.key), part.upload, number: part.number)
     }
 
+    private func down(_ request: CopyRequest) -> CopyRequest {
+        var request = request
+        (request.source, request.key) = (down(request.source), down(request.key))
+        return request
+    }
+
     private func down(_ request: PutRequest) -> PutRequest {
         var request = request
         request.key = down(request.key)
@@ -63,9 +69,7 @@ package struct PrefixedStore: ObjectStore {
     }
 
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        var request = request
-        (request.source, request.key) = (down(request.source), down(request.key))
-        return try await base.copy(request)
+        try await base.copy(down(request))
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
@@ -125,4 +129,46 @@ package struct PrefixedStore: ObjectStore {
     }
 
     package func checkAccess() async throws(ObjectStoreError) { try await base.checkAccess() }
+}
+
+extension PrefixedStore {
+    package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
+        try await base.accessControl(of: down(key))
+    }
+
+    package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
+        try await base.setAccessControl(of: down(key), to: access)
+    }
+
+    package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
+        try await base.tags(of: down(key))
+    }
+
+    package func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError) {
+        try await base.setTags(of: down(key), to: tags)
+    }
+
+    package func setStorageClass(
+        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.setStorageClass(of: down(key), to: storageClass, ifMatch: ifMatch)
+    }
+
+    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
+        try await base.restore(down(key), request)
+    }
+
+    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.move(down(request))
+    }
+
+    package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
+        try await base.putSymlink(down(request), target: target)
+    }
+
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await base.symlinkTarget(of: down(key))
+    }
+
+    package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }
 }

@@ -82,5 +82,7 @@ extension ObjectStoreError {
     }
 
     /// Whether a request can fail like this because an earlier try of it succeeded.
-    fileprivate var mayFollowSuccess: Bool { kind == .preconditionFailed || kind == .noSuchUpload }
+    fileprivate var mayFollowSuccess: Bool {
+        kind == .preconditionFailed || kind == .noSuchUpload || kind == .notFound && operation == .move
+    }
 }

@@ -1,0 +1,78 @@
+package import Basics
+
+extension InterceptedStore {
+    package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
+        try await run(context(.accessControl, key)) { () async throws(ObjectStoreError) in
+            try await base.accessControl(of: key)
+        }
+    }
+
+    package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
+        try await run(context(.setAccessControl, key)) { () async throws(ObjectStoreError) in
+            try await base.setAccessControl(of: key, to: access)
+        }
+    }
+
+    package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
+        try await run(context(.tags, key)) { () async throws(ObjectStoreError) in try await base.tags(of: key) }
+    }
+
+    package func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError) {
+        try await run(context(.setTags, key)) { () async throws(ObjectStoreError) in
+            try await base.setTags(of: key, to: tags)
+        }
+    }
+
+    package func setStorageClass(
+        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await run(context(.setStorageClass, key)) { () async throws(ObjectStoreError) in
+            try await base.setStorageClass(of: key, to: storageClass, ifMatch: ifMatch)
+        }
+    }
+
+    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
+        try await run(context(.restore, key)) { () async throws(ObjectStoreError) in
+            try await base.restore(key, request)
+        }
+    }
+
+    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await moved(request) }
+        return try await around.intercept(context(.move, request.key), settle: settle) {
+            () async throws(ObjectStoreError) in try await base.move(request)
+        }
+    }
+
+    package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
+        let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in
+            guard try await base.symlinkTarget(of: request.key) == target else { return nil }
+            return PutAnswer(try await base.head(request.key, condition: nil).version)
+        }
+        return try await around.intercept(context(.putSymlink, request.key), settle: settle) {
+            () async throws(ObjectStoreError) in try await base.putSymlink(request, target: target)
+        }
+    }
+
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await run(context(.symlinkTarget, key)) { () async throws(ObjectStoreError) in
+            try await base.symlinkTarget(of: key)
+        }
+    }
+
+    package func usage() async throws(ObjectStoreError) -> BucketUsage {
+        try await run(context(.usage)) { () async throws(ObjectStoreError) in try await base.usage() }
+    }
+
+    /// The moved object, when the version meant is at its new key and nothing is at the old one.
+    private func moved(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer? {
+        guard let meant = request.source.ifMatch else { return nil }
+        let version = try await base.head(request.key, condition: nil).version
+        guard version.etag == meant else { return nil }
+        do { _ = try await base.head(request.source.key, condition: nil) } catch {
+            guard error.kind == .notFound else { throw error }
+            return PutAnswer(version)
+        }
+        return nil
+    }
+}
