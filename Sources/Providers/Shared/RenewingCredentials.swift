@@ -1,0 +1,99 @@
+package import Basics
+package import ObjectStorage
+import Synchronization
+
+/// Credentials that end and are got anew from where they came: a token service, an instance's metadata service, a file.
+///
+/// Holds the newest ones and who waits for the next. Renewal begins `margin` before the end, by the request that notices
+/// it first, while the others go on with what is still good; only when nothing good is left do they wait. Locked by its
+/// own mutex, a leaf; the source is asked outside it, by one caller at a time. Lives as long as its store.
+package final class RenewingCredentials: CredentialsProvider {
+    package typealias Source = @Sendable () async throws(ObjectStoreError) -> Credentials?
+
+    private struct State {
+        var credentials: Credentials?
+        var isKnown = false
+        var isRefused = false
+        var isRenewing = false
+        /// No renewal of credentials that still work before this; of the time source's `uptime`.
+        var earliest = Duration.zero
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private enum Step {
+        case use(Credentials?)
+        case renew(fallback: Credentials?)
+        case wait
+    }
+
+    private let source: Source
+    private let margin: Duration
+    private let time: any TimeSource
+    private let state = Mutex(State())
+    private static let pause = Duration.seconds(10)
+
+    /// `margin` is how long before their end credentials are no longer handed out without trying for new ones.
+    package init(margin: Duration = .seconds(300), time: any TimeSource, source: @escaping Source) {
+        (self.margin, self.time, self.source) = (margin, time, source)
+    }
+
+    package func current() async throws(ObjectStoreError) -> Credentials? {
+        while true {
+            switch state.withLock({ next(&$0) }) {
+            case .use(let credentials): return credentials
+            case .renew(let fallback): return try await renew(or: fallback)
+            case .wait: await awaitRenewal()
+            }
+        }
+    }
+
+    /// The next request asks the source, whatever the credentials say of their end.
+    package func invalidate() {
+        state.withLock { state in
+            if !state.isRenewing { state.isRefused = true }
+        }
+    }
+
+    private func next(_ state: inout State) -> Step {
+        let now = time.now()
+        let works = state.isKnown && !state.isRefused && !(state.credentials?.hasEnded(at: now) ?? false)
+        let isFresh = works && !(state.credentials?.hasEnded(at: now + margin) ?? false)
+        if isFresh || works && (state.isRenewing || time.uptime() < state.earliest) { return .use(state.credentials) }
+        if state.isRenewing { return .wait }
+        state.isRenewing = true
+        return .renew(fallback: works ? state.credentials : nil)
+    }
+
+    private func renew(or fallback: Credentials?) async throws(ObjectStoreError) -> Credentials? {
+        let result: Result<Credentials?, ObjectStoreError>
+        do throws(ObjectStoreError) { result = .success(try await source()) } catch { result = .failure(error) }
+        let waiting = state.withLock { state in
+            if case .success(let credentials) = result {
+                (state.credentials, state.isKnown, state.isRefused) = (credentials, true, false)
+            }
+            // A source that fails, or that has nothing newer, is not asked at every request.
+            state.earliest = time.uptime() + Self.pause
+            state.isRenewing = false
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+        if let fallback, case .failure(let error) = result, error.kind != .cancelled { return fallback }
+        return try result.get()
+    }
+
+    /// Returns when the renewal under way has ended, well or not: whoever still has nothing then tries for itself.
+    private func awaitRenewal() async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                if state.isRenewing { state.waiting.append(continuation) }
+                return !state.isRenewing
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+}
+
+extension Credentials {
+    fileprivate func hasEnded(at moment: Timestamp) -> Bool { expires.map { $0 <= moment } ?? false }
+}

@@ -1,0 +1,91 @@
+import Basics
+import ObjectStorage
+import Providers
+import Synchronization
+import TestSupport
+import Testing
+
+/// A source that counts how often it is asked, and answers what it is told to.
+private final class Source: Sendable {
+    private struct State {
+        var asked = 0
+        var lifetime: Duration? = .seconds(3600)
+        var failure: ObjectStoreError?
+    }
+
+    let time = ManualTime()
+    private let state = Mutex(State())
+
+    var asked: Int { state.withLock { $0.asked } }
+    func live(for lifetime: Duration?) { state.withLock { $0.lifetime = lifetime } }
+    func fail(_ kind: ObjectStoreError.Kind?) {
+        state.withLock { $0.failure = kind.map { ObjectStoreError($0, .checkAccess, message: "no answer") } }
+    }
+
+    func credentials(gate: Gate? = nil) -> RenewingCredentials {
+        RenewingCredentials(time: time) { [self] () async throws(ObjectStoreError) in
+            let (number, lifetime, failure) = state.withLock { state in
+                state.asked += 1
+                return (state.asked, state.lifetime, state.failure)
+            }
+            await gate?.pass()
+            if let failure { throw failure }
+            return Credentials(
+                accessKeyID: "key\(number)", secretKey: Secret("secret"),
+                expires: lifetime.map { time.now() + $0 })
+        }
+    }
+}
+
+@Suite struct RenewingCredentialsTests {
+    private let source = Source()
+
+    @Test func theSourceIsAskedOnceWhileItsAnswerIsGood() async throws {
+        let credentials = source.credentials()
+        for _ in 0..<3 { #expect(try await credentials.current()?.accessKeyID == "key1") }
+        source.time.advance(by: .seconds(3200))
+        #expect(try await credentials.current()?.accessKeyID == "key1")
+        #expect(source.asked == 1)
+    }
+
+    @Test func newOnesAreFetchedBeforeTheOldOnesEnd() async throws {
+        let credentials = source.credentials()
+        _ = try await credentials.current()
+        source.time.advance(by: .seconds(3400))
+        #expect(try await credentials.current()?.accessKeyID == "key2")
+    }
+
+    @Test func theOldOnesServeWhileTheyWorkAndTheSourceFails() async throws {
+        let credentials = source.credentials()
+        _ = try await credentials.current()
+        source.fail(.unreachable)
+        source.time.advance(by: .seconds(3400))
+        #expect(try await credentials.current()?.accessKeyID == "key1")
+        #expect(try await credentials.current()?.accessKeyID == "key1")
+        #expect(source.asked == 2)
+        source.time.advance(by: .seconds(300))
+        await #expect(throws: ObjectStoreError.self) { try await credentials.current() }
+        source.fail(nil)
+        #expect(try await credentials.current()?.accessKeyID == "key4")
+    }
+
+    @Test func refusedOnesAreReplacedAtOnce() async throws {
+        let credentials = source.credentials()
+        source.live(for: nil)
+        _ = try await credentials.current()
+        credentials.invalidate()
+        #expect(try await credentials.current()?.accessKeyID == "key2")
+        #expect(try await credentials.current()?.accessKeyID == "key2")
+    }
+
+    @Test func manyRequestsShareOneRenewal() async throws {
+        let gate = Gate()
+        let credentials = source.credentials(gate: gate)
+        try await withThrowingTaskGroup(of: String?.self) { group in
+            for _ in 0..<8 { group.addTask { try await credentials.current()?.accessKeyID } }
+            gate.open()
+            for try await name in group { #expect(name == "key1") }
+        }
+        #expect(source.asked == 1)
+    }
+}
