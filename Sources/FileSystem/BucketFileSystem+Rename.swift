@@ -58,17 +58,22 @@ extension BucketFileSystem {
             return
         }
         let key = try key(of: source.ino)
+        // Where the store renames, the parent's marker has to be there before its last file is gone.
+        let moves = store.capabilities.move
+        if moves { try await keepDirectory(current.parent, without: current) }
         let version: ObjectVersion?
-        do { version = try await copy(current, from: key, to: newKey) } catch {
+        do { version = try await transfer(current, from: key, to: newKey) } catch {
             guard error.kind == .stale, file == nil else { throw error }
             // Changed behind our back since it was listed: what is there now is what gets renamed.
             current = try await learnHeaders(of: current)
-            version = try await copy(current, from: key, to: newKey)
+            version = try await transfer(current, from: key, to: newKey)
         }
-        try await keepDirectory(current.parent, without: current)
+        if !moves { try await keepDirectory(current.parent, without: current) }
         try await detach(target, unlessAt: component)
-        let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
-        try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: ifMatch) }
+        if !moves {
+            let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
+            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: ifMatch) }
+        }
         var attributes = file?.attributes ?? current.attributes
         if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
         attributes.version = version
@@ -108,11 +113,19 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
     }
 
-    /// Copies the object as it was known and returns the copy's version.
-    private func copy(
+    /// Moves the object as it was known, where the store can, else copies it; returns the version at the new key.
+    private func transfer(
         _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey
     ) async throws(FileSystemError) -> ObjectVersion? {
         guard let version = entry.attributes.version else { return nil }
+        if store.capabilities.move {
+            let answer = try await remote { store throws(ObjectStoreError) in
+                try await store.move(CopyRequest(CopySource(key, ifMatch: version.etag), to: newKey))
+            }
+            return ObjectVersion(
+                etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
+                versionID: answer.versionID)
+        }
         let copier = ObjectCopier(store: store, time: time)
         do { return try await copier.copy(key, version, to: newKey, storageClass: entry.attributes.storageClass) } catch
         { throw FileSystemError(error) }

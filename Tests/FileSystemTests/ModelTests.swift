@@ -232,12 +232,37 @@ struct Model {
     }
 }
 
-@Suite struct ModelTests {
-    @Test(arguments: 1...12)
-    func randomActsLookAsOnALocalDisk(seed: Int) async throws {
-        var generator = SeededGenerator(seed: UInt64(seed))
+/// What a store can do: the mount must look the same on all of them.
+enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
+    /// Conditions, copies of parts.
+    case complete
+    /// Nothing is checked at a write but whether the object is new.
+    case unconditional
+    /// Names change in one request, headers in place; neither conditions nor copies of parts.
+    case renaming
+
+    var testDescription: String { rawValue }
+
+    var capabilities: Capabilities {
         var capabilities = Capabilities()
         capabilities.listPage = 3
+        switch self {
+        case .complete: break
+        case .unconditional: (capabilities.putIfMatch, capabilities.copyCondition) = (false, false)
+        case .renaming:
+            (capabilities.putIfMatch, capabilities.putIfAbsent) = (false, false)
+            (capabilities.copyCondition, capabilities.partCopy) = (false, false)
+            (capabilities.metadataUpdate, capabilities.move) = (.inPlace, true)
+        }
+        return capabilities
+    }
+}
+
+@Suite struct ModelTests {
+    @Test(arguments: 1...12, StoreKind.allCases)
+    func randomActsLookAsOnALocalDisk(seed: Int, kind: StoreKind) async throws {
+        var generator = SeededGenerator(seed: UInt64(seed))
+        let capabilities = kind.capabilities
         var model = Model(tree: try MountedTree(capabilities: capabilities))
         var history: [String] = []
         for step in 0..<150 {
@@ -249,14 +274,14 @@ struct Model {
             var reason = ""
             do { try await model.perform(act) } catch { (seen, reason) = (error.kind, error.reason) }
             let trail = history.suffix(30).joined(separator: "; ")
-            try #require(seen == expected, "seed \(seed) step \(step): \(act): \(reason)\n\(trail)")
+            try #require(seen == expected, "\(kind) seed \(seed) step \(step): \(act): \(reason)\n\(trail)")
             if expected != nil { model.reference = before }
             let tree: [String: ReferenceTree.Node]
             do { tree = try await model.seen() } catch {
-                Issue.record("seed \(seed) step \(step): \(act): \(error)\n\(trail)")
+                Issue.record("\(kind) seed \(seed) step \(step): \(act): \(error)\n\(trail)")
                 return
             }
-            try #require(tree == model.reference.root, "seed \(seed) step \(step): \(act)\n\(trail)")
+            try #require(tree == model.reference.root, "\(kind) seed \(seed) step \(step): \(act)\n\(trail)")
         }
         #expect(model.tree.store.uploadsInProgress.isEmpty)
     }

@@ -61,6 +61,19 @@ import Testing
         #expect(tree.store.requests.count == 1)
     }
 
+    @Test func renamingAFileCostsOneRequestWhereTheStoreRenames() async throws {
+        var capabilities = Capabilities()
+        capabilities.move = true
+        let tree = try MountedTree(capabilities: capabilities)
+        for name in ["a", "b", "c"] { tree.store.setObject(ObjectKey("d/\(name)"), Array(name.utf8)) }
+        _ = try await tree.names("d")
+        tree.store.forgetRequests()
+        try await tree.rename("d/a", to: "d/b")
+        #expect(tree.store.requests.map(\.operation) == [.move])
+        #expect(try await tree.load("d/b") == Array("a".utf8))
+        #expect(try await tree.names("d") == ["b", "c"])
+    }
+
     @Test func writingANewFileCostsOnePutAndReadingItBackNothing() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")

@@ -85,6 +85,20 @@ extension MemoryStore {
         }
     }
 
+    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        if !capabilities.move { throw notSupported(.move, request.key, "rename") }
+        let record = Request(operation: .move, key: request.key, source: request.source)
+        return try await perform(record) { (bucket) throws(ObjectStoreError) in
+            try bucket.checkLimits(request.key, nil, .move)
+            let object = try bucket.object(
+                request.source.key, condition: request.source.ifMatch.map { .ifMatch($0) }, .move)
+            bucket.remove(request.source.key)
+            return bucket.store(
+                object.content, at: request.key, metadata: object.info.metadata, etag: object.info.version.etag,
+                storageClass: object.info.storageClass, now: time.now())
+        }
+    }
+
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
         if ifMatch != nil, !capabilities.deleteIfMatch { throw notSupported(.delete, key, "conditional delete") }
         let record = Request(operation: .delete, key: key, writeCondition: ifMatch.map { .match($0) })
