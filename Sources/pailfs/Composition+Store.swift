@@ -28,15 +28,16 @@ extension Composition {
         let options = request.settings
         let sources = S3Credentials(
             environment: request.environment, profile: options.profile, bucket: request.bucket)
-        var settings = S3Store.Settings(bucket: request.bucket)
-        settings.endpoint = options.endpoint ?? sources.endpoint
+        let endpoint = options.endpoint ?? sources.endpoint
+        var settings = FamilyStore.Settings(bucket: request.bucket, .s3(endpoint: endpoint))
+        settings.endpoint = endpoint
         settings.region = options.region ?? sources.region
         settings.addressing = options.pathStyle ? .path : nil
         settings.storageClass = options.storageClass
         settings.headers = options.headers.map { ($0.name, $0.value) }
-        let provider: S3Store
+        let provider: FamilyStore
         do {
-            provider = try S3Store(
+            provider = try FamilyStore(
                 settings, credentials: FixedCredentials(sources.find()?.credentials), engine: engine, time: time)
         } catch { throw CommandError(error, request) }
         var stack = StoreStack.Options()

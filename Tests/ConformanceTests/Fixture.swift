@@ -28,12 +28,12 @@ struct Server: Sendable {
 
     func store(
         bucket: String? = nil, secret: String? = nil, region: String? = nil, time: any TimeSource = SystemTime()
-    ) throws -> S3Store {
-        var settings = S3Store.Settings(bucket: bucket ?? self.bucket)
+    ) throws -> FamilyStore {
+        var settings = FamilyStore.Settings(bucket: bucket ?? self.bucket, .generic)
         settings.endpoint = endpoint
         settings.region = region
         let credentials = Credentials(accessKeyID: accessKey, secretKey: Secret(secret ?? self.secret))
-        return try S3Store(settings, credentials: FixedCredentials(credentials), engine: engine, time: time)
+        return try FamilyStore(settings, credentials: FixedCredentials(credentials), engine: engine, time: time)
     }
 }
 

@@ -62,9 +62,10 @@ enum Seaweed {
         for _ in 0..<300 {
             var headers = HTTPHeaders([("Host", server.origin.authority)])
             let path = "/" + server.bucket
-            SigV4Signer().sign(
-                &headers, .put, path: path, query: [], payload: .unsigned, with: credentials, region: "us-east-1",
+            let signed = SignedRequest(
+                .put, host: server.origin.authority, path: path, bucket: server.bucket, key: nil, region: "us-east-1",
                 at: time.now())
+            SigV4Signer().sign(&headers, signed, with: credentials)
             let request = HTTPRequest(.put, server.origin, target: path, headers: headers)
             let answer = try? await server.engine.execute(request)
             if let answer, answer.isSuccess || answer.status == 409,

@@ -112,7 +112,7 @@ import Testing
 
     /// Runs `body` with a store that holds "key", while requests go wrong as `fault` says.
     private func withFault(
-        _ fault: String, _ body: (S3Store, CollectingSink) async throws -> Void
+        _ fault: String, _ body: (FamilyStore, CollectingSink) async throws -> Void
     ) async throws {
         try await withEmulator { emulator, server in
             let store = try server.store()

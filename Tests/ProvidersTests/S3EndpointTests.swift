@@ -8,8 +8,8 @@ import Testing
     struct Row: Sendable, CustomTestStringConvertible {
         let endpoint: String?
         var bucket = "bucket"
-        var addressing: S3Profile.Addressing?
-        var profile = S3Profile.generic
+        var addressing: FamilyProfile.Addressing?
+        var profile = FamilyProfile.generic
         let url: String
 
         var testDescription: String { "\(endpoint ?? "-") \(bucket)" }
@@ -37,7 +37,7 @@ import Testing
 
     @Test(arguments: rows)
     func aBucketsRequestsGoWhereTheyBelong(row: Row) throws {
-        let endpoint = try S3Endpoint(
+        let endpoint = try FamilyEndpoint(
             row.endpoint, bucket: row.bucket, region: "eu-west-1", addressing: row.addressing, profile: row.profile)
         #expect("\(endpoint.origin)\(endpoint.path("k /x"))" == row.url)
     }
@@ -45,7 +45,7 @@ import Testing
     @Test(arguments: ["ftp://x", "http://", "http://host:port", "http://user@host", "https://host:70000", "a b"])
     func whatIsNoEndpointIsRefused(text: String) {
         #expect(throws: ObjectStoreError.self) {
-            try S3Endpoint(text, bucket: "bucket", region: "r", addressing: nil, profile: .generic)
+            try FamilyEndpoint(text, bucket: "bucket", region: "r", addressing: nil, profile: .generic)
         }
     }
 
@@ -56,7 +56,7 @@ import Testing
         ("store.example", nil), ("s3-accelerate.amazonaws.com", nil),
     ])
     func amazonsHostsTellTheirRegion(host: String, region: String?) {
-        #expect(S3Endpoint.region(ofHost: host) == region)
+        #expect(S3EndpointRules().region(ofHost: host) == region)
     }
 
     @Test(arguments: [
@@ -64,6 +64,6 @@ import Testing
         ("storage.googleapis.com", "gcs"), ("minio.example", "generic"), ("evilamazonaws.com", "generic"),
     ])
     func theHostChoosesTheProfile(host: String, name: String) {
-        #expect(S3Profile.of(host: host).name == name)
+        #expect(FamilyProfile.s3(endpoint: host).name == name)
     }
 }

@@ -7,7 +7,7 @@ import TestSupport
 
 /// A store that talks to a server of the test's own making, and every request that server got.
 final class S3Fixture: Sendable {
-    let store: S3Store
+    let store: FamilyStore
     let server: LocalServer
     let time = ManualTime()
     private let log: Log
@@ -20,8 +20,8 @@ final class S3Fixture: Sendable {
 
     /// `answer` is given the number of the request, from 0, and the request.
     init(
-        profile: S3Profile = .generic, anonymous: Bool = false,
-        _ configure: (inout S3Store.Settings) -> Void = { _ in },
+        profile: FamilyProfile = .generic, anonymous: Bool = false,
+        _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws {
         let log = Log()
@@ -33,20 +33,19 @@ final class S3Fixture: Sendable {
             }
             return answer(number, request)
         }
-        var settings = S3Store.Settings(bucket: "bucket")
+        var settings = FamilyStore.Settings(bucket: "bucket", profile)
         settings.endpoint = "http://127.0.0.1:\(server.port)"
-        settings.profile = profile
         configure(&settings)
         var options = HTTPOptions(userAgent: "pailfs-test")
         options.proxy = ""
         let credentials = Credentials(accessKeyID: "ID", secretKey: Secret("SECRET"))
-        store = try S3Store(
+        store = try FamilyStore(
             settings, credentials: FixedCredentials(anonymous ? nil : credentials), engine: HTTPEngine(options),
             time: time)
     }
 
     /// The error a call ends with, if it does.
-    func error(_ call: (S3Store) async throws(ObjectStoreError) -> Void) async -> ObjectStoreError? {
+    func error(_ call: (FamilyStore) async throws(ObjectStoreError) -> Void) async -> ObjectStoreError? {
         do throws(ObjectStoreError) { try await call(store) } catch { return error }
         return nil
     }

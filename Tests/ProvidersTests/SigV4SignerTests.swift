@@ -19,7 +19,7 @@ import Testing
         let path: String
         var query: [QueryItem] = []
         let headers: [(String, String)]
-        let payload: SigV4Signer.Payload
+        let payload: SignedRequest.Payload
         var token: String?
         let signature: String
     }
@@ -55,9 +55,10 @@ import Testing
         var credentials = Self.credentials
         credentials.sessionToken = vector.token.map { Secret($0) }
         var headers = HTTPHeaders(vector.headers)
-        SigV4Signer().sign(
-            &headers, vector.method, path: vector.path, query: vector.query, payload: vector.payload,
-            with: credentials, region: "us-east-1", at: Self.time)
+        let request = SignedRequest(
+            vector.method, host: Self.host, path: vector.path, bucket: nil, key: nil, query: vector.query,
+            payload: vector.payload, region: "us-east-1", at: Self.time)
+        SigV4Signer().sign(&headers, request, with: credentials)
         #expect(headers["Authorization"]?.hasSuffix("Signature=\(vector.signature)") == true)
     }
 
@@ -68,9 +69,9 @@ import Testing
     func urlsArePresignedAsTheSDKDoes(token: String?, signature: String) {
         var credentials = Self.credentials
         credentials.sessionToken = token.map { Secret($0) }
-        let query = SigV4Signer().presign(
-            .get, host: Self.host, path: "/dir/a%20b", query: [], with: credentials, region: "us-east-1",
-            at: Self.time, lifetime: .seconds(600))
+        let request = SignedRequest(
+            .get, host: Self.host, path: "/dir/a%20b", bucket: nil, key: nil, region: "us-east-1", at: Self.time)
+        let query = SigV4Signer().presign(request, with: credentials, lifetime: .seconds(600))
         #expect(query.last == QueryItem("X-Amz-Signature", signature))
     }
 }

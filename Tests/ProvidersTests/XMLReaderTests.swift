@@ -54,7 +54,7 @@ import Testing
             let count = Int.random(in: 0..<30, using: &generator)
             let text = (0..<count).map { _ in pieces[Int.random(in: 0..<pieces.count, using: &generator)] }.joined()
             _ = try? names(text)
-            _ = try? S3Documents.list(Array(text.utf8))
+            _ = try? FamilyDocuments(plusIsSpace: true, standardClass: "STANDARD").list(Array(text.utf8))
         }
     }
 
@@ -66,7 +66,7 @@ import Testing
             <EncodingType>url</EncodingType><IsTruncated>true</IsTruncated><NextContinuationToken>t+1</NextContinuationToken>\
             <KeyCount>2</KeyCount></ListBucketResult>
             """
-        let list = try S3Documents.list(Array(document.utf8))
+        let list = try FamilyDocuments(plusIsSpace: true, standardClass: "STANDARD").list(Array(document.utf8))
         let version = ObjectVersion(etag: ETag("abc"), size: 7, modified: Timestamp(seconds: 1_700_000_000))
         #expect(
             list.page.objects == [ListedObject(key: ObjectKey(ByteString(Array("a b+c".utf8) + [0])), version: version)]

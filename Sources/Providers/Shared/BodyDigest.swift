@@ -9,19 +9,19 @@ struct BodyDigests {
     var sha256: [UInt8]?
     var crc64: [UInt8]?
 
-    /// Reads `source` once. Blocks on local bytes, so it runs on the worker pool.
-    init(of source: any ByteSource, sha256 wantsSHA: Bool, crc64 wantsCRC: Bool) throws(ByteTransferError) {
+    /// Reads `source` once. Blocks on local bytes, so it runs on the worker pool. `crc` is the empty one wanted.
+    init(of source: any ByteSource, sha256 wantsSHA: Bool, crc64 crc: (any Digest)?) throws(ByteTransferError) {
         var md5 = MD5()
         var sha = SHA256()
-        var crc = CRC64NVME()
+        var crc = crc
         try source.forEachPiece { piece in
             md5.update(piece)
             if wantsSHA { sha.update(piece) }
-            if wantsCRC { crc.update(piece) }
+            crc?.update(piece)
         }
         self.md5 = md5.finish()
         if wantsSHA { sha256 = sha.finish() }
-        if wantsCRC { crc64 = crc.finish() }
+        crc64 = crc?.finish()
     }
 }
 
@@ -35,13 +35,14 @@ final class VerifyingSink: ByteSink {
         case crc32([UInt8])
         case crc32c([UInt8])
         case crc64nvme([UInt8])
+        case crc64ecma([UInt8])
         case sha1([UInt8])
         case sha256([UInt8])
 
         var digest: [UInt8] {
             switch self {
-            case .md5(let digest), .crc32(let digest), .crc32c(let digest), .crc64nvme(let digest), .sha1(let digest),
-                .sha256(let digest):
+            case .md5(let digest), .crc32(let digest), .crc32c(let digest), .crc64nvme(let digest),
+                .crc64ecma(let digest), .sha1(let digest), .sha256(let digest):
                 digest
             }
         }
@@ -52,6 +53,7 @@ final class VerifyingSink: ByteSink {
             case .crc32: CRC32()
             case .crc32c: CRC32C()
             case .crc64nvme: CRC64NVME()
+            case .crc64ecma: CRC64ECMA()
             case .sha1: SHA1()
             case .sha256: SHA256()
             }

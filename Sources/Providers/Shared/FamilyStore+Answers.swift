@@ -1,9 +1,10 @@
 import Basics
+import Digests
 import HTTP
 import ObjectStorage
 
 /// What answers tell: headers of objects, ranges, checksums, outcomes.
-extension S3Store {
+extension FamilyStore {
     /// The object's properties from the headers of a HEAD or GET.
     func info(_ call: Call, _ response: HTTPResponse, size: Int64?) throws(ObjectStoreError) -> ObjectInfo {
         let headers = response.headers
@@ -11,21 +12,29 @@ extension S3Store {
             throw malformed(call, response, "the answer has no ETag or no length")
         }
         let modified = headers["Last-Modified"].flatMap { Timestamp(httpDate: $0) } ?? .epoch
-        var version = ObjectVersion(etag: ETag(etag), size: size, modified: modified)
-        if let id = headers["x-amz-version-id"], id != "null" { version.versionID = id }
+        let version = ObjectVersion(
+            etag: ETag(etag), size: size, modified: modified, versionID: versionID(response))
         var metadata = ObjectMetadata(contentType: headers["Content-Type"])
         metadata.cacheControl = headers["Cache-Control"]
         metadata.contentDisposition = headers["Content-Disposition"]
         metadata.contentEncoding = Self.withoutChunking(headers["Content-Encoding"])
         metadata.contentLanguage = headers["Content-Language"]
         metadata.expires = headers["Expires"]
+        let prefix = profile.header("meta-")
         for field in headers.fields {
             let name = field.name.lowercased()
-            if name.hasPrefix("x-amz-meta-") { metadata.user[String(name.dropFirst(11))] = field.value }
+            guard name.hasPrefix(prefix) else { continue }
+            metadata.user[profile.metadataNames.decode(String(name.dropFirst(prefix.count)))] = field.value
         }
+        let storageClass = headers[profile.header("storage-class")]
         return ObjectInfo(
-            version: version, metadata: metadata, storageClass: headers["x-amz-storage-class"],
-            restore: headers["x-amz-restore"].map(Self.restore))
+            version: version, metadata: metadata,
+            storageClass: storageClass == profile.standardClass ? nil : storageClass,
+            restore: headers[profile.header("restore")].map(Self.restore))
+    }
+
+    private func versionID(_ response: HTTPResponse) -> String? {
+        response.headers[profile.header("version-id")].flatMap { $0 == "null" ? nil : $0 }
     }
 
     /// Poor servers keep the framing's token in what they store.
@@ -47,7 +56,8 @@ extension S3Store {
         guard let text = headers["Content-Range"], text.hasPrefix("bytes ") else { return nil }
         let parts = text.dropFirst(6).split(separator: "/")
         guard parts.count == 2, let total = Int64(parts[1]) else { return nil }
-        let ends = parts[0].split(separator: "-")
+        // OSS documents a tilde between the ends as well (oss.md section 4.3).
+        let ends = parts[0].split { $0 == "-" || $0 == "~" }
         guard ends.count == 2, let first = Int64(ends[0]), let last = Int64(ends[1]), first >= 0, last >= first,
             last < total
         else { return nil }
@@ -70,7 +80,8 @@ extension S3Store {
     }
 
     /// What a whole body must come to: a checksum of the full object, or an ETag that is an MD5.
-    static func promise(_ headers: HTTPHeaders, etagIsMD5: Bool) -> VerifyingSink.Promise? {
+    func promise(_ headers: HTTPHeaders) -> VerifyingSink.Promise? {
+        if let crc = crc64ecma(headers) { return .crc64ecma(crc) }
         func checksum(_ name: String) -> [UInt8]? {
             // Composite checksums end in -N and are of checksums, not of bytes.
             guard let text = headers["x-amz-checksum-\(name)"], !text.contains("-") else { return nil }
@@ -83,15 +94,31 @@ extension S3Store {
             if let sum = checksum("sha256") { return .sha256(sum) }
             if let sum = checksum("sha1") { return .sha1(sum) }
         }
-        guard etagIsMD5, isPlain(headers), let etag = headers["ETag"], let digest = md5(ETag(etag)) else { return nil }
+        guard isETagOfContent(headers), let etag = headers["ETag"], let digest = Self.md5(ETag(etag)) else {
+            return nil
+        }
         return .md5(digest)
     }
 
+    /// The CRC-64 that an answer tells of the whole object or the part, highest byte first; nil without one, or when the
+    /// mount does not want it checked.
+    func crc64ecma(_ headers: HTTPHeaders) -> [UInt8]? {
+        guard settings.verifiesChecksums, case .crc64ecma(let name) = profile.checksum,
+            let value = headers[name].flatMap({ UInt64($0) })
+        else { return nil }
+        return Self.bytes(value)
+    }
+
+    /// Highest byte first, as digests are.
+    static func bytes(_ value: UInt64) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: value >> (56 - 8 * UInt64($0))) }
+    }
+
     /// Encrypted with a customer's or a managed key, an ETag is not the MD5 of the content.
-    static func isPlain(_ headers: HTTPHeaders) -> Bool {
-        let encryption = headers["x-amz-server-side-encryption"]
-        return (encryption == nil || encryption == "AES256")
-            && headers["x-amz-server-side-encryption-customer-algorithm"] == nil
+    private func isETagOfContent(_ headers: HTTPHeaders) -> Bool {
+        let encryption = headers[profile.header("server-side-encryption")]
+        return profile.etagIsMD5 && encryption.map { profile.plainEncryptions.contains($0) } ?? true
+            && headers[profile.header("server-side-encryption-customer-algorithm")] == nil
     }
 
     static func md5(_ etag: ETag) -> [UInt8]? {
@@ -100,32 +127,31 @@ extension S3Store {
     }
 
     /// The answer of a put or an uploaded part, compared with what was sent.
-    func answer(_ call: Call, _ response: HTTPResponse, md5: [UInt8]) throws(ObjectStoreError) -> PutAnswer {
+    func answer(
+        _ call: Call, _ response: HTTPResponse, _ sent: BodyDigests
+    ) throws(ObjectStoreError) -> PutAnswer {
         guard let text = response.headers["ETag"] else {
             throw malformed(call, response, "the answer has no ETag")
         }
         let etag = ETag(text)
-        if profile.etagIsMD5, Self.isPlain(response.headers), let stored = Self.md5(etag), stored != md5 {
-            throw integrity(call, response, "the store keeps other bytes than were sent")
-        }
-        var answer = PutAnswer(etag: etag)
-        if let id = response.headers["x-amz-version-id"], id != "null" { answer.versionID = id }
-        return answer
+        let stored = isETagOfContent(response.headers) ? Self.md5(etag) : nil
+        guard stored ?? sent.md5 == sent.md5,
+            crc64ecma(response.headers).map({ $0 == sent.crc64 }) ?? true
+        else { throw integrity(call, response, "the store keeps other bytes than were sent") }
+        return PutAnswer(etag: etag, versionID: versionID(response))
     }
 
     /// The outcome of a copy or complete, whose 200 can carry an error.
     func outcome(_ call: Call, _ response: HTTPResponse) async throws(ObjectStoreError) -> PutAnswer {
-        let outcome = try read(call, response) { body throws(XMLError) in try S3Documents.outcome(body) }
+        let outcome = try read(call, response) { body throws(XMLError) in try FamilyDocuments.outcome(body) }
         switch outcome {
         case .done(let etag, let modified):
-            var answer = PutAnswer(etag: etag, modified: modified)
-            if let id = response.headers["x-amz-version-id"], id != "null" { answer.versionID = id }
-            return answer
-        case .failed(let document): throw S3Errors.error(response, call.operation, call.key, document: document)
+            return PutAnswer(etag: etag, versionID: versionID(response), modified: modified)
+        case .failed(let document): throw errors.error(response, call.operation, call.key, document: document)
         case .unknown:
             throw ObjectStoreError(
                 .interrupted, call.operation, key: call.key, status: response.status, code: "EmptyAnswer",
-                message: "the answer ended without an outcome", requestID: response.headers["x-amz-request-id"])
+                message: "the answer ended without an outcome", requestID: errors.requestID(response))
         }
     }
 }

@@ -2,8 +2,11 @@ import Basics
 import HTTP
 import ObjectStorage
 
-/// Error answers of the S3 family in our terms: the one table of codes (S3 API reference, "Error responses").
-enum S3Errors {
+/// Error answers of the family in our terms: the table of codes that its members share (S3 API reference, "Error
+/// responses"), and what the profile says of the member's own.
+struct FamilyErrors: Sendable {
+    let profile: FamilyProfile
+
     /// What an `<Error>` document tells.
     struct Document: Sendable {
         var code = ""
@@ -14,7 +17,19 @@ enum S3Errors {
         var serverTime: String?
     }
 
-    static func document(_ body: [UInt8]) -> Document? {
+    /// The document of an error: its body, or for a HEAD what the store has in a header instead.
+    func document(_ response: HTTPResponse) -> Document? {
+        if response.body.isEmpty, let name = profile.headErrorHeader,
+            let body = response.headers[name].flatMap({ Base64.decode($0) })
+        {
+            return Self.document(body)
+        }
+        return Self.document(response.body)
+    }
+
+    func requestID(_ response: HTTPResponse) -> String? { response.headers[profile.header("request-id")] }
+
+    private static func document(_ body: [UInt8]) -> Document? {
         var document: Document?
         var reader = XMLReader(body)
         try? reader.root { reader, name throws(XMLError) in
@@ -42,23 +57,38 @@ enum S3Errors {
     }
 
     /// An answer with an error status, or an error document in a 200.
-    static func error(
+    func error(
         _ response: HTTPResponse, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?, document: Document?
     ) -> ObjectStoreError {
         let code = document?.code ?? ""
+        let own =
+            profile.errorMessages.first { document?.message.range(of: $0.text) != nil }?.kind ?? profile.errors[code]
         let kind =
-            kind(code: code, operation)
-            ?? (response.isSuccess ? .serverFault : kind(status: response.status, operation))
-        var message = document?.message ?? ""
-        if message.isEmpty { message = "the store answered \(response.status)" }
+            own ?? Self.kind(code: code)
+            ?? (response.isSuccess ? .serverFault : Self.kind(status: response.status, operation))
         return ObjectStoreError(
-            kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,
-            requestID: response.headers["x-amz-request-id"] ?? document?.requestID,
+            kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code,
+            message: message(response, document, kind), requestID: requestID(response) ?? document?.requestID,
             retryAfter: retryAfter(response.headers))
     }
 
+    /// What the store says, and where it says that the bucket is.
+    private func message(
+        _ response: HTTPResponse, _ document: Document?, _ kind: ObjectStoreError.Kind
+    ) -> String {
+        var message = document?.message ?? ""
+        if message.isEmpty { message = "the store answered \(response.status)" }
+        guard kind == .wrongRegion else { return message }
+        if let endpoint = document?.endpoint, !endpoint.isEmpty { message += "; set endpoint=\(endpoint)" }
+        if let location = response.headers["Location"] {
+            let host = FamilyEndpoint.host(of: location)
+            if !host.isEmpty { message += "; it points to \(host), which is another endpoint" }
+        }
+        return message
+    }
+
     /// Plain `Retry-After` seconds, or S3's own header in milliseconds.
-    private static func retryAfter(_ headers: HTTPHeaders) -> Duration? {
+    private func retryAfter(_ headers: HTTPHeaders) -> Duration? {
         if let milliseconds = headers["x-amz-retry-after"].flatMap({ Int64($0) }), milliseconds >= 0 {
             return .milliseconds(min(milliseconds, 3_600_000))
         }
@@ -66,9 +96,7 @@ enum S3Errors {
         return .seconds(min(seconds, 3600))
     }
 
-    private static func kind(
-        code: String, _ operation: ObjectStoreError.Operation
-    ) -> ObjectStoreError.Kind? {
+    private static func kind(code: String) -> ObjectStoreError.Kind? {
         switch code {
         case "NoSuchKey", "NoSuchVersion": .notFound
         case "NoSuchBucket": .noSuchBucket
@@ -103,7 +131,7 @@ enum S3Errors {
     private static func kind(status: Int, _ operation: ObjectStoreError.Operation) -> ObjectStoreError.Kind {
         switch status {
         case 304: .notModified
-        case 301, 307: .wrongRegion
+        case 301, 302, 307, 308: .wrongRegion
         case 403: .accessDenied
         case 404: operation == .checkAccess ? .noSuchBucket : .notFound
         case 405, 501: .notSupported

@@ -1,8 +1,13 @@
 import Basics
 import ObjectStorage
 
-/// Answer documents of S3 read into our values.
-enum S3Documents {
+/// Answer documents of the family read into our values, as far as members differ by what these fields say.
+struct FamilyDocuments: Sendable {
+    /// In encoded listings `+` is a space.
+    let plusIsSpace: Bool
+    /// Left out of what is told of objects.
+    let standardClass: String
+
     struct List {
         var page = ListingPage()
         var isTruncated = false
@@ -27,13 +32,13 @@ enum S3Documents {
     /// What a copy, part copy or complete answers: its outcome, or the error in a 200.
     enum Outcome {
         case done(etag: ETag, modified: Timestamp?)
-        case failed(S3Errors.Document)
+        case failed(FamilyErrors.Document)
         /// No document at all: nothing is known.
         case unknown
     }
 
     /// A listing of either version.
-    static func list(_ body: [UInt8]) throws(XMLError) -> List {
+    func list(_ body: [UInt8]) throws(XMLError) -> List {
         var list = List()
         // The encoding may be told after the first key, so decoding waits.
         var objects: [Object] = []
@@ -43,16 +48,16 @@ enum S3Documents {
         try reader.root { reader, _ throws(XMLError) in
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
-                case "Contents": objects.append(try object(&reader))
+                case "Contents": objects.append(try Self.object(&reader))
                 case "CommonPrefixes":
                     try reader.elements { reader, name throws(XMLError) in
                         if name == "Prefix" { prefixes.append(try reader.content()) }
                     }
-                case "IsTruncated": list.isTruncated = try reader.text() == "true"
+                case "IsTruncated": list.isTruncated = try Self.isTrue(&reader)
                 case "KeyCount": list.hasKeyCount = true
                 case "NextContinuationToken": list.nextToken = try reader.content()
                 case "NextMarker": list.nextMarker = try reader.content()
-                case "EncodingType": isEncoded = try reader.text() == "url"
+                case "EncodingType", "Encoding-Type", "Encoding-type": isEncoded = try reader.text() == "url"
                 default: break
                 }
             }
@@ -63,7 +68,8 @@ enum S3Documents {
             return ListedObject(
                 key: ObjectKey(key),
                 version: ObjectVersion(etag: object.etag, size: object.size, modified: object.modified),
-                storageClass: object.storageClass == "STANDARD" ? nil : object.storageClass)
+                storageClass: object.storageClass == standardClass ? nil : object.storageClass,
+                isSymlink: object.isSymlink)
         }
         list.page.commonPrefixes = prefixes.map { decode($0, isEncoded) }.filter { !$0.isEmpty }.map { ObjectKey($0) }
         list.nextMarker = list.nextMarker.map { decode($0, isEncoded) }
@@ -76,6 +82,7 @@ enum S3Documents {
         var size: Int64 = 0
         var modified = Timestamp.epoch
         var storageClass: String?
+        var isSymlink = false
     }
 
     private static func object(_ reader: inout XMLReader) throws(XMLError) -> Object {
@@ -87,16 +94,23 @@ enum S3Documents {
             case "Size": object.size = Int64(try reader.text()) ?? 0
             case "LastModified": object.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
             case "StorageClass": object.storageClass = try reader.text()
+            case "Type": object.isSymlink = try reader.text() == "Symlink"
             default: break
             }
         }
         return object
     }
 
-    /// `encoding-type=url` is form encoding: `+` is a space there.
-    private static func decode(_ text: ByteString, _ isEncoded: Bool) -> ByteString {
-        guard isEncoded, let bytes = PercentEncoding.decode(text.description, plusIsSpace: true) else { return text }
+    private func decode(_ text: ByteString, _ isEncoded: Bool) -> ByteString {
+        guard isEncoded, let bytes = PercentEncoding.decode(text.description, plusIsSpace: plusIsSpace) else {
+            return text
+        }
         return ByteString(bytes)
+    }
+
+    /// COS writes it in either case.
+    private static func isTrue(_ reader: inout XMLReader) throws(XMLError) -> Bool {
+        try reader.text().lowercased() == "true"
     }
 
     static func outcome(_ body: [UInt8]) throws(XMLError) -> Outcome {
@@ -105,7 +119,7 @@ enum S3Documents {
         var reader = XMLReader(body)
         try reader.root { reader, name throws(XMLError) in
             if name == "Error" {
-                outcome = .failed(try S3Errors.read(&reader))
+                outcome = .failed(try FamilyErrors.read(&reader))
                 return
             }
             var etag: ETag?
@@ -120,6 +134,14 @@ enum S3Documents {
             if let etag { outcome = .done(etag: etag, modified: modified) }
         }
         return outcome
+    }
+
+    /// The text of a document that is one element.
+    static func rootText(_ body: [UInt8]) throws(XMLError) -> String {
+        var text = ""
+        var reader = XMLReader(body)
+        try reader.root { reader, _ throws(XMLError) in text = try reader.text() }
+        return text
     }
 
     static func uploadID(_ body: [UInt8]) throws(XMLError) -> UploadID? {
@@ -139,7 +161,7 @@ enum S3Documents {
         try reader.root { reader, _ throws(XMLError) in
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
-                case "IsTruncated": parts.isTruncated = try reader.text() == "true"
+                case "IsTruncated": parts.isTruncated = try Self.isTrue(&reader)
                 case "NextPartNumberMarker": parts.nextMarker = Int(try reader.text())
                 case "Part":
                     var part = UploadedPart(number: 0, etag: ETag(""), size: 0)
@@ -159,7 +181,7 @@ enum S3Documents {
         return parts
     }
 
-    static func uploads(_ body: [UInt8]) throws(XMLError) -> Uploads {
+    func uploads(_ body: [UInt8]) throws(XMLError) -> Uploads {
         var answer = Uploads()
         var found: [(key: ByteString, upload: String, initiated: Timestamp?)] = []
         var isEncoded = false
@@ -167,10 +189,10 @@ enum S3Documents {
         try reader.root { reader, _ throws(XMLError) in
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
-                case "IsTruncated": answer.isTruncated = try reader.text() == "true"
+                case "IsTruncated": answer.isTruncated = try Self.isTrue(&reader)
                 case "NextKeyMarker": answer.nextKey = try reader.content()
                 case "NextUploadIdMarker": answer.nextUpload = try reader.text()
-                case "EncodingType": isEncoded = try reader.text() == "url"
+                case "EncodingType", "Encoding-Type", "Encoding-type": isEncoded = try reader.text() == "url"
                 case "Upload":
                     var upload: (key: ByteString, upload: String, initiated: Timestamp?) = ("", "", nil)
                     try reader.elements { reader, name throws(XMLError) in
@@ -197,14 +219,14 @@ enum S3Documents {
     }
 
     /// The keys that a batch delete could not remove.
-    static func deleteErrors(_ body: [UInt8]) throws(XMLError) -> [(key: ByteString, error: S3Errors.Document)] {
-        var errors: [(key: ByteString, error: S3Errors.Document)] = []
+    static func deleteErrors(_ body: [UInt8]) throws(XMLError) -> [(key: ByteString, error: FamilyErrors.Document)] {
+        var errors: [(key: ByteString, error: FamilyErrors.Document)] = []
         var reader = XMLReader(body)
         try reader.root { reader, _ throws(XMLError) in
             try reader.elements { reader, name throws(XMLError) in
                 guard name == "Error" else { return }
                 var key: ByteString = ""
-                var error = S3Errors.Document()
+                var error = FamilyErrors.Document()
                 try reader.elements { reader, name throws(XMLError) in
                     switch name {
                     case "Key": key = try reader.content()

@@ -1,4 +1,4 @@
-package import Basics
+import Basics
 import Digests
 package import HTTP
 package import ObjectStorage
@@ -8,22 +8,7 @@ import Synchronization
 /// "Using Query Parameters"): the path is encoded once and never normalised, and `x-amz-content-sha256` is signed.
 ///
 /// Keeps the signing key of the last day, region and secret, which is all the state there is; a leaf lock.
-package final class SigV4Signer: Sendable {
-    /// What the store is told of the body.
-    package enum Payload: Sendable, Hashable {
-        case sha256([UInt8])
-        case unsigned
-
-        static let empty = Payload.sha256(SHA256.of([UInt8]()))
-
-        var text: String {
-            switch self {
-            case .sha256(let digest): Hex.encode(digest)
-            case .unsigned: "UNSIGNED-PAYLOAD"
-            }
-        }
-    }
-
+package final class SigV4Signer: RequestSigner {
     private struct DayKey {
         let scope: String
         let secret: Secret
@@ -35,35 +20,33 @@ package final class SigV4Signer: Sendable {
 
     package init(service: String = "s3") { self.service = service }
 
-    /// Adds the headers of a signed request: date, payload digest, token and `Authorization`.
-    ///
-    /// `path` is as sent; `query` is encoded pairs. Every header already there is signed but those that proxies change.
-    package func sign(
-        _ headers: inout HTTPHeaders, _ method: HTTPMethod, path: String, query: [QueryItem], payload: Payload,
-        with credentials: Credentials, region: String, at time: Timestamp
-    ) {
-        let date = time.iso8601Basic
+    package let coversBody = true
+    package let needsRegion = false
+
+    /// Adds date, payload digest, token and `Authorization`. Every header already there is signed but those that proxies
+    /// change.
+    package func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials) {
+        let date = request.time.iso8601Basic
         headers["x-amz-date"] = date
-        headers["x-amz-content-sha256"] = payload.text
+        headers["x-amz-content-sha256"] = request.payload.text
         if let token = credentials.sessionToken { headers["x-amz-security-token"] = token.revealed }
         let (canonical, names) = Self.canonicalHeaders(headers)
-        let request = Self.canonicalRequest(
-            method, path: path, query: query, headers: canonical, names: names, payload: payload.text)
-        let scope = self.scope(date: date, region: region)
-        let signature = signature(of: request, date: date, scope: scope, credentials: credentials, region: region)
+        let text = Self.canonicalRequest(
+            request, query: request.query, headers: canonical, names: names, payload: request.payload.text)
+        let scope = self.scope(date: date, region: request.region)
+        let signature = signature(of: text, date: date, scope: scope, credentials: credentials, region: request.region)
         headers["Authorization"] =
             "AWS4-HMAC-SHA256 Credential=\(credentials.accessKeyID)/\(scope), SignedHeaders=\(names), "
             + "Signature=\(signature)"
     }
 
-    /// The query of a presigned URL, `X-Amz-Signature` last. `lifetime` is 1 second to 7 days.
+    /// `X-Amz-Signature` comes last. `lifetime` is 1 second to 7 days.
     package func presign(
-        _ method: HTTPMethod, host: String, path: String, query: [QueryItem], with credentials: Credentials,
-        region: String, at time: Timestamp, lifetime: Duration
+        _ request: SignedRequest, with credentials: Credentials, lifetime: Duration
     ) -> [QueryItem] {
-        let date = time.iso8601Basic
-        let scope = self.scope(date: date, region: region)
-        var items = query
+        let date = request.time.iso8601Basic
+        let scope = self.scope(date: date, region: request.region)
+        var items = request.query
         items += [
             QueryItem("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
             QueryItem("X-Amz-Credential", "\(credentials.accessKeyID)/\(scope)"),
@@ -71,19 +54,20 @@ package final class SigV4Signer: Sendable {
             QueryItem("X-Amz-SignedHeaders", "host"),
         ]
         if let token = credentials.sessionToken { items.append(QueryItem("X-Amz-Security-Token", token.revealed)) }
-        let request = Self.canonicalRequest(
-            method, path: path, query: items, headers: "host:\(host)\n", names: "host", payload: "UNSIGNED-PAYLOAD")
-        let signature = signature(of: request, date: date, scope: scope, credentials: credentials, region: region)
+        let text = Self.canonicalRequest(
+            request, query: items, headers: "host:\(request.host)\n", names: "host", payload: "UNSIGNED-PAYLOAD")
+        let signature = signature(of: text, date: date, scope: scope, credentials: credentials, region: request.region)
         return items.sorted() + [QueryItem("X-Amz-Signature", signature)]
     }
 
     // MARK: Pieces
 
     static func canonicalRequest(
-        _ method: HTTPMethod, path: String, query: [QueryItem], headers: String, names: String, payload: String
+        _ request: SignedRequest, query: [QueryItem], headers: String, names: String, payload: String
     ) -> String {
         let query = query.sorted().map(\.text).joined(separator: "&")
-        return "\(method.rawValue)\n\(path.isEmpty ? "/" : path)\n\(query)\n\(headers)\n\(names)\n\(payload)"
+        return
+            "\(request.method.rawValue)\n\(request.path.isEmpty ? "/" : request.path)\n\(query)\n\(headers)\n\(names)\n\(payload)"
     }
 
     /// Headers that proxies and gateways rewrite on the way.
@@ -127,29 +111,5 @@ package final class SigV4Signer: Sendable {
         let day = DayKey(scope: scope, secret: secret, key: key)
         cached.withLock { $0 = day }
         return key
-    }
-}
-
-/// One parameter of a query, percent-encoded. Ordered by encoded name, then value, as signatures want it.
-package struct QueryItem: Sendable, Hashable, Comparable {
-    package let name: String
-    package let value: String
-
-    /// Encodes both.
-    package init(_ name: String, _ value: String = "") {
-        self.init(name, ByteString(value))
-    }
-
-    package init(_ name: String, _ value: ByteString) {
-        self.name = PercentEncoding.encode(name)
-        self.value = PercentEncoding.encode(value)
-    }
-
-    /// A parameter without a value is written with `=`.
-    package var text: String { "\(name)=\(value)" }
-
-    package static func < (left: QueryItem, right: QueryItem) -> Bool {
-        if left.name != right.name { return left.name.utf8.lexicographicallyPrecedes(right.name.utf8) }
-        return left.value.utf8.lexicographicallyPrecedes(right.value.utf8)
     }
 }

@@ -4,10 +4,10 @@ package import ObjectStorage
 import Synchronization
 
 /// ListObjectsV2 and its elder (s3.md section 4.2).
-extension S3Store {
+extension FamilyStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         let version = learned.withLock { $0.list }
-        let list: S3Documents.List
+        let list: FamilyDocuments.List
         do throws(ObjectStoreError) { list = try await self.list(request, version: version) } catch {
             guard version == .two, error.kind == .notSupported else { throw error }
             return try await listWithVersionOne(request)
@@ -29,14 +29,15 @@ extension S3Store {
     }
 
     private func list(
-        _ request: ListRequest, version: S3Profile.ListVersion
-    ) async throws(ObjectStoreError) -> S3Documents.List {
+        _ request: ListRequest, version: FamilyProfile.ListVersion
+    ) async throws(ObjectStoreError) -> FamilyDocuments.List {
         var call = Call(.list, .get)
         // A thousand keys of a kilobyte each, percent-encoded.
         call.collectLimit = 16 << 20
         call.query = [QueryItem("prefix", request.prefix)]
         if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
-        if let limit = request.limit { call.query.append(QueryItem("max-keys", String(limit))) }
+        let limit = request.limit ?? (profile.namesPageSize ? capabilities.listPage : nil)
+        if let limit { call.query.append(QueryItem("max-keys", String(limit))) }
         if profile.encodesListings { call.query.append(QueryItem("encoding-type", "url")) }
         switch version {
         case .two:
@@ -52,12 +53,12 @@ extension S3Store {
             }
         }
         let response = try await send(call)
-        return try read(call, response) { body throws(XMLError) in try S3Documents.list(body) }
+        return try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
     }
 
     /// Version one tells a marker only when a delimiter was given; otherwise the last key is one.
     private func cursor(
-        after list: S3Documents.List, _ request: ListRequest, _ version: S3Profile.ListVersion
+        after list: FamilyDocuments.List, _ request: ListRequest, _ version: FamilyProfile.ListVersion
     ) throws(ObjectStoreError) -> ListingCursor {
         let last = [list.page.objects.last?.key.bytes, list.page.commonPrefixes.last?.bytes].compactMap(\.self).max()
         guard let next = version == .two ? list.nextToken : list.nextMarker ?? last,

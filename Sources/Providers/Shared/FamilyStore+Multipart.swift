@@ -4,17 +4,17 @@ import HTTP
 package import ObjectStorage
 
 /// Multipart uploads (s3.md section 4.7).
-extension S3Store {
+extension FamilyStore {
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         var call = Call(.createUpload, .post, request.key)
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
-        if profile.checksums {
+        if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
             call.headers["x-amz-checksum-type"] = "FULL_OBJECT"
         }
         let response = try await send(call)
-        let id = try read(call, response) { body throws(XMLError) in try S3Documents.uploadID(body) }
+        let id = try read(call, response) { body throws(XMLError) in try FamilyDocuments.uploadID(body) }
         guard let id else { throw malformed(call, response, "the answer has no upload ID") }
         return id
     }
@@ -24,9 +24,11 @@ extension S3Store {
     ) async throws(ObjectStoreError) -> UploadedPart {
         var call = Call(.uploadPart, .put, part.key)
         call.query = Self.query(part)
+        addCustomerKey(to: &call.headers)
+        addTrafficLimit(to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
-        let answer = try answer(call, response, md5: digests.md5)
+        let answer = try answer(call, response, digests)
         return UploadedPart(number: part.number, etag: answer.etag, size: body.count)
     }
 
@@ -36,8 +38,9 @@ extension S3Store {
         var call = Call(.uploadPartCopy, .put, part.key)
         guard capabilities.partCopy else { throw notSupported(call, "copying into parts") }
         call.query = Self.query(part)
-        addCopySource(source, to: &call.headers)
-        call.headers["x-amz-copy-source-range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        try addCopySource(source, call, to: &call.headers)
+        addCustomerKey(to: &call.headers)
+        call.headers[profile.header("copy-source-range")] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         let answer = try await outcome(call, try await send(call))
         return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
     }
@@ -57,7 +60,7 @@ extension S3Store {
             call.query = [QueryItem("uploadId", upload.text)]
             if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
             let response = try await send(call)
-            let page = try read(call, response) { body throws(XMLError) in try S3Documents.parts(body) }
+            let page = try read(call, response) { body throws(XMLError) in try FamilyDocuments.parts(body) }
             parts += page.parts
             guard page.isTruncated else { return parts }
             let next = page.nextMarker ?? page.parts.last?.number
@@ -81,7 +84,7 @@ extension S3Store {
                 if let upload = marker.upload { call.query.append(QueryItem("upload-id-marker", upload)) }
             }
             let response = try await send(call)
-            let page = try read(call, response) { body throws(XMLError) in try S3Documents.uploads(body) }
+            let page = try read(call, response) { [documents] body throws(XMLError) in try documents.uploads(body) }
             uploads += page.uploads
             guard page.isTruncated else { return uploads }
             guard let next = page.nextKey, next != marker?.key || page.nextUpload != marker?.upload else {
@@ -96,8 +99,9 @@ extension S3Store {
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
         call.query = [QueryItem("uploadId", upload.text)]
-        Self.add(condition, to: &call.headers)
-        var document = "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+        try add(condition, call, to: &call.headers)
+        addCustomerKey(to: &call.headers)
+        var document = "<CompleteMultipartUpload\(xmlns)>"
         for part in parts {
             document +=
                 "<Part><PartNumber>\(part.number)</PartNumber>"

@@ -1,0 +1,82 @@
+import ObjectStorage
+
+/// The members of the family that speak S3 itself.
+extension FamilyProfile {
+    private static func s3(_ name: String, _ configure: (inout FamilyProfile) -> Void = { _ in }) -> FamilyProfile {
+        var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
+        profile.region = "us-east-1"
+        configure(&profile)
+        return profile
+    }
+
+    package static let aws = s3("aws") { profile in
+        profile.addressing = .virtualHost
+        profile.checksum = .crc64nvme
+        profile.capabilities.deleteIfMatch = true
+    }
+
+    /// Anything that speaks S3: SeaweedFS, MinIO, Ceph, and everything not known by its host.
+    package static let generic = s3("generic")
+
+    package static let minio = s3("minio")
+
+    package static let ceph = s3("ceph") { profile in
+        profile.list = .one
+        profile.encodesListings = false
+    }
+
+    package static let r2 = s3("r2") { profile in
+        profile.region = "auto"
+        profile.capabilities.equalParts = true
+        // Destination conditions of copies have other names there.
+        profile.capabilities.copyCondition = false
+    }
+
+    package static let gcs = s3("gcs") { profile in
+        profile.region = "auto"
+        profile.capabilities.partCopy = false
+        profile.capabilities.largestCopy = .max
+        profile.capabilities.deleteBatch = 1
+    }
+
+    private static let speakingS3 = [aws, generic, minio, ceph, r2, gcs]
+
+    /// The one of these that is called `name`.
+    package static func s3(named name: String) -> FamilyProfile? { speakingS3.first { $0.name == name } }
+
+    /// The profile of an endpoint of S3, or the generic one; nil is Amazon's.
+    package static func s3(endpoint: String?) -> FamilyProfile {
+        guard let endpoint else { return .aws }
+        let endings: [(String, FamilyProfile)] = [
+            (".amazonaws.com", .aws), (".amazonaws.com.cn", .aws), (".r2.cloudflarestorage.com", .r2),
+            ("storage.googleapis.com", .gcs),
+        ]
+        let host = FamilyEndpoint.host(of: endpoint)
+        return endings.first { host.hasSuffix($0.0) }?.1 ?? .generic
+    }
+}
+
+/// Amazon's host names ("Amazon S3 endpoints and quotas").
+package struct S3EndpointRules: EndpointRules {
+    package init() {}
+
+    package func host(region: String) -> String {
+        "s3.\(region).amazonaws.com\(region.hasPrefix("cn-") ? ".cn" : "")"
+    }
+
+    /// `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1...`, with or without `dualstack.`.
+    package func region(ofHost host: String) -> String? {
+        guard let end = host.range(of: ".amazonaws.com") else { return nil }
+        let labels = host[..<end.lowerBound].split(separator: ".").map(String.init)
+        guard let last = labels.last else { return nil }
+        if last.hasPrefix("s3-"), last != "s3-fips", last != "s3-accelerate" { return String(last.dropFirst(3)) }
+        guard labels.dropLast().contains(where: { $0 == "s3" || $0 == "s3-fips" || $0 == "dualstack" }) else {
+            return nil
+        }
+        return last == "dualstack" ? nil : last
+    }
+
+    package func owns(_ host: String) -> Bool {
+        host.hasSuffix(".amazonaws.com") || host.hasSuffix(".amazonaws.com.cn")
+    }
+}

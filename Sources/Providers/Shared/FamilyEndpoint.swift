@@ -1,0 +1,125 @@
+import Basics
+import HTTP
+import ObjectStorage
+
+/// Where a bucket's requests go: origin, base path, and whether the bucket is in the host, in the path, or nowhere.
+struct FamilyEndpoint: Sendable, Hashable {
+    let origin: HTTPOrigin
+    /// Path before the bucket, without a slash at its end; usually empty.
+    let basePath: String
+    /// nil for the service itself.
+    let bucket: String?
+    let addressing: FamilyProfile.Addressing
+
+    /// `endpoint` is a URL or a bare host; nil is the provider's of the region. Throws with the remedy in the message.
+    init(
+        _ endpoint: String?, bucket: String?, region: String?, addressing: FamilyProfile.Addressing?,
+        profile: FamilyProfile
+    ) throws(ObjectStoreError) {
+        guard let text = endpoint ?? region.map({ profile.endpoints.host(region: $0) }) else {
+            throw ObjectStoreError(
+                .invalidRequest, .checkAccess, code: "NoEndpoint",
+                message: "\(profile.name) needs to know where the bucket is: give region= or endpoint=")
+        }
+        let place = try Place(text)
+        var host = place.host
+        guard let bucket else {
+            host = profile.endpoints.serviceHost(host)
+            (self.bucket, self.addressing, basePath) = (nil, .customDomain, place.path)
+            origin = HTTPOrigin(isSecure: place.isSecure, host: host, port: place.port)
+            return
+        }
+        // An endpoint as consoles show it, with the bucket in front, means the same.
+        if profile.endpoints.owns(host), host.hasPrefix("\(bucket).") { host.removeFirst(bucket.count + 1) }
+        self.bucket = bucket
+        if let addressing {
+            self.addressing = addressing
+        } else if Self.isAddress(host) {
+            self.addressing = .path
+        } else {
+            let usual = profile.endpoints.addressing(at: host) ?? profile.addressing
+            let fits = usual == .customDomain || Self.fitsHostName(bucket, isSecure: place.isSecure)
+            self.addressing = fits ? usual : .path
+        }
+        basePath = place.path
+        origin = HTTPOrigin(
+            isSecure: place.isSecure, host: self.addressing == .virtualHost ? "\(bucket).\(host)" : host,
+            port: place.port)
+    }
+
+    /// The path on the wire: base, bucket where it belongs there, and the key encoded once.
+    func path(_ key: ObjectKey?) -> String {
+        var path = basePath
+        if addressing == .path, let bucket { path += "/" + PercentEncoding.encode(bucket) }
+        if let key { return path + "/" + PercentEncoding.encode(key.bytes, keepingSlash: true) }
+        return addressing == .path ? path : path + "/"
+    }
+
+    /// The host that an endpoint names; empty when it names none.
+    static func host(of endpoint: String) -> String { (try? Place(endpoint))?.host ?? "" }
+
+    private static func isAddress(_ host: String) -> Bool {
+        host.hasPrefix("[") || host == "localhost" || host.split(separator: ".").allSatisfy { UInt8($0) != nil }
+    }
+
+    /// Names that no wildcard certificate covers take the bucket in the path.
+    private static func fitsHostName(_ bucket: String, isSecure: Bool) -> Bool {
+        bucket.utf8.allSatisfy {
+            (97...122).contains($0) || (48...57).contains($0) || $0 == 45 || ($0 == 46 && !isSecure)
+        } && (3...63).contains(bucket.utf8.count)
+    }
+
+    /// An endpoint taken apart.
+    private struct Place {
+        var isSecure = true
+        var host: String
+        var port: Int?
+        /// Percent-encoded, with a slash in front, or empty.
+        var path: String
+
+        init(_ endpoint: String) throws(ObjectStoreError) {
+            var text = endpoint
+            if let end = text.range(of: "://") {
+                let scheme = text[..<end.lowerBound].lowercased()
+                guard scheme == "http" || scheme == "https" else {
+                    throw Self.bad(text, "it starts with \(scheme)://, not http:// or https://")
+                }
+                isSecure = scheme == "https"
+                text = String(text[end.upperBound...])
+            }
+            let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+            let authority = parts.first.map(String.init) ?? ""
+            host = authority
+            if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
+                host = String(authority[..<colon])
+                port = Int(authority[authority.index(after: colon)...])
+                guard let port, (1...65535).contains(port) else {
+                    throw Self.bad(text, "the port is no number below 65536")
+                }
+            }
+            guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 64 && $0 != 63 && $0 != 35 })
+            else { throw Self.bad(text, "it names no host") }
+            path = parts.count == 2 ? String(parts[1]) : ""
+            while path.hasSuffix("/") { path.removeLast() }
+            if !path.isEmpty { path = "/" + PercentEncoding.encode(path, keepingSlash: true) }
+        }
+
+        private static func bad(_ endpoint: String, _ reason: String) -> ObjectStoreError {
+            ObjectStoreError(
+                .invalidRequest, .checkAccess, code: "InvalidEndpoint",
+                message: "the endpoint \(endpoint) cannot be used: \(reason)")
+        }
+    }
+}
+
+extension String {
+    /// The first place where `text` stands.
+    func range(of text: String) -> Range<String.Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(text) { return start..<index(start, offsetBy: text.count) }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,66 @@
+import Basics
+import HTTP
+package import ObjectStorage
+
+/// Copies within the store, and what is changed by copying an object onto itself (s3.md section 4.5).
+extension FamilyStore {
+    package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        var call = Call(.copy, .put, request.key)
+        try addCopySource(request.source, call, to: &call.headers)
+        if let metadata = request.metadata {
+            call.headers[profile.header("metadata-directive")] = profile.replaceDirective
+            add(metadata, to: &call.headers)
+        }
+        addDefaults(storageClass: request.storageClass, to: &call.headers)
+        if capabilities.copyCondition { try add(request.condition, call, to: &call.headers) }
+        return try await outcome(call, try await send(call))
+    }
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        // The storage class is not copied, so it must be known to be restated.
+        let info = try await head(key, condition: ifMatch.map { .ifMatch($0) })
+        return try await rewrite(key, info, metadata, storageClass: info.storageClass ?? profile.standardClass)
+    }
+
+    /// Puts an object in its own place again with these headers and this class.
+    func rewrite(
+        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        if info.version.size > capabilities.largestCopy {
+            return try await rewriteByParts(key, info, metadata, storageClass: storageClass)
+        }
+        var call = Call(.updateMetadata, .put, key)
+        try addCopySource(CopySource(key, ifMatch: info.version.etag), call, to: &call.headers)
+        call.headers[profile.header("metadata-directive")] = profile.replaceDirective
+        if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
+        add(metadata, to: &call.headers)
+        addDefaults(storageClass: storageClass, to: &call.headers)
+        return try await outcome(call, try await send(call))
+    }
+
+    /// An object too large for one copy is put together again from itself.
+    private func rewriteByParts(
+        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let upload = try await createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
+        do {
+            let size = info.version.size
+            let count = max(1, (size + capabilities.largestPart - 1) / capabilities.largestPart)
+            let step = (size + count - 1) / count
+            var parts: [UploadedPart] = []
+            for index in 0..<count {
+                let range = index * step..<min(size, (index + 1) * step)
+                let part = PartRequest(key, upload, number: Int(index) + 1)
+                parts.append(
+                    try await uploadPartCopy(part, from: CopySource(key, ifMatch: info.version.etag), range: range))
+            }
+            return try await completeUpload(
+                key, upload, parts: parts, condition: capabilities.putIfMatch ? .match(info.version.etag) : nil)
+        } catch {
+            try? await abortUpload(key, upload)
+            throw error
+        }
+    }
+}

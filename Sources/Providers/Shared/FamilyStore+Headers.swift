@@ -1,0 +1,129 @@
+import Basics
+import Digests
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// Pieces that requests are put together from.
+extension FamilyStore {
+    static func add(_ condition: ReadCondition?, to headers: inout HTTPHeaders) {
+        switch condition {
+        case .ifMatch(let etag): headers["If-Match"] = "\"\(etag.text)\""
+        case .ifNoneMatch(let etag): headers["If-None-Match"] = "\"\(etag.text)\""
+        case nil: break
+        }
+    }
+
+    func add(
+        _ condition: WriteCondition?, _ call: Call, to headers: inout HTTPHeaders
+    ) throws(ObjectStoreError) {
+        switch condition {
+        case .absent:
+            switch profile.createOnly {
+            case .ifNoneMatch: headers["If-None-Match"] = "*"
+            case .header(let name): headers[name] = "true"
+            }
+        case .match(let etag):
+            guard capabilities.putIfMatch else { throw notSupported(call, "a condition on what is overwritten") }
+            headers["If-Match"] = "\"\(etag.text)\""
+        case nil: break
+        }
+    }
+
+    func add(_ metadata: ObjectMetadata, to headers: inout HTTPHeaders) {
+        headers["Content-Type"] = metadata.contentType
+        headers["Cache-Control"] = metadata.cacheControl
+        headers["Content-Disposition"] = metadata.contentDisposition
+        headers["Content-Encoding"] = metadata.contentEncoding
+        headers["Content-Language"] = metadata.contentLanguage
+        headers["Expires"] = metadata.expires
+        for (name, value) in metadata.user.sorted(by: { $0.key < $1.key }) {
+            headers[profile.header("meta-\(profile.metadataNames.encode(name))")] = value
+        }
+    }
+
+    func addNewObject(_ request: PutRequest, to headers: inout HTTPHeaders) {
+        add(request.metadata, to: &headers)
+        addDefaults(storageClass: request.storageClass, to: &headers)
+    }
+
+    /// What the mount's options say of every object written here, copies included: none of it is ever inherited.
+    func addDefaults(storageClass: String?, to headers: inout HTTPHeaders) {
+        headers[profile.header("storage-class")] = storageClass ?? settings.storageClass
+        headers[profile.header(profile.aclHeader)] = settings.acl
+        headers[profile.header("server-side-encryption")] = settings.encryption
+        headers[profile.header(profile.encryptionKeyHeader)] = settings.encryptionKey
+        if let name = profile.encryptionContextHeader { headers[profile.header(name)] = settings.encryptionContext }
+        addCustomerKey(to: &headers)
+    }
+
+    /// The three headers of SSE-C, which every request on such an object needs (cos.md section 4.10).
+    func addCustomerKey(to headers: inout HTTPHeaders, copySource: Bool = false) {
+        guard let key = settings.customerKey.map({ Array($0.revealed.utf8) }) else { return }
+        let prefix = profile.header((copySource ? "copy-source-" : "") + "server-side-encryption-customer-")
+        headers[prefix + "algorithm"] = "AES256"
+        headers[prefix + "key"] = Base64.encode(key)
+        headers[prefix + "key-MD5"] = Base64.encode(MD5.of(key))
+    }
+
+    func addTrafficLimit(to headers: inout HTTPHeaders) {
+        if let limit = settings.trafficLimit { headers[profile.header("traffic-limit")] = String(limit) }
+    }
+
+    func addCopySource(
+        _ source: CopySource, _ call: Call, to headers: inout HTTPHeaders
+    ) throws(ObjectStoreError) {
+        let bucket = PercentEncoding.encode(settings.bucket ?? "")
+        let key = PercentEncoding.encode(source.key.bytes, keepingSlash: true)
+        switch profile.copySource {
+        case .path(let start): headers[profile.header("copy-source")] = "\(start)\(bucket)/\(key)"
+        case .host:
+            guard let region = learned.withLock({ $0.region }) else {
+                throw ObjectStoreError(
+                    .invalidRequest, call.operation, key: call.key, code: "NoRegion",
+                    message: "copies at \(profile.name) name the bucket's region: give region=")
+            }
+            headers[profile.header("copy-source")] = "\(bucket).\(profile.endpoints.host(region: region))/\(key)"
+        }
+        if let etag = source.ifMatch { headers[profile.header("copy-source-if-match")] = "\"\(etag.text)\"" }
+        addCustomerKey(to: &headers, copySource: true)
+    }
+
+    /// Adds what vouches for the body. Over plain HTTP a small body is signed as well where signatures cover bodies; a
+    /// large one would be read once more for the signature than its checksum needs.
+    func seal(_ call: inout Call, _ body: any ByteSource) throws(ObjectStoreError) -> BodyDigests {
+        let isSecure = learned.withLock { $0.endpoint.origin.isSecure }
+        let isSigned = signer.coversBody && !isSecure && body.count <= 1 << 20
+        let crc: (any Digest)? =
+            switch profile.checksum {
+            case .none: nil
+            case .crc64nvme: CRC64NVME()
+            case .crc64ecma: settings.verifiesChecksums ? CRC64ECMA() : nil
+            }
+        let digests: BodyDigests
+        do {
+            digests = try BodyDigests(of: body, sha256: isSigned, crc64: crc)
+        } catch {
+            throw ObjectStoreError(
+                .local(errno: error.errno), call.operation, key: call.key, code: "Local", message: error.reason)
+        }
+        call.headers["Content-MD5"] = Base64.encode(digests.md5)
+        if profile.checksum == .crc64nvme, let crc = digests.crc64 {
+            call.headers["x-amz-checksum-crc64nvme"] = Base64.encode(crc)
+        }
+        call.payload = digests.sha256.map { .sha256($0) } ?? .unsigned
+        return digests
+    }
+
+    /// The attribute of request documents that names the namespace, with a space in front.
+    var xmlns: String { profile.namespace.map { " xmlns=\"\($0)\"" } ?? "" }
+
+    func invalid(_ call: Call, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(.invalidRequest, call.operation, key: call.key, code: "InvalidRequest", message: reason)
+    }
+
+    func notSupported(_ call: Call, _ what: String) -> ObjectStoreError {
+        ObjectStoreError(
+            .notSupported, call.operation, key: call.key, code: "NotSupported", message: "this store has no \(what)")
+    }
+}

@@ -1,0 +1,121 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// HEAD, GET, PUT, COPY, DELETE (s3.md sections 4.3 to 4.6).
+extension FamilyStore {
+    package func head(
+        _ key: ObjectKey, condition: ReadCondition?
+    ) async throws(ObjectStoreError) -> ObjectInfo {
+        var call = Call(.head, .head, key)
+        Self.add(condition, to: &call.headers)
+        addCustomerKey(to: &call.headers)
+        let response = try await send(call)
+        return try info(call, response, size: nil)
+    }
+
+    package func get(
+        _ request: GetRequest, into sink: any ByteSink
+    ) async throws(ObjectStoreError) -> GetAnswer {
+        var call = Call(.get, .get, request.key)
+        Self.add(request.condition, to: &call.headers)
+        addCustomerKey(to: &call.headers)
+        addTrafficLimit(to: &call.headers)
+        if let range = request.range {
+            guard !range.isEmpty else { throw invalid(call, "an empty range") }
+            call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+            for header in profile.rangeHeaders { call.headers[header.name] = header.value }
+        } else if profile.checksum == .crc64nvme {
+            call.headers["x-amz-checksum-mode"] = "ENABLED"
+        }
+        let verifying = VerifyingSink(sink)
+        let wanted = request.range
+        let condition = request.condition
+        let refused = Mutex<ObjectStoreError?>(nil)
+        let response = try await send(call, sink: verifying) { [self, call] response in
+            guard response.isSuccess else { return .collect }
+            // A body that does not start where it was asked to must not reach the sink.
+            if let problem = Self.problem(response, asked: wanted) {
+                refused.withLock { $0 = malformed(call, response, problem) }
+                return .refuse
+            }
+            // Nor one of another version, from a store that ignores the condition.
+            if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"], ETag(answered) != etag {
+                refused.withLock {
+                    $0 = ObjectStoreError(
+                        .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
+                        message: "the object is another version now",
+                        requestID: errors.requestID(response))
+                }
+                return .refuse
+            }
+            if wanted == nil { verifying.expect(promise(response.headers)) }
+            return .deliver
+        }
+        if let error = refused.withLock({ $0 }) { throw error }
+        let answered = request.range == nil ? nil : Self.contentRange(response.headers)
+        let total = answered?.total ?? response.delivered
+        let start = answered?.range.lowerBound ?? 0
+        let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
+        guard promised ?? response.delivered == response.delivered else {
+            throw integrity(call, response, "the body is not as long as promised")
+        }
+        guard verifying.isKept else { throw integrity(call, response, "the body does not match its checksum") }
+        return GetAnswer(
+            info: try info(call, response, size: total), range: ByteRange(at: start, count: response.delivered))
+    }
+
+    package func put(
+        _ request: PutRequest, body: any ByteSource
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        var call = Call(.put, .put, request.key)
+        addNewObject(request, to: &call.headers)
+        addTrafficLimit(to: &call.headers)
+        try add(request.condition, call, to: &call.headers)
+        let digests = try seal(&call, body)
+        let response = try await send(call, body: body)
+        return try answer(call, response, digests)
+    }
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        var call = Call(.delete, .delete, key)
+        if let ifMatch {
+            guard capabilities.deleteIfMatch else { throw notSupported(call, "a condition on delete") }
+            call.headers["If-Match"] = "\"\(ifMatch.text)\""
+        }
+        do { _ = try await send(call) } catch {
+            guard error.kind == .notFound, ifMatch == nil else { throw error }
+        }
+    }
+
+    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        // A document cannot name keys with control characters.
+        let together = capabilities.deleteBatch > 1 ? keys.filter { XMLText.canHold($0.bytes) } : []
+        var failures: [ObjectStoreError] = []
+        if !together.isEmpty { failures += try await deleteTogether(together) }
+        for key in keys where capabilities.deleteBatch <= 1 || !XMLText.canHold(key.bytes) {
+            do { try await delete(key, ifMatch: nil) } catch { failures.append(error) }
+        }
+        return failures
+    }
+
+    private func deleteTogether(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        var call = Call(.deleteMany, .post)
+        call.query = [QueryItem("delete")]
+        var document = "<Delete\(xmlns)>"
+        for key in keys { document += "<Object><Key>\(XMLText.escape(key.description))</Key></Object>" }
+        document += "<Quiet>true</Quiet></Delete>"
+        let body = MemorySource(Array(document.utf8))
+        call.headers["Content-Type"] = "application/xml"
+        _ = try seal(&call, body)
+        let response = try await send(call, body: body)
+        let errors = try read(call, response) { body throws(XMLError) in try FamilyDocuments.deleteErrors(body) }
+        return errors.compactMap { key, document in
+            let key = key.isEmpty ? nil : ObjectKey(key)
+            let error = self.errors.error(response, .deleteMany, key, document: document)
+            return error.kind == .notFound ? nil : error
+        }
+    }
+}

@@ -1,0 +1,335 @@
+package import Basics
+import Digests
+package import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// A bucket of a store that speaks Amazon S3's protocol or one of its shape, driven by a profile.
+///
+/// Holds no object data. What it learns while it runs (the bucket's region, the server's clock, a listing version that
+/// works) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only a wrong region, a wrong
+/// clock and refused credentials are corrected here, once each, because they need the signature made anew.
+package final class FamilyStore: ObjectStore {
+    package struct Settings: Sendable {
+        /// nil for the service itself, which lists buckets and nothing else.
+        package var bucket: String?
+        package var profile: FamilyProfile
+        /// URL or host of the store; nil is the provider's own of the region.
+        package var endpoint: String?
+        package var region: String?
+        package var addressing: FamilyProfile.Addressing?
+        /// nil signs as the profile does.
+        package var signer: (any RequestSigner)?
+        /// Class of new objects; nil leaves it to the store.
+        package var storageClass: String?
+        /// Canned ACL of new objects.
+        package var acl: String?
+        /// How the store encrypts new objects (`AES256`, `aws:kms`, `KMS`, `cos/kms`), with which key, in which context.
+        package var encryption: String?
+        package var encryptionKey: String?
+        package var encryptionContext: String?
+        /// 32 bytes that the store encrypts with and forgets (SSE-C): needed again for every read.
+        package var customerKey: Secret?
+        /// Bits a second of one transfer.
+        package var trafficLimit: Int?
+        /// Compare the checksums that the store tells with the bytes, on top of lengths and MD5.
+        package var verifiesChecksums = true
+        /// Ask again where the store points to, if that is a host of the provider's own.
+        package var followsRedirects = false
+        /// Sent with every request, and signed.
+        package var headers: [(name: String, value: String)] = []
+
+        package init(bucket: String?, _ profile: FamilyProfile) { (self.bucket, self.profile) = (bucket, profile) }
+    }
+
+    struct Learned: Sendable {
+        /// nil until the store has told it, where nothing else does.
+        var region: String?
+        var endpoint: FamilyEndpoint
+        /// What to add to our clock to have the server's.
+        var clockOffset = Duration.zero
+        var list: FamilyProfile.ListVersion
+        /// For presigning, which cannot wait for new ones.
+        var credentials: Credentials?
+    }
+
+    package let capabilities: Capabilities
+    let profile: FamilyProfile
+    let settings: Settings
+    let signer: any RequestSigner
+    let errors: FamilyErrors
+    let documents: FamilyDocuments
+    let engine: HTTPEngine
+    let credentials: any CredentialsProvider
+    let time: any TimeSource
+    let learned: Mutex<Learned>
+
+    /// Throws when endpoint or settings cannot be used; asks nobody anything yet.
+    package init(
+        _ settings: Settings, credentials: any CredentialsProvider, engine: HTTPEngine, time: any TimeSource
+    ) throws(ObjectStoreError) {
+        let profile = settings.profile
+        (self.settings, self.profile) = (settings, profile)
+        (self.credentials, self.engine, self.time) = (credentials, engine, time)
+        capabilities = profile.capabilities
+        signer = settings.signer ?? profile.signer
+        errors = FamilyErrors(profile: profile)
+        documents = FamilyDocuments(plusIsSpace: profile.plusIsSpace, standardClass: profile.standardClass)
+        let told = settings.endpoint.flatMap { profile.endpoints.region(ofHost: FamilyEndpoint.host(of: $0)) }
+        let region = settings.region ?? told ?? profile.region
+        let endpoint = try FamilyEndpoint(
+            settings.endpoint, bucket: settings.bucket, region: region, addressing: settings.addressing,
+            profile: profile)
+        learned = Mutex(Learned(region: region, endpoint: endpoint, list: profile.list))
+        try checkSettings(endpoint)
+    }
+
+    /// What would fail at the first object fails at once.
+    private func checkSettings(_ endpoint: FamilyEndpoint) throws(ObjectStoreError) {
+        func refused(_ reason: String) -> ObjectStoreError {
+            ObjectStoreError(.invalidRequest, .checkAccess, code: "InvalidSetting", message: reason)
+        }
+        if let key = settings.customerKey {
+            guard profile.customerKeys else { throw refused("\(profile.name) has no encryption with customers' keys") }
+            guard key.revealed.utf8.count == 32 else { throw refused("a customer's key is 32 bytes long") }
+            let isHere = endpoint.origin.host == "localhost" || endpoint.origin.host.hasPrefix("127.")
+            guard endpoint.origin.isSecure || isHere else {
+                throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")
+            }
+        }
+        if let limit = settings.trafficLimit {
+            guard let limits = profile.trafficLimits, limits.contains(limit) else {
+                let allowed = profile.trafficLimits.map { "\($0.lowerBound) to \($0.upperBound) bits a second" }
+                throw refused("the traffic limit \(limit) cannot be set: \(profile.name) takes \(allowed ?? "none")")
+            }
+        }
+        if let acl = settings.acl, !profile.cannedACLs.isEmpty, !profile.cannedACLs.contains(acl) {
+            throw refused("\(acl) is no ACL of \(profile.name): \(profile.cannedACLs.sorted().joined(separator: ", "))")
+        }
+    }
+
+    // MARK: One request
+
+    /// What one request is made of, before it is signed.
+    struct Call {
+        var operation: ObjectStoreError.Operation
+        var method: HTTPMethod
+        var key: ObjectKey?
+        var query: [QueryItem] = []
+        var headers = HTTPHeaders()
+        var payload = SignedRequest.Payload.empty
+        /// Most bytes of an answer that is a document.
+        var collectLimit = 1 << 20
+
+        init(_ operation: ObjectStoreError.Operation, _ method: HTTPMethod, _ key: ObjectKey? = nil) {
+            (self.operation, self.method, self.key) = (operation, method, key)
+        }
+    }
+
+    /// Sends the call and returns a successful answer; every other one is thrown.
+    func send(
+        _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
+        use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
+    ) async throws(ObjectStoreError) -> HTTPResponse {
+        var corrected: Set<ObjectStoreError.Kind> = []
+        while true {
+            let region = learned.withLock { $0.region }
+            let response = try await exchange(call, body, sink, use)
+            if response.isSuccess { return response }
+            let document = errors.document(response)
+            let error = errors.error(response, call.operation, call.key, document: document)
+            guard corrected.insert(error.kind).inserted, await correct(error, response, document, region) else {
+                throw error
+            }
+            sink?.restart()
+        }
+    }
+
+    private func exchange(
+        _ call: Call, _ body: (any ByteSource)?, _ sink: (any ByteSink)?,
+        _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
+    ) async throws(ObjectStoreError) -> HTTPResponse {
+        let current = try await credentials.current()
+        if current != nil, signer.needsRegion, learned.withLock({ $0.region }) == nil { try await locate() }
+        return try await exchange(call, signer: signer, current, body, sink, use)
+    }
+
+    private func exchange(
+        _ call: Call, signer: any RequestSigner, _ current: Credentials?, _ body: (any ByteSource)? = nil,
+        _ sink: (any ByteSink)? = nil,
+        _ use: @escaping @Sendable (HTTPResponse) -> BodyUse = { _ in .collect }
+    ) async throws(ObjectStoreError) -> HTTPResponse {
+        let learned = self.learned.withLock { learned in
+            learned.credentials = current
+            return learned
+        }
+        var headers = call.headers
+        for header in settings.headers { headers[header.name] = header.value }
+        headers["Host"] = learned.endpoint.origin.authority
+        let signed = signedRequest(call.method, call.key, call.query, call.payload, learned)
+        if let current { signer.sign(&headers, signed, with: current) }
+        let query = call.query.sorted().map(\.text).joined(separator: "&")
+        let target = query.isEmpty ? signed.path : "\(signed.path)?\(query)"
+        var request = HTTPRequest(call.method, learned.endpoint.origin, target: target, headers: headers)
+        request.stallTimeout = Self.patience(with: call.operation)
+        request.collectLimit = call.collectLimit
+        do { return try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
+            throw FamilyErrors.error(error, call.operation, call.key)
+        }
+    }
+
+    private func signedRequest(
+        _ method: HTTPMethod, _ key: ObjectKey?, _ query: [QueryItem], _ payload: SignedRequest.Payload,
+        _ learned: Learned
+    ) -> SignedRequest {
+        SignedRequest(
+            method, host: learned.endpoint.origin.authority, path: learned.endpoint.path(key),
+            bucket: settings.bucket, key: key, query: query, payload: payload, region: learned.region ?? "",
+            at: time.now() + learned.clockOffset)
+    }
+
+    /// Asks the store for the bucket's region, signed in the way that does not need it (oss.md section 1).
+    private func locate() async throws(ObjectStoreError) {
+        var call = Call(.checkAccess, .get)
+        call.query = [QueryItem("location")]
+        guard let locator = profile.locator, settings.bucket != nil else {
+            throw ObjectStoreError(
+                .invalidRequest, .checkAccess, code: "NoRegion",
+                message: "\(profile.name) requests are signed for a region: give region=")
+        }
+        let response = try await exchange(call, signer: locator, try await credentials.current())
+        guard response.isSuccess else {
+            throw errors.error(response, call.operation, nil, document: errors.document(response))
+        }
+        let text = try read(call, response) { body throws(XMLError) in try FamilyDocuments.rootText(body) }
+        let region = text.hasPrefix(profile.locationPrefix) ? text.dropFirst(profile.locationPrefix.count) : text[...]
+        guard !region.isEmpty else { throw malformed(call, response, "the answer has no location") }
+        learned.withLock { $0.region = String(region) }
+    }
+
+    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
+        switch operation {
+        case .copy, .uploadPartCopy, .completeUpload, .updateMetadata: .seconds(300)
+        default: nil
+        }
+    }
+
+    /// Learns from an answer what the next try needs; false when nothing can be learned. `used` is the region that the
+    /// request was signed for.
+    private func correct(
+        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?, _ used: String?
+    ) async -> Bool {
+        switch error.kind {
+        case .wrongRegion:
+            if settings.followsRedirects, learnEndpoint(response.headers["Location"]) { return true }
+            return learnRegion(response.headers[profile.header("bucket-region")] ?? document?.region, not: used)
+        case .clockSkew: return learnClock(response, tolerance: .zero)
+        case .accessDenied where document == nil:
+            // A HEAD answer does not say that the clock is the reason; servers allow 15 minutes.
+            return learnClock(response, tolerance: .seconds(14 * 60))
+        case .credentialsExpired:
+            credentials.invalidate()
+            return true
+        case .invalidRequest where response.status == 400 && document == nil:
+            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed.
+            if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
+            guard error.operation == .head, profile.followsRegion else { return false }
+            return (try? await checkAccess()) != nil
+        default: return false
+        }
+    }
+
+    /// Takes the server's clock when it is further than `tolerance` from what was signed.
+    private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
+        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
+        let offset = server - time.now()
+        return learned.withLock { learned in
+            let error = offset - learned.clockOffset
+            guard max(error, .zero - error) > tolerance else { return false }
+            learned.clockOffset = offset
+            return true
+        }
+    }
+
+    /// Signs for another region from now on. The host stays, unless it is the provider's own, whose name holds the region.
+    private func learnRegion(_ region: String?, not used: String?) -> Bool {
+        guard profile.followsRegion, let region, !region.isEmpty, region != used else { return false }
+        // Another request may have learned it while this one was under way.
+        if learned.withLock({ $0.region }) == region { return true }
+        let isOwn = settings.endpoint.map { profile.endpoints.owns(FamilyEndpoint.host(of: $0)) } ?? true
+        let endpoint =
+            isOwn
+            ? try? FamilyEndpoint(
+                nil, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
+            : learned.withLock { $0.endpoint }
+        guard let endpoint else { return false }
+        learned.withLock { learned in
+            learned.region = region
+            learned.endpoint = endpoint
+        }
+        return true
+    }
+
+    /// Goes where a redirect points to, when that is the provider's and no step back to plain HTTP.
+    private func learnEndpoint(_ location: String?) -> Bool {
+        guard let location, profile.endpoints.owns(FamilyEndpoint.host(of: location)) else { return false }
+        let place = location.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)
+        let current = learned.withLock { $0 }
+        guard
+            let endpoint = try? FamilyEndpoint(
+                place.joined(separator: "/"), bucket: settings.bucket, region: current.region,
+                addressing: settings.addressing, profile: profile),
+            endpoint.origin.isSecure || !current.endpoint.origin.isSecure, endpoint != current.endpoint
+        else { return false }
+        learned.withLock { $0.endpoint = endpoint }
+        return true
+    }
+
+    // MARK: Requests without an object
+
+    package func checkAccess() async throws(ObjectStoreError) {
+        var call = Call(.checkAccess, .get)
+        call.query = [QueryItem("max-keys", "1")]
+        if learned.withLock({ $0.list }) == .two { call.query.append(QueryItem("list-type", "2")) }
+        let response = try await send(call)
+        _ = try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
+        // Copies name their source by the region's host.
+        guard let region = response.headers[profile.header("bucket-region")], !region.isEmpty else { return }
+        learned.withLock { $0.region = $0.region ?? region }
+    }
+
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        let learned = self.learned.withLock { $0 }
+        guard let credentials = learned.credentials else {
+            throw ObjectStoreError(
+                .notSupported, .presign, key: key, message: "anonymous access has nothing to sign with")
+        }
+        let request = signedRequest(.get, key, [], .unsigned, learned)
+        let query = signer.presign(request, with: credentials, lifetime: lifetime)
+        return "\(learned.endpoint.origin)\(request.path)?\(query.map(\.text).joined(separator: "&"))"
+    }
+
+    // MARK: Answers
+
+    /// Reads a document, or says that it cannot be understood.
+    func read<Value>(
+        _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
+    ) throws(ObjectStoreError) -> Value {
+        do { return try body(response.body) } catch {
+            throw malformed(call, response, "the answer is no XML that can be read: \(error)")
+        }
+    }
+
+    func malformed(_ call: Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(
+            .malformedAnswer, call.operation, key: call.key, status: response.status, code: "MalformedAnswer",
+            message: reason, requestID: errors.requestID(response))
+    }
+
+    func integrity(_ call: Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(
+            .integrity, call.operation, key: call.key, status: response.status, code: "ChecksumMismatch",
+            message: reason, requestID: errors.requestID(response))
+    }
+}

@@ -1,0 +1,51 @@
+import Basics
+
+/// Names of user metadata in the letters that a store takes.
+///
+/// Stores that refuse underscores (oss.md section 4.4, cos.md section 4.4) get `--` and two hexadecimal digits for
+/// whatever is no lower-case letter, digit or `-`, and for a dash that would otherwise be read as the start of such an
+/// escape. Names made of those characters alone, which are all the names that others write there, stay as they are.
+extension FamilyProfile.MetadataNames {
+    func encode(_ name: String) -> String {
+        guard self == .noUnderscore else { return name }
+        let bytes = Array(name.utf8)
+        var text = ""
+        for (index, byte) in bytes.enumerated() {
+            let isPlain = Self.isPlain(byte) && !(byte == Self.dash && Self.escaped(bytes[index...]) != nil)
+            text += isPlain ? String(UnicodeScalar(byte)) : "--" + Hex.encode([byte])
+        }
+        return text
+    }
+
+    func decode(_ name: String) -> String {
+        guard self == .noUnderscore else { return name }
+        var rest = Array(name.utf8)[...]
+        var bytes: [UInt8] = []
+        while let byte = rest.first {
+            if let escaped = Self.escaped(rest) {
+                bytes.append(escaped)
+                rest = rest.dropFirst(4)
+            } else {
+                bytes.append(byte)
+                rest = rest.dropFirst()
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static let dash = UInt8(ascii: "-")
+
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        byte == dash || (97...122).contains(byte) || (48...57).contains(byte)
+    }
+
+    /// The character that `--XX` at the front stands for: a dash, or one that is not written plainly.
+    private static func escaped(_ bytes: ArraySlice<UInt8>) -> UInt8? {
+        let front = Array(bytes.prefix(4))
+        guard front.count == 4, front[0] == dash, front[1] == dash, let high = Hex.value(front[2]),
+            let low = Hex.value(front[3])
+        else { return nil }
+        let byte = high << 4 | low
+        return (33...126).contains(byte) && (byte == dash || !isPlain(byte)) ? byte : nil
+    }
+}
