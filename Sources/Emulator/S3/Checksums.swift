@@ -67,12 +67,7 @@ struct RequestedChecksums {
 
     /// From `Content-MD5`, `x-amz-checksum-*`, `x-amz-trailer` and the algorithm headers.
     init(_ request: ServerRequest) throws(S3Error) {
-        if let text = request.header("content-md5") {
-            guard let digest = Base64.decode(text), digest.count == 16 else {
-                throw S3Error(400, "InvalidDigest", "The Content-MD5 you specified is not valid.")
-            }
-            md5 = digest
-        }
+        md5 = try S3Error.contentMD5(request)
         for candidate in ChecksumAlgorithm.allCases {
             guard let text = request.header(candidate.header) else { continue }
             guard algorithm == nil else {

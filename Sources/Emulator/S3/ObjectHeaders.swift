@@ -44,17 +44,7 @@ extension S3Dialect {
     }
 
     static func metadata(_ request: ServerRequest) throws(S3Error) -> [Field] {
-        var fields: [Field] = []
-        for (name, value) in request.headers {
-            let name = name.lowercased()
-            guard name.hasPrefix(metadataPrefix) else { continue }
-            let short = String(name.dropFirst(metadataPrefix.count))
-            if let index = fields.firstIndex(where: { $0.name == short }) {
-                fields[index] = Field(short, "\(fields[index].value),\(value)")
-            } else {
-                fields.append(Field(short, value))
-            }
-        }
+        let fields = request.fields(below: metadataPrefix)
         let size = fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
         guard size <= mostMetadata else {
             throw S3Error(
@@ -73,17 +63,16 @@ extension S3Dialect {
     }
 
     static func tags(fromHeader text: String) throws(S3Error) -> [Field] {
-        try checked(tags: ServerRequest.parse(Substring(text)).map { Field($0.name, $0.value.description) })
+        try checked(tags: Tagging.read(header: text))
     }
 
     static func checked(tags: [Field]) throws(S3Error) -> [Field] {
         guard tags.count <= 10 else {
             throw S3Error(400, "BadRequest", "Object tags cannot be greater than 10")
         }
-        guard Set(tags.map(\.name)).count == tags.count,
-            tags.allSatisfy({ (1...128).contains($0.name.unicodeScalars.count) && $0.value.unicodeScalars.count <= 256 }
-            )
-        else { throw S3Error(400, "InvalidTag", "The tag provided was not a valid tag.") }
+        guard Tagging.areValid(tags) else {
+            throw S3Error(400, "InvalidTag", "The tag provided was not a valid tag.")
+        }
         return tags
     }
 
@@ -153,7 +142,7 @@ extension S3Dialect {
             Field("ETag", "\"\(record.etag)\""), Field("Last-Modified", record.modified.httpDate),
             Field("Accept-Ranges", "bytes"),
         ]
-        for header in record.description.headers { fields.append(Field(Self.capitalized(header.name), header.value)) }
+        fields += record.description.capitalizedHeaders
         for field in record.description.metadata { fields.append(Field(Self.metadataPrefix + field.name, field.value)) }
         if record.description.storageClass != "STANDARD" {
             fields.append(Field("x-amz-storage-class", record.description.storageClass))
@@ -161,20 +150,7 @@ extension S3Dialect {
         if !record.description.tags.isEmpty {
             fields.append(Field("x-amz-tagging-count", String(record.description.tags.count)))
         }
-        if let restoration = record.restoration {
-            let now = options.time.now()
-            if restoration.ready > now {
-                fields.append(Field("x-amz-restore", "ongoing-request=\"true\""))
-            } else if let expires = restoration.expires, expires > now {
-                let value = "ongoing-request=\"false\", expiry-date=\"\(expires.httpDate)\""
-                fields.append(Field("x-amz-restore", value))
-            }
-        }
+        if let state = record.restoration?.header(options.time.now()) { fields.append(Field("x-amz-restore", state)) }
         return fields + Self.encryptionHeaders(record.description.encryption)
-    }
-
-    private static func capitalized(_ name: String) -> String {
-        guard !name.hasPrefix("x-amz-") else { return name }
-        return name.split(separator: "-").map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined(separator: "-")
     }
 }

@@ -62,7 +62,7 @@ package final class PayloadReader {
         var bytes: [UInt8] = []
         while let chunk = try await next() {
             guard bytes.count + chunk.readableBytes <= limit else {
-                throw S3Error(400, "MaxMessageLengthExceeded", "Your request was too large.")
+                throw .documentTooLarge
             }
             bytes += chunk.readableBytesView
         }

@@ -5,24 +5,14 @@ import Digests
 extension S3Dialect {
     /// The object a copy reads, with every condition on it checked.
     func copySource(_ call: S3Call) throws(S3Error) -> (bucket: String, object: StoredObject) {
-        var text = Substring(call.request.header("x-amz-copy-source") ?? "")
-        if let mark = text.range(ofVersion: "?versionId=") {
-            let version = text[mark.upperBound...]
-            guard version == "null" else {
-                throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
-            }
-            text = text[..<mark.lowerBound]
-        }
-        guard let decoded = PercentEncoding.decode(text) else {
+        guard let source = CopySource(call.request.header("x-amz-copy-source") ?? "") else {
             throw S3Error.invalidArgument("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
         }
-        let path = decoded.first == UInt8(ascii: "/") ? decoded.dropFirst() : decoded[...]
-        guard let mark = path.firstIndex(of: UInt8(ascii: "/")), mark + 1 < path.endIndex else {
-            throw S3Error.invalidArgument("Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+        guard source.version == nil || source.version == "null" else {
+            throw S3Error(404, "NoSuchVersion", "The specified version does not exist.")
         }
-        let name = String(decoding: path[..<mark], as: UTF8.self)
         let object = try S3Error.storing { () throws(StorageError) in
-            try library.bucket(name).object(ByteString(path[(mark + 1)...]))
+            try library.bucket(source.bucket).object(source.key)
         }
         try Self.checkCustomerKey(
             object.record, call.request, prefix: "x-amz-copy-source-server-side-encryption-customer-")
@@ -30,7 +20,7 @@ extension S3Dialect {
             throw S3Error.preconditionFailed
         }
         try checkAccessible(object.record)
-        return (name, object)
+        return (source.bucket, object)
     }
 
     func copyObject(_ call: S3Call) throws(S3Error) -> ServerResponse {
@@ -99,21 +89,16 @@ extension S3Dialect {
         }
     }
 
-    func digest(
+    private func digest(
         _ content: Content, _ range: ByteRange, _ algorithm: ChecksumAlgorithm?
     ) throws(S3Error) -> (md5: [UInt8], checksum: StoredChecksum?) {
-        var md5 = MD5()
-        var hasher = algorithm?.makeHasher()
-        try content.forEachPiece(of: range) { (piece) throws(S3Error) in
-            md5.update(piece)
-            hasher?.update(piece)
-        } onError: {
-            S3Error($0)
+        let digests = try S3Error.storing { () throws(StorageError) in
+            try content.digest(range, with: algorithm?.makeHasher())
         }
         let checksum = algorithm.flatMap { algorithm in
-            hasher.map { StoredChecksum(algorithm: algorithm, digest: $0.finish()) }
+            digests.digest.map { StoredChecksum(algorithm: algorithm, digest: $0) }
         }
-        return (md5.finish(), checksum)
+        return (digests.md5, checksum)
     }
 
     private func replaces(_ directive: String?) throws(S3Error) -> Bool {
@@ -130,12 +115,12 @@ extension S3Dialect {
         let source = try copySource(call).object
         var range: ByteRange = 0..<source.record.size
         if let header = call.request.header("x-amz-copy-source-range") {
-            guard case .from(let first, let last?)? = RequestedRange(header), last < source.record.size else {
+            guard let within = RequestedRange(header)?.range(within: source.record.size) else {
                 throw S3Error.invalidArgument(
                     "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are "
                         + "the zero-based offsets of the first and last bytes to copy")
             }
-            range = first..<(last + 1)
+            range = within
         }
         guard range.length <= Self.largestPut else { throw S3Error.entityTooLarge }
         let digests = try digest(source.content, range, upload.record.checksumAlgorithm)
@@ -151,21 +136,5 @@ extension S3Dialect {
             xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
             if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
         }
-    }
-}
-
-extension ServerResponse {
-    func adding(_ fields: [Field]) -> ServerResponse {
-        var response = self
-        response.headers += fields
-        return response
-    }
-}
-
-extension Substring {
-    /// The last place of `mark`.
-    fileprivate func range(ofVersion mark: String) -> Range<Index>? {
-        guard let question = lastIndex(of: "?"), self[question...].hasPrefix(mark) else { return nil }
-        return question..<index(question, offsetBy: mark.count)
     }
 }

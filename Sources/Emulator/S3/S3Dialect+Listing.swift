@@ -2,45 +2,31 @@ import Basics
 
 /// Listings of objects and uploads.
 extension S3Dialect {
-    private static let largestPage = 1000
-
-    /// Writes names plain or percent-encoded, as the request wants them.
-    struct NameCoding {
-        let isURL: Bool
-
-        init(_ request: ServerRequest) throws(S3Error) {
-            let type = request.parameter("encoding-type")
-            guard type == nil || type == "url" else {
-                throw S3Error.invalidArgument("Invalid Encoding Method specified in Request")
-            }
-            isURL = type == "url"
+    private func names(_ request: ServerRequest) throws(S3Error) -> NameCoding {
+        guard let names = NameCoding(request) else {
+            throw S3Error.invalidArgument("Invalid Encoding Method specified in Request")
         }
-
-        /// `%20` and `%2B` are right whether the reader takes `+` for a space or not.
-        func encode(_ name: ByteString) -> ByteString {
-            isURL ? ByteString(PercentEncoding.encode(name, keepingSlash: true)) : name
-        }
+        return names
     }
 
     private func limit(_ request: ServerRequest, _ name: String) throws(S3Error) -> Int {
-        guard let text = request.parameter(name), !text.isEmpty else { return Self.largestPage }
-        guard let number = Int(text), number >= 0 else {
+        guard let number = request.pageLimit(name, default: 1000) else {
             throw S3Error.invalidArgument("Provided \(name) not an integer or within integer range")
         }
-        return min(number, Self.largestPage)
+        return number
     }
 
     func listObjectsV2(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let names = try NameCoding(request)
+        let names = try names(request)
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
         let limit = try limit(request, "max-keys")
         var after = request.bytes("start-after") ?? ""
         if let token = request.parameter("continuation-token") {
-            guard let decoded = Base64.decode(token, alphabet: .urlSafe) else {
+            guard let place = ContinuationToken.place(token) else {
                 throw S3Error.invalidArgument("The continuation token provided is incorrect")
             }
-            after = ByteString(decoded)
+            after = place
         }
         let page = bucket.list(ListingRequest(prefix: prefix, delimiter: delimiter, after: after, limit: limit))
         let showsOwner = request.parameter("fetch-owner") == "true"
@@ -51,7 +37,7 @@ extension S3Dialect {
             if let start = request.bytes("start-after") { xml.element("StartAfter", names.encode(start)) }
             if let token = request.bytes("continuation-token") { xml.element("ContinuationToken", token) }
             if let next = page.next {
-                xml.element("NextContinuationToken", Base64.encode(next.bytes, alphabet: .urlSafe))
+                xml.element("NextContinuationToken", ContinuationToken.text(next))
             }
             xml.element("KeyCount", page.items.count)
             xml.element("MaxKeys", limit)
@@ -63,7 +49,7 @@ extension S3Dialect {
 
     func listObjects(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let names = try NameCoding(request)
+        let names = try names(request)
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
         let marker = request.bytes("marker") ?? ""
         let limit = try limit(request, "max-keys")
@@ -111,20 +97,12 @@ extension S3Dialect {
                 }
             }
         }
-        Self.commonPrefixes(page, names, &xml)
-    }
-
-    private static func commonPrefixes<Value>(
-        _ page: ListingResult<Value>, _ names: NameCoding, _ xml: inout XMLWriter
-    ) {
-        for case .commonPrefix(let prefix) in page.items {
-            xml.element("CommonPrefixes") { $0.element("Prefix", names.encode(prefix)) }
-        }
+        xml.commonPrefixes(of: page, names)
     }
 
     func listObjectVersions(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let names = try NameCoding(request)
+        let names = try names(request)
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
         let marker = request.bytes("key-marker") ?? ""
         let limit = try limit(request, "max-keys")
@@ -154,13 +132,13 @@ extension S3Dialect {
                     Self.owner(&xml)
                 }
             }
-            Self.commonPrefixes(page, names, &xml)
+            xml.commonPrefixes(of: page, names)
         }
     }
 
     func listUploads(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let names = try NameCoding(request)
+        let names = try names(request)
         let (prefix, delimiter) = (request.bytes("prefix") ?? "", request.bytes("delimiter") ?? "")
         let (keyMarker, idMarker) = (request.bytes("key-marker") ?? "", request.parameter("upload-id-marker") ?? "")
         let limit = try limit(request, "max-uploads")
@@ -193,7 +171,7 @@ extension S3Dialect {
                     }
                 }
             }
-            Self.commonPrefixes(page.listing, names, &xml)
+            xml.commonPrefixes(of: page.listing, names)
         }
     }
 }

@@ -64,15 +64,16 @@ extension S3Dialect {
                         + "appropriate encryption parameters.")
             }
         }
-        let received = try await receive(call, into: bucket, defaultAlgorithm: upload.record.checksumAlgorithm)
-        if let wanted = upload.record.checksumAlgorithm, let got = received.checksum, got.algorithm != wanted {
+        let (received, checksum) = try await receive(
+            call, into: bucket, defaultAlgorithm: upload.record.checksumAlgorithm)
+        if let wanted = upload.record.checksumAlgorithm, let got = checksum, got.algorithm != wanted {
             throw S3Error.invalidRequest(
                 "Checksum Type mismatch occurred, expected checksum Type: \(wanted.rawValue.lowercased()), actual "
                     + "checksum Type: \(got.algorithm.rawValue.lowercased())")
         }
         let part = PartRecord(
             number: number, size: received.content.size, md5: received.md5, modified: options.time.now(),
-            checksum: received.checksum, segments: [])
+            checksum: checksum, segments: [])
         try S3Error.storing { () throws(StorageError) in
             try upload.put(part, content: received.content, sync: options.sync)
         }

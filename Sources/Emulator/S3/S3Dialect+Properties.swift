@@ -4,27 +4,13 @@ import Basics
 extension S3Dialect {
     func objectTagging(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let tags = try object(call).1.record.description.tags
-        return xml("Tagging") { xml in
-            xml.element("TagSet") { xml in
-                for tag in tags {
-                    xml.element("Tag") { xml in
-                        xml.element("Key", tag.name)
-                        xml.element("Value", tag.value)
-                    }
-                }
-            }
-        }
+        return xml("Tagging") { Tagging.write(tags, &$0) }
     }
 
     func setObjectTagging(_ call: S3Call) async throws(S3Error) -> ServerResponse {
         let (bucket, object) = try object(call)
         let body = try await call.payload.collect(limit: Self.largestDocument)
-        guard let set = XMLReader.parse(body)?["TagSet"] else { throw S3Error.malformedXML }
-        var tags: [Field] = []
-        for tag in set.all("Tag") {
-            guard let key = tag.text("Key"), let value = tag.text("Value") else { throw S3Error.malformedXML }
-            tags.append(Field(key, value))
-        }
+        guard let tags = Tagging.read(document: body) else { throw S3Error.malformedXML }
         let checked = try Self.checked(tags: tags)
         try change(object, in: bucket) { $0.description.tags = checked }
         return ServerResponse(status: 200)

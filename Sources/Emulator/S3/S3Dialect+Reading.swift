@@ -33,7 +33,7 @@ extension S3Dialect {
         let isReading = call.operation == .getObject
         if isReading { try checkAccessible(record) }
         let selection = try select(record, request)
-        headers = override(headers, request)
+        headers = request.overriding(headers)
         if selection.isPartial {
             let (range, size) = (selection.range, record.size)
             headers.append(Field("Content-Range", "bytes \(range.lowerBound)-\(range.upperBound - 1)/\(size)"))
@@ -90,32 +90,11 @@ extension S3Dialect {
             checksum: part.checksum)
     }
 
-    private static let overrides = [
-        "response-content-type": "Content-Type", "response-content-language": "Content-Language",
-        "response-expires": "Expires", "response-cache-control": "Cache-Control",
-        "response-content-disposition": "Content-Disposition", "response-content-encoding": "Content-Encoding",
-    ]
-
-    private func override(_ headers: [Field], _ request: ServerRequest) -> [Field] {
-        var headers = headers
-        for item in request.query {
-            guard let name = Self.overrides[item.name] else { continue }
-            headers.removeAll { $0.name == name }
-            headers.append(Field(name, item.value.description))
-        }
-        return headers
-    }
-
     /// Archived bytes are only there while a restored copy is.
     func checkAccessible(_ record: ObjectRecord) throws(S3Error) {
         let storageClass = record.description.storageClass
         guard storageClass == "GLACIER" || storageClass == "DEEP_ARCHIVE" else { return }
-        let now = options.time.now()
-        if let restoration = record.restoration, restoration.ready <= now,
-            restoration.expires.map({ $0 > now }) ?? true
-        {
-            return
-        }
+        if record.restoration?.isThere(options.time.now()) == true { return }
         throw S3Error(
             403, "InvalidObjectState", "The operation is not valid for the object's storage class",
             elements: [Field("StorageClass", storageClass)])

@@ -1,13 +1,5 @@
 import Basics
 import Digests
-import NIOCore
-
-/// Bytes that arrived and were checked.
-struct ReceivedContent {
-    let content: Content
-    let md5: [UInt8]
-    let checksum: StoredChecksum?
-}
 
 /// PUT and DELETE.
 extension S3Dialect {
@@ -16,35 +8,22 @@ extension S3Dialect {
 
     /// Streams the body into a new content file of `bucket`, checking every digest the request gives.
     func receive(_ call: S3Call, into bucket: Bucket, defaultAlgorithm: ChecksumAlgorithm? = nil) async throws(S3Error)
-        -> ReceivedContent
+        -> (ReceivedContent, StoredChecksum?)
     {
         let wanted = try RequestedChecksums(call.request)
         let payload = call.payload
-        guard let length = payload.length else {
-            throw S3Error(411, "MissingContentLength", "You must provide the Content-Length HTTP header.")
-        }
+        guard let length = payload.length else { throw S3Error.missingLength }
         guard length <= Self.largestPut else { throw S3Error.entityTooLarge }
-        let writer = bucket.newContent()
-        var md5 = MD5()
         let algorithm = wanted.algorithm ?? defaultAlgorithm
-        var hasher = algorithm?.makeHasher()
+        var receiver = ContentReceiver(into: bucket, hasher: algorithm?.makeHasher())
         while let chunk = try await payload.next() {
-            let bytes = chunk.readableBytesSpan
-            md5.update(bytes)
-            hasher?.update(bytes)
-            do { try writer.write(bytes) } catch { throw S3Error(error) }
+            do { try receiver.take(chunk) } catch { throw S3Error(error) }
         }
-        let digest = md5.finish()
-        if let expected = wanted.md5, expected != digest { throw S3Error.badDigest }
-        var checksum: StoredChecksum?
-        if let algorithm, let hasher {
-            checksum = StoredChecksum(algorithm: algorithm, digest: hasher.finish())
-            let expected = try wanted.expected(payload.trailers)
-            if let expected, expected != checksum?.digest { throw S3Error.badDigest }
-        }
-        return ReceivedContent(
-            content: try S3Error.storing { () throws(StorageError) in try writer.finish() }, md5: digest,
-            checksum: checksum)
+        let received = try S3Error.storing { () throws(StorageError) in try receiver.finish() }
+        if let expected = wanted.md5, expected != received.md5 { throw S3Error.badDigest }
+        guard let algorithm, let digest = received.digest else { return (received, nil) }
+        if let expected = try wanted.expected(payload.trailers), expected != digest { throw S3Error.badDigest }
+        return (received, StoredChecksum(algorithm: algorithm, digest: digest))
     }
 
     func checkKey(_ key: ByteString) throws(S3Error) {
@@ -79,10 +58,10 @@ extension S3Dialect {
         let description = try description(call.request)
         let condition = try Self.writeCondition(call.request)
         try precheck(condition, bucket, call.key)
-        let received = try await receive(call, into: bucket)
+        let (received, checksum) = try await receive(call, into: bucket)
         let record = ObjectRecord(
             key: call.key, size: received.content.size, etag: Self.etag(received.md5, description.encryption),
-            modified: options.time.now(), description: description, checksum: received.checksum, segments: [])
+            modified: options.time.now(), description: description, checksum: checksum, segments: [])
         let object = try S3Error.storing { () throws(StorageError) in
             try bucket.put(record, content: received.content, if: condition)
         }

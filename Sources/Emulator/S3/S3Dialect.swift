@@ -1,12 +1,11 @@
 import Basics
 import Digests
-import Synchronization
 
 /// One request to S3 on its way through an operation.
 struct S3Call {
     let request: ServerRequest
     let operation: S3Operation
-    let target: S3Target
+    let target: RequestTarget
     let authorization: S3Authorization
     let body: RequestBody
 
@@ -19,29 +18,6 @@ struct S3Call {
 ///
 /// Stateless but for the uploads completed lately, which may be completed again; those are behind a mutex, a leaf.
 struct S3Dialect: Dialect {
-    /// What completed uploads became, by id, so that a repeated completion gets the same answer.
-    final class RecentCompletions: Sendable {
-        private struct State {
-            var answers: [String: ObjectRecord] = [:]
-            var order: [String] = []
-        }
-
-        private static let mostKept = 1000
-        private let state = Mutex(State())
-
-        func add(_ id: String, _ record: ObjectRecord) {
-            state.withLock { state in
-                state.answers[id] = record
-                state.order.append(id)
-                if state.order.count > Self.mostKept { state.answers[state.order.removeFirst()] = nil }
-            }
-        }
-
-        func record(_ id: String, of key: ByteString) -> ObjectRecord? {
-            state.withLock { state in state.answers[id].flatMap { $0.key == key ? $0 : nil } }
-        }
-    }
-
     let name = "s3"
     let library: ObjectLibrary
     let options: EmulatorOptions
@@ -61,13 +37,13 @@ struct S3Dialect: Dialect {
     }
 
     func route(_ request: ServerRequest) -> RequestRoute {
-        let target = S3Target(request, domains: options.domains)
+        let target = RequestTarget(s3: request, domains: options.domains)
         return RequestRoute(
             operation: S3Operation(request, target).rawValue, bucket: target.bucket, key: target.key)
     }
 
     func answer(_ request: ServerRequest, _ route: RequestRoute, body: RequestBody) async -> ServerResponse {
-        let target = S3Target(request, domains: options.domains)
+        let target = RequestTarget(s3: request, domains: options.domains)
         let operation = S3Operation(request, target)
         do throws(S3Error) {
             guard target.hasValidPath else { throw S3Error(400, "InvalidURI", "Couldn't parse the specified URI.") }
@@ -179,7 +155,7 @@ extension S3Dialect {
     }
 
     func document(
-        of error: S3Error, _ request: ServerRequest, _ target: S3Target, _ operation: S3Operation
+        of error: S3Error, _ request: ServerRequest, _ target: RequestTarget, _ operation: S3Operation
     ) -> ServerResponse {
         var response = ServerResponse(status: error.status, headers: commonHeaders(request) + error.headers)
         if target.key.isEmpty, !target.bucket.isEmpty {
@@ -204,7 +180,7 @@ extension S3Dialect {
     }
 
     func failure(status: Int, retryAfter: Int?, _ request: ServerRequest, _ route: RequestRoute) -> ServerResponse {
-        let target = S3Target(request, domains: options.domains)
+        let target = RequestTarget(s3: request, domains: options.domains)
         let headers = retryAfter.map {
             [Field("Retry-After", String($0)), Field("x-amz-retry-after", String($0 * 1000))]
         }
@@ -228,7 +204,7 @@ extension S3Dialect {
     }
 
     func expired(_ request: ServerRequest, _ route: RequestRoute) -> ServerResponse {
-        let target = S3Target(request, domains: options.domains)
+        let target = RequestTarget(s3: request, domains: options.domains)
         let error = S3Error(400, "ExpiredToken", "The provided token has expired.")
         return document(of: error, request, target, S3Operation(request, target))
     }

@@ -45,49 +45,22 @@ enum S3Operation: String, Sendable {
     }
 }
 
-/// Where a request points: the bucket from the path or the host, the key from the rest of the path.
-struct S3Target {
-    var bucket = ""
-    var key = ByteString("")
-    /// The bucket, when the host names it.
-    var hostBucket: String?
-    var hasValidPath = true
-
-    init(_ request: ServerRequest, domains: [String]) {
-        var path = Substring(request.path).dropFirst()
-        hostBucket = request.header("host").flatMap { Self.bucket(inHost: $0, domains: domains) }
-        if let hostBucket {
-            bucket = hostBucket
-        } else {
-            let mark = path.utf8.firstIndex(of: UInt8(ascii: "/"))
-            bucket = PercentEncoding.decode(mark.map { path[..<$0] } ?? path).map { ByteString($0).description } ?? ""
-            path = mark.map { path[path.utf8.index(after: $0)...] } ?? ""
+extension RequestTarget {
+    /// By path, by `<bucket>.<domain>`, or by Amazon's hosts: `<bucket>.s3[.-]…amazonaws.com[.cn]`.
+    init(s3 request: ServerRequest, domains: [String]) {
+        self.init(request, domains: domains) { host in
+            guard host.hasSuffix(".amazonaws.com") || host.hasSuffix(".amazonaws.com.cn") else { return nil }
+            let labels = host.split(separator: ".")
+            guard let service = labels.lastIndex(where: { $0 == "s3" || $0.hasPrefix("s3-") }), service > 0 else {
+                return nil
+            }
+            return labels[..<service].joined(separator: ".")
         }
-        guard let decoded = PercentEncoding.decode(path) else {
-            hasValidPath = false
-            return
-        }
-        key = ByteString(decoded)
-    }
-
-    /// `<bucket>.<domain>` for the domains given, and Amazon's hosts: `<bucket>.s3[.-]…amazonaws.com[.cn]`.
-    static func bucket(inHost host: String, domains: [String]) -> String? {
-        var name = Substring(host.lowercased())
-        if let port = name.lastIndex(of: ":"), name[port...].dropFirst().allSatisfy(\.isNumber) { name = name[..<port] }
-        for domain in domains where name.hasSuffix(".\(domain)") {
-            return String(name.dropLast(domain.count + 1))
-        }
-        guard name.hasSuffix(".amazonaws.com") || name.hasSuffix(".amazonaws.com.cn") else { return nil }
-        let labels = name.split(separator: ".")
-        guard let service = labels.lastIndex(where: { $0 == "s3" || $0.hasPrefix("s3-") }), service > 0 else {
-            return nil
-        }
-        return labels[..<service].joined(separator: ".")
     }
 }
 
 extension S3Operation {
-    init(_ request: ServerRequest, _ target: S3Target) {
+    init(_ request: ServerRequest, _ target: RequestTarget) {
         if target.bucket.isEmpty {
             self = request.method == "GET" || request.method == "HEAD" ? .listBuckets : .methodNotAllowed
         } else if target.key.isEmpty {

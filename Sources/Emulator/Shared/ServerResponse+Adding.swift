@@ -1,0 +1,7 @@
+extension ServerResponse {
+    func adding(_ fields: [Field]) -> ServerResponse {
+        var response = self
+        response.headers += fields
+        return response
+    }
+}
