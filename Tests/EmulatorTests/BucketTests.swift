@@ -35,10 +35,14 @@ extension Bucket {
     func store(
         _ key: ByteString, _ bytes: String, if condition: WriteCondition = WriteCondition()
     ) throws -> StoredObject {
+        let content = try newContent(of: bytes)
+        return try put(.test(key, size: content.size, etag: bytes), content: content, if: condition)
+    }
+
+    func newContent(of bytes: String) throws -> Content {
         let writer = newContent()
         try writer.write(Array(bytes.utf8))
-        let content = try writer.finish()
-        return try put(.test(key, size: content.size, etag: bytes), content: content, if: condition)
+        return try writer.finish()
     }
 
     func text(_ key: ByteString) throws -> String {
@@ -54,7 +58,7 @@ extension Bucket {
 }
 
 extension ObjectRecord {
-    static func test(_ key: ByteString, size: Int64, etag: String) -> ObjectRecord {
+    static func test(_ key: ByteString, size: Int64, etag: String = "") -> ObjectRecord {
         ObjectRecord(
             key: key, size: size, etag: etag, modified: Timestamp(seconds: 5, nanoseconds: 7),
             description: ObjectDescription(), segments: [])
@@ -82,24 +86,61 @@ extension ObjectRecord {
         record.description.headers = [Field("content-type", "text/plain; x=\"ü %\n\"")]
         record.description.metadata = [Field("mode", "0644"), Field("empty", "")]
         record.description.tags = [Field("t", "a b"), Field("", "")]
-        record.description.storageClass = "GLACIER"
+        record.description.storageClass = .archive
         record.description.access = AccessControl(grants: [
             .init(grantee: .group(uri: "http://x/y"), permission: "READ"),
             .init(grantee: .email("a@b"), permission: "WRITE"), .init(grantee: .user(id: "u"), permission: "READ"),
         ])
+        record.description.access.isInherited = true
         record.description.encryption = .keyService(mode: "aws:kms", keyID: "arn:x y")
         record.checksum = StoredChecksum(algorithm: .crc32c, digest: [1, 2, 3, 4], composedOf: 2)
+        record.crc64 = .max
         record.restoration = Restoration(ready: Timestamp(seconds: 9), expires: Timestamp(seconds: 10))
         record.parts = [
             PartRecord(
                 number: 3, size: 7, md5: [9, 8], modified: Timestamp(seconds: 4),
                 checksum: StoredChecksum(algorithm: .crc32c, digest: [5], composedOf: nil), segments: []),
-            PartRecord(number: 4, size: 8, md5: [7], modified: .epoch, checksum: nil, segments: []),
+            PartRecord(number: 4, size: 8, md5: [7], modified: .epoch, crc64: 5),
         ]
         let content = try test.bucket.newContent().finish()
         _ = try test.bucket.put(record, content: content)
         try test.open()
         #expect(try test.bucket.object("key\n%").record == record)
+    }
+
+    @Test(arguments: [
+        ObjectKind.normal, .appendable(isSealed: false), .appendable(isSealed: true), .symlink(target: "a b/\u{fc}"),
+    ])
+    func theKindOfAnObjectSurvivesReopening(kind: ObjectKind) throws {
+        let test = try TestLibrary()
+        var record = ObjectRecord.test("k", size: 0)
+        record.kind = kind
+        _ = try test.bucket.put(record, content: try test.bucket.newContent().finish())
+        try test.open()
+        #expect(try test.bucket.object("k").record.kind == kind)
+    }
+
+    @Test func appendingKeepsWhatWasThereAndRefusesAnOldObject() throws {
+        let test = try TestLibrary()
+        let first = try test.bucket.store("k", "one,")
+        let tail = try test.bucket.newContent(of: "two")
+        let second = try test.bucket.append(tail, to: first, as: .test("k", size: 7))
+        #expect(try test.bucket.text("k") == "one,two")
+        let late = try test.bucket.newContent(of: "three")
+        #expect(throws: StorageError.conditionFailed) {
+            try test.bucket.append(late, to: first, as: .test("k", size: 9))
+        }
+        #expect(try test.bucket.object("k") === second)
+        try test.open()
+        #expect(try test.bucket.text("k") == "one,two")
+        #expect(try test.contentFiles == 2)
+    }
+
+    @Test func theCRCOfAnObjectIsComputedWhereNoDialectDid() throws {
+        let test = try TestLibrary()
+        // The check value of CRC-64/XZ, and that of nothing.
+        #expect(try test.bucket.store("k", "123456789").crc64() == 11_051_210_869_376_104_954)
+        #expect(try test.bucket.store("k", "").crc64() == 0)
     }
 
     @Test func aReplacedObjectStaysReadableWhileSomebodyHoldsIt() throws {

@@ -9,10 +9,16 @@ extension S3Dialect {
         "cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires",
         "x-amz-website-redirect-location",
     ]
-    private static let storageClasses: Set<String> = [
-        "STANDARD", "REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER",
-        "DEEP_ARCHIVE",
-    ]
+    static let storageClasses = StorageClassNames(
+        own: [
+            ("STANDARD", .standard), ("REDUCED_REDUNDANCY", .reducedRedundancy), ("STANDARD_IA", .infrequentAccess),
+            ("ONEZONE_IA", .oneZoneInfrequentAccess), ("INTELLIGENT_TIERING", .intelligentTiering),
+            ("GLACIER_IR", .instantArchive), ("GLACIER", .archive), ("DEEP_ARCHIVE", .deepArchive),
+        ],
+        nearest: [
+            .deepColdArchive: "DEEP_ARCHIVE", .multiZone: "STANDARD", .multiZoneInfrequentAccess: "STANDARD_IA",
+            .multiZoneIntelligentTiering: "INTELLIGENT_TIERING",
+        ])
     private static let metadataPrefix = "x-amz-meta-"
     private static let mostMetadata = 2048
     static let longestKey = 1024
@@ -54,12 +60,15 @@ extension S3Dialect {
         return fields
     }
 
-    static func storageClass(_ request: ServerRequest) throws(S3Error) -> String {
-        let name = request.header("x-amz-storage-class") ?? "STANDARD"
-        guard storageClasses.contains(name) else {
+    static func storageClass(_ request: ServerRequest) throws(S3Error) -> StorageClass {
+        guard let found = storageClasses.storageClass(request.header("x-amz-storage-class") ?? "STANDARD") else {
             throw S3Error(400, "InvalidStorageClass", "The storage class you specified is not valid")
         }
-        return name
+        return found
+    }
+
+    func storageClassName(_ record: ObjectRecord) -> String {
+        Self.storageClasses.name(record.description.storageClass)
     }
 
     static func tags(fromHeader text: String) throws(S3Error) -> [Field] {
@@ -144,9 +153,8 @@ extension S3Dialect {
         ]
         fields += record.description.capitalizedHeaders
         for field in record.description.metadata { fields.append(Field(Self.metadataPrefix + field.name, field.value)) }
-        if record.description.storageClass != "STANDARD" {
-            fields.append(Field("x-amz-storage-class", record.description.storageClass))
-        }
+        let storageClass = storageClassName(record)
+        if storageClass != "STANDARD" { fields.append(Field("x-amz-storage-class", storageClass)) }
         if !record.description.tags.isEmpty {
             fields.append(Field("x-amz-tagging-count", String(record.description.tags.count)))
         }

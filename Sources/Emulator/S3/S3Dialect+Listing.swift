@@ -85,7 +85,7 @@ extension S3Dialect {
                     xml.element("ChecksumType", checksum.type)
                 }
                 xml.element("Size", record.size)
-                xml.element("StorageClass", record.description.storageClass)
+                xml.element("StorageClass", storageClassName(record))
                 if showsOwner { Self.owner(&xml) }
                 if showsRestore, let restoration = record.restoration {
                     xml.element("RestoreStatus") { xml in
@@ -128,7 +128,7 @@ extension S3Dialect {
                     xml.element("LastModified", object.record.modified.s3Time)
                     xml.element("ETag", "\"\(object.record.etag)\"")
                     xml.element("Size", object.record.size)
-                    xml.element("StorageClass", object.record.description.storageClass)
+                    xml.element("StorageClass", storageClassName(object.record))
                     Self.owner(&xml)
                 }
             }
@@ -163,7 +163,7 @@ extension S3Dialect {
                     xml.element("UploadId", upload.id)
                     Self.owner(&xml, as: "Initiator")
                     Self.owner(&xml)
-                    xml.element("StorageClass", upload.record.description.storageClass)
+                    xml.element("StorageClass", Self.storageClasses.name(upload.record.description.storageClass))
                     xml.element("Initiated", upload.record.initiated.s3Time)
                     if let algorithm = upload.record.checksumAlgorithm {
                         xml.element("ChecksumAlgorithm", algorithm.rawValue)

@@ -95,7 +95,7 @@ extension S3Dialect {
             xml.element("UploadId", upload.id)
             Self.owner(&xml, as: "Initiator")
             Self.owner(&xml)
-            xml.element("StorageClass", upload.record.description.storageClass)
+            xml.element("StorageClass", Self.storageClasses.name(upload.record.description.storageClass))
             if let algorithm = upload.record.checksumAlgorithm {
                 xml.element("ChecksumAlgorithm", algorithm.rawValue)
                 xml.element("ChecksumType", upload.record.wantsFullChecksum ? "FULL_OBJECT" : "COMPOSITE")

@@ -154,12 +154,12 @@ extension S3Dialect {
         let body = try await call.payload.collect(limit: Self.largestDocument)
         guard let root = XMLReader.parse(body), root.name == "RestoreRequest" else { throw S3Error.malformedXML }
         let storageClass = object.record.description.storageClass
-        guard storageClass == "GLACIER" || storageClass == "DEEP_ARCHIVE" else {
+        guard storageClass.isFrozen else {
             throw S3Error(403, "InvalidObjectState", "Restore is not allowed for the object's current storage class")
         }
         guard let days = root.text("Days").flatMap({ Int64($0) }), days >= 1 else { throw S3Error.malformedXML }
         let tier = root["GlacierJobParameters"]?.text("Tier") ?? root.text("Tier") ?? "Standard"
-        guard ["Standard", "Bulk", "Expedited"].contains(tier), tier != "Expedited" || storageClass == "GLACIER" else {
+        guard ["Standard", "Bulk", "Expedited"].contains(tier), tier != "Expedited" || storageClass == .archive else {
             throw S3Error.invalidArgument("The retrieval tier is not valid for this storage class")
         }
         let now = options.time.now()

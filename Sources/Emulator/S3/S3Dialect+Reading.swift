@@ -92,12 +92,11 @@ extension S3Dialect {
 
     /// Archived bytes are only there while a restored copy is.
     func checkAccessible(_ record: ObjectRecord) throws(S3Error) {
-        let storageClass = record.description.storageClass
-        guard storageClass == "GLACIER" || storageClass == "DEEP_ARCHIVE" else { return }
+        guard record.description.storageClass.isFrozen else { return }
         if record.restoration?.isThere(options.time.now()) == true { return }
         throw S3Error(
             403, "InvalidObjectState", "The operation is not valid for the object's storage class",
-            elements: [Field("StorageClass", storageClass)])
+            elements: [Field("StorageClass", storageClassName(record))])
     }
 
     func objectAttributes(_ call: S3Call) throws(S3Error) -> ServerResponse {
@@ -139,7 +138,7 @@ extension S3Dialect {
                     }
                 }
             }
-            if asked.contains("StorageClass") { xml.element("StorageClass", record.description.storageClass) }
+            if asked.contains("StorageClass") { xml.element("StorageClass", storageClassName(record)) }
             if asked.contains("ObjectSize") { xml.element("ObjectSize", record.size) }
         }
         response.headers.append(Field("Last-Modified", record.modified.httpDate))

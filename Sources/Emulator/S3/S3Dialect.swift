@@ -123,7 +123,8 @@ struct S3Dialect: Dialect {
                 throw S3Error.invalidRequest(
                     "Request specific response headers cannot be used for anonymous GET requests.")
             }
-            access = (try? bucket?.object(call.key))?.record.description.access
+            let own = (try? bucket?.object(call.key))?.record.description.access
+            access = own?.isInherited == true ? bucket?.record.access : own
             permission = "READ"
         case .listObjects, .listObjectsV2, .headBucket: (access, permission) = (bucket?.record.access, "READ")
         case .putObject, .deleteObject: (access, permission) = (bucket?.record.access, "WRITE")

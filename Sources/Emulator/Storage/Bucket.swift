@@ -1,4 +1,5 @@
 package import Basics
+import Digests
 import Synchronization
 
 /// An object as it is now: its record, which never changes, and its bytes.
@@ -8,10 +9,25 @@ package final class StoredObject: Sendable {
     /// Grows with every change in the bucket; of two records of a key on disk the higher one counts.
     let sequence: UInt64
     let fileName: String
+    /// What was computed because the record does not say it.
+    private let computedCRC64 = Mutex<UInt64?>(nil)
 
     init(record: ObjectRecord, content: Content, sequence: UInt64) {
         (self.record, self.content, self.sequence) = (record, content, sequence)
         fileName = Bucket.recordName(of: record.key, sequence)
+    }
+
+    /// CRC-64/ECMA of the object's bytes; reads them all the first time when no dialect computed it before.
+    package func crc64() throws(StorageError) -> UInt64 {
+        if let known = record.crc64 ?? computedCRC64.withLock({ $0 }) { return known }
+        var sum = CRC64ECMA()
+        try content.forEachPiece(of: 0..<content.size) { (piece) throws(StorageError) in
+            sum.update(piece)
+        } onError: {
+            $0
+        }
+        computedCRC64.withLock { [value = sum.value] in $0 = value }
+        return sum.value
     }
 }
 
@@ -123,6 +139,23 @@ package final class Bucket: Sendable {
         return try commit(record, content: object.content) { current throws(StorageError) in
             guard let current else { throw .noSuchKey }
             guard current.content === object.content else { throw .conditionFailed }
+        }
+    }
+
+    /// Puts the bytes of `tail` behind those of `object`, which must be the current one, and makes them what `record`
+    /// describes.
+    package func append(
+        _ tail: Content, to object: StoredObject, as record: ObjectRecord
+    ) throws(StorageError) -> StoredObject {
+        let head = try duplicate(object.content, range: 0..<object.content.size)
+        // From here on the files belong to the joined content, which removes them unless it is kept.
+        let joined = Content(head.segments + tail.segments, in: contentDirectory, kept: false)
+        head.keep()
+        tail.keep()
+        var record = record
+        record.segments = joined.segments
+        return try commit(record, content: joined) { current throws(StorageError) in
+            guard current === object else { throw .conditionFailed }
         }
     }
 

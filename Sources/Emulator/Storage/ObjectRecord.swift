@@ -59,8 +59,12 @@ package struct AccessControl: Hashable, Sendable {
     }
 
     package var grants: [Grant]
+    /// The bucket's access counts instead: what OSS and COS call "default".
+    package var isInherited: Bool
 
-    package init(grants: [Grant] = []) { self.grants = grants }
+    package init(grants: [Grant] = [], isInherited: Bool = false) {
+        (self.grants, self.isInherited) = (grants, isInherited)
+    }
 }
 
 package enum Encryption: Hashable, Sendable {
@@ -77,7 +81,7 @@ package struct ObjectDescription: Hashable, Sendable {
     package var headers: [Field] = []
     /// User metadata; names in lower case without the dialect's prefix.
     package var metadata: [Field] = []
-    package var storageClass = "STANDARD"
+    package var storageClass = StorageClass.standard
     package var tags: [Field] = []
     package var access = AccessControl()
     package var encryption = Encryption.managed
@@ -92,15 +96,17 @@ package struct PartRecord: Hashable, Sendable {
     package let size: Int64
     package let md5: [UInt8]
     package let modified: Timestamp
-    package let checksum: StoredChecksum?
-    package let segments: [ContentSegment]
+    package var checksum: StoredChecksum?
+    /// CRC-64/ECMA of its bytes; nil when a dialect without it took the part.
+    package var crc64: UInt64?
+    package var segments: [ContentSegment]
 
     package init(
-        number: Int, size: Int64, md5: [UInt8], modified: Timestamp, checksum: StoredChecksum?,
-        segments: [ContentSegment]
+        number: Int, size: Int64, md5: [UInt8], modified: Timestamp, checksum: StoredChecksum? = nil,
+        crc64: UInt64? = nil, segments: [ContentSegment] = []
     ) {
         (self.number, self.size, self.md5, self.modified) = (number, size, md5, modified)
-        (self.checksum, self.segments) = (checksum, segments)
+        (self.checksum, self.crc64, self.segments) = (checksum, crc64, segments)
     }
 }
 
@@ -113,6 +119,15 @@ package struct Restoration: Hashable, Sendable {
     package init(ready: Timestamp, expires: Timestamp? = nil) { (self.ready, self.expires) = (ready, expires) }
 }
 
+/// How an object takes bytes, and whether it has any of its own.
+package enum ObjectKind: Hashable, Sendable {
+    case normal
+    /// Grows by appending until it is sealed.
+    case appendable(isSealed: Bool)
+    /// Stands for another object of its bucket.
+    case symlink(target: ByteString)
+}
+
 /// Everything known of one object; the unit that is written to disk, whole.
 package struct ObjectRecord: Hashable, Sendable {
     package let key: ByteString
@@ -123,6 +138,9 @@ package struct ObjectRecord: Hashable, Sendable {
     package var modified: Timestamp
     package var description: ObjectDescription
     package var checksum: StoredChecksum?
+    /// CRC-64/ECMA of its bytes; nil when a dialect without it stored the object.
+    package var crc64: UInt64?
+    package var kind = ObjectKind.normal
     /// Empty for an object that came in one piece.
     package var parts: [PartRecord] = []
     package var segments: [ContentSegment]
@@ -130,11 +148,11 @@ package struct ObjectRecord: Hashable, Sendable {
 
     package init(
         key: ByteString, size: Int64, etag: String, modified: Timestamp, description: ObjectDescription,
-        checksum: StoredChecksum? = nil, parts: [PartRecord] = [], segments: [ContentSegment],
-        restoration: Restoration? = nil
+        checksum: StoredChecksum? = nil, crc64: UInt64? = nil, kind: ObjectKind = .normal, parts: [PartRecord] = [],
+        segments: [ContentSegment] = [], restoration: Restoration? = nil
     ) {
         (self.key, self.size, self.etag, self.modified) = (key, size, etag, modified)
         (self.description, self.checksum, self.parts) = (description, checksum, parts)
-        (self.segments, self.restoration) = (segments, restoration)
+        (self.crc64, self.kind, self.segments, self.restoration) = (crc64, kind, segments, restoration)
     }
 }

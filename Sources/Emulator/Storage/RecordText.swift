@@ -89,7 +89,7 @@ extension RecordWriter {
         for header in description.headers { line("header", header.name, header.value) }
         for field in description.metadata { line("meta", field.name, field.value) }
         for tag in description.tags { line("tag", tag.name, tag.value) }
-        line("class", description.storageClass)
+        line("class", description.storageClass.rawValue)
         line(grants: description.access)
         switch description.encryption {
         case .managed: break
@@ -99,6 +99,7 @@ extension RecordWriter {
     }
 
     mutating func line(grants access: AccessControl) {
+        if access.isInherited { line("grants-inherited") }
         for grant in access.grants {
             switch grant.grantee {
             case .user(let id): line("grant", grant.permission, "user", id)
@@ -122,6 +123,7 @@ extension RecordWriter {
             "part", String(part.number), String(part.size), Hex.encode(part.md5), String(part.modified.seconds),
             String(part.modified.nanoseconds))
         if let checksum = part.checksum { self.checksum(checksum) }
+        if let crc64 = part.crc64 { line("crc64", String(crc64)) }
         segments(part.segments)
     }
 }
@@ -162,7 +164,8 @@ extension ObjectDescription {
         case "header": headers.append(Field(line.text(1), line.text(2)))
         case "meta": metadata.append(Field(line.text(1), line.text(2)))
         case "tag": tags.append(Field(line.text(1), line.text(2)))
-        case "class": storageClass = line.text(1)
+        case "class": storageClass = StorageClass(rawValue: line.text(1)) ?? .standard
+        case "grants-inherited": access.isInherited = true
         case "grant": if let grant = line.grant { access.grants.append(grant) }
         case "key-service": encryption = .keyService(mode: line.text(1), keyID: line.text(2))
         case "customer-key": encryption = .customer(keyMD5: line.text(1))
@@ -185,24 +188,30 @@ extension PartRecord {
                     PartRecord(
                         number: Int(number), size: size, md5: md5,
                         modified: Timestamp(seconds: seconds, nanoseconds: nanoseconds), checksum: nil, segments: []))
-            case "checksum":
-                if let part = parts.popLast() { parts.append(part.with(checksum: line.checksum)) }
-            case "segment":
-                if let part = parts.popLast(), let segment = line.segment {
-                    parts.append(part.with(segments: part.segments + [segment]))
-                }
+            case "checksum" where !parts.isEmpty: parts[parts.count - 1].checksum = line.checksum
+            case "crc64" where !parts.isEmpty: parts[parts.count - 1].crc64 = UInt64(line.text(1))
+            case "segment" where !parts.isEmpty:
+                if let segment = line.segment { parts[parts.count - 1].segments.append(segment) }
             default: break
             }
         }
         return parts
     }
 
-    func with(checksum: StoredChecksum?) -> PartRecord {
-        PartRecord(number: number, size: size, md5: md5, modified: modified, checksum: checksum, segments: segments)
-    }
-
     func with(segments: [ContentSegment]) -> PartRecord {
-        PartRecord(number: number, size: size, md5: md5, modified: modified, checksum: checksum, segments: segments)
+        var part = self
+        part.segments = segments
+        return part
+    }
+}
+
+extension ObjectKind {
+    fileprivate func write(_ writer: inout RecordWriter) {
+        switch self {
+        case .normal: break
+        case .appendable(let isSealed): writer.line("appendable", isSealed ? "sealed" : "open")
+        case .symlink(let target): writer.line("symlink", bytes: target)
+        }
     }
 }
 
@@ -215,7 +224,9 @@ extension ObjectRecord {
         writer.line("etag", etag)
         writer.time("modified", modified)
         writer.describe(description)
+        kind.write(&writer)
         if let checksum { writer.checksum(checksum) }
+        if let crc64 { writer.line("crc64", String(crc64)) }
         if let restoration {
             writer.time("restore-ready", restoration.ready)
             if let expires = restoration.expires { writer.time("restore-expires", expires) }
@@ -230,7 +241,8 @@ extension ObjectRecord {
         guard let reader = RecordReader(text), reader.lines.first?.text(0) == "pailstore-object" else { return nil }
         var (key, size, etag, modified): (ByteString?, Int64?, String?, Timestamp?)
         var description = ObjectDescription()
-        var (checksum, restoration): (StoredChecksum?, Restoration?)
+        var (checksum, crc64, restoration): (StoredChecksum?, UInt64?, Restoration?)
+        var kind = ObjectKind.normal
         var segments: [ContentSegment] = []
         let partsStart = reader.lines.firstIndex { $0.text(0) == "part" } ?? reader.lines.count
         for line in reader.lines[..<partsStart] {
@@ -239,7 +251,10 @@ extension ObjectRecord {
             case "size": size = line.number(1)
             case "etag": etag = line.text(1)
             case "modified": modified = line.time
+            case "appendable": kind = .appendable(isSealed: line.text(1) == "sealed")
+            case "symlink": kind = .symlink(target: line.words.count > 1 ? line.words[1] : "")
             case "checksum": checksum = line.checksum
+            case "crc64": crc64 = UInt64(line.text(1))
             case "restore-ready": restoration = line.time.map { Restoration(ready: $0) }
             case "restore-expires": restoration?.expires = line.time
             case "segment": if let segment = line.segment { segments.append(segment) }
@@ -251,6 +266,7 @@ extension ObjectRecord {
         }
         self.init(
             key: key, size: size, etag: etag, modified: modified, description: description, checksum: checksum,
-            parts: PartRecord.read(reader.lines[partsStart...]), segments: segments, restoration: restoration)
+            crc64: crc64, kind: kind, parts: PartRecord.read(reader.lines[partsStart...]), segments: segments,
+            restoration: restoration)
     }
 }
