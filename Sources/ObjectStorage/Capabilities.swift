@@ -23,6 +23,10 @@ package struct Capabilities: Sendable, Hashable {
     package var deleteIfMatch = false
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy
+    /// Which headers beside the content type it keeps with an object; the others of `ObjectMetadata` are lost.
+    package var headers = Set(StoredHeader.allCases)
+    /// Uploads in progress can be listed.
+    package var listUploads = true
     /// Directory markers `dir/` hold metadata and are listed.
     package var markers = true
     package var presign = true
@@ -39,6 +43,10 @@ package struct Capabilities: Sendable, Hashable {
     package var usage = false
 
     package init() {}
+
+    package enum StoredHeader: Sendable, Hashable, CaseIterable {
+        case cacheControl, contentDisposition, contentEncoding, contentLanguage, expires
+    }
 
     /// How stored headers change after the put.
     package enum MetadataUpdate: Sendable, Hashable {

@@ -10,10 +10,13 @@ struct MemoryConformanceTests {
     }
 }
 
-@Suite(.against(withEmulator))
-struct EmulatorConformanceTests {
-    @Test(arguments: Promise.all) func theEmulatorKeepsItsPromise(_ promise: Promise) async throws {
-        try await promise.prove()
+/// Each dialect's store against the emulator's side of it.
+@Suite struct EmulatorConformanceTests {
+    @Suite(.against { try await withEmulator(.s3, $0) })
+    struct S3 {
+        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+            try await promise.prove()
+        }
     }
 }
 
@@ -28,15 +31,16 @@ struct SeaweedConformanceTests {
 }
 
 /// Runs `body` with an emulator in this process.
-@Sendable func withEmulator(_ body: Against.Body) async throws {
-    try await withEmulator { (_: EmulatorServer, server: Server) in
+@Sendable func withEmulator(_ dialect: Dialect, _ body: Against.Body) async throws {
+    try await withEmulator(dialect) { (_: EmulatorServer, server: Server) in
         try await body(Fixture(store: try server.store(), server: server))
     }
 }
 
 /// The same with its controls.
 func withEmulator(
-    _ change: (inout EmulatorOptions) -> Void = { _ in }, _ body: (EmulatorServer, Server) async throws -> Void
+    _ dialect: Dialect = .s3, change: (inout EmulatorOptions) -> Void = { _ in },
+    _ body: (EmulatorServer, Server) async throws -> Void
 ) async throws {
     let directory = try TemporaryDirectory()
     var options = EmulatorOptions()
@@ -44,7 +48,9 @@ func withEmulator(
     options.credentials = EmulatorCredentials(accessKey: "tester", secretKey: "tester-secret")
     change(&options)
     let emulator = try await EmulatorServer.start(directory: directory.path("store"), options: options)
-    do { try await body(emulator, Server(port: emulator.port)) } catch {
+    do {
+        try await body(emulator, Server(port: try #require(emulator.port(of: dialect.rawValue)), dialect: dialect))
+    } catch {
         await emulator.stop()
         throw error
     }

@@ -15,9 +15,11 @@ struct Fixture: Sendable {
     @TaskLocal static var current: Fixture?
 }
 
-/// A running server of S3, and how to sign in.
+/// A running server, and how to sign in.
 struct Server: Sendable {
     let port: Int
+    /// What is spoken at the port.
+    var dialect = Dialect.s3
     var bucket = "conformance"
     var accessKey = "tester"
     var secret = "tester-secret"
@@ -26,14 +28,15 @@ struct Server: Sendable {
     var origin: HTTPOrigin { HTTPOrigin(isSecure: false, host: "127.0.0.1", port: port) }
     var endpoint: String { origin.description }
 
+    /// The dialect's store at this server, in the ways a test wants it otherwise.
     func store(
         bucket: String? = nil, secret: String? = nil, region: String? = nil, time: any TimeSource = SystemTime()
-    ) throws -> FamilyStore {
-        var settings = FamilyStore.Settings(bucket: bucket ?? self.bucket, .generic)
-        settings.endpoint = endpoint
-        settings.region = region
+    ) throws -> any ObjectStore {
         let credentials = Credentials(accessKeyID: accessKey, secretKey: Secret(secret ?? self.secret))
-        return try FamilyStore(settings, credentials: FixedCredentials(credentials), engine: engine, time: time)
+        return try dialect.makeStore(
+            Dialect.Wish(
+                server: self, bucket: bucket ?? self.bucket, credentials: FixedCredentials(credentials), region: region,
+                time: time))
     }
 }
 

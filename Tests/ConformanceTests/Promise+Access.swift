@@ -16,16 +16,27 @@ extension Promise {
         },
         Promise("A presigned URL serves the object without credentials") { bucket in
             let name = "object + %"
+            guard bucket.capabilities.presign else {
+                let refused = await failure { try bucket.store.presign(bucket.key("object"), lifetime: .seconds(60)) }
+                #expect(refused == .notSupported)
+                return
+            }
             try await bucket.put(.init(name), [1, 2, 3])
             let url = try bucket.store.presign(bucket.key(.init(name)), lifetime: .seconds(60))
             guard let server = bucket.fixture.server else { return }
-            try #require(url.hasPrefix(server.endpoint + "/"))
-            let target = String(url.dropFirst(server.endpoint.count))
-            let answer = try await server.engine.execute(HTTPRequest(.get, server.origin, target: target))
+            // The host may be one of the bucket's own; the server listens at the address all the same.
+            let parts = url.split(separator: "/", maxSplits: 2).map(String.init)
+            try #require(parts.count == 3 && parts[1].hasSuffix(":\(server.port)"))
+            let fetch = { (target: String) in
+                let headers = HTTPHeaders([("Host", parts[1])])
+                return try await server.engine.execute(
+                    HTTPRequest(.get, server.origin, target: target, headers: headers))
+            }
+            let answer = try await fetch("/" + parts[2])
             #expect(answer.status == 200)
             #expect(answer.body == [1, 2, 3])
-            let changed = HTTPRequest(.get, server.origin, target: target.replacing("object", with: "obiect"))
-            #expect(try await server.engine.execute(changed).status == 403)
+            let changed = try await fetch("/" + parts[2].replacing("object", with: "obiect"))
+            #expect([401, 403].contains(changed.status))
         },
     ]
 }

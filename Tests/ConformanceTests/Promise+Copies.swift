@@ -5,17 +5,17 @@ import Testing
 extension Promise {
     static let copies: [Promise] = [
         Promise("A copy has the source's bytes and headers") { bucket in
-            try await bucket.put("from", [1, 2, 3], metadata: everyHeader)
+            try await bucket.put("from", [1, 2, 3], metadata: bucket.everyHeader)
             let answer = try await bucket.store.copy(
                 CopyRequest(CopySource(bucket.key("from")), to: bucket.key("to")))
             let got = try await bucket.get("to")
             #expect(got.bytes == [1, 2, 3])
-            #expect(got.answer.info.metadata == everyHeader)
+            #expect(got.answer.info.metadata == bucket.everyHeader)
             #expect(got.answer.info.version.etag == answer.etag)
             #expect(try await bucket.content("from") == [1, 2, 3])
         },
         Promise("A copy takes other headers") { bucket in
-            try await bucket.put("from", [1, 2, 3], metadata: everyHeader)
+            try await bucket.put("from", [1, 2, 3], metadata: bucket.everyHeader)
             let metadata = ObjectMetadata(contentType: "text/html", user: ["other": "1"])
             _ = try await bucket.store.copy(
                 CopyRequest(CopySource(bucket.key("from")), to: bucket.key("to"), metadata: metadata))
@@ -47,6 +47,10 @@ extension Promise {
             let refused = await failure {
                 try await bucket.store.copy(CopyRequest(source, to: bucket.key("to"), condition: .absent))
             }
+            guard bucket.capabilities.copyCondition else {
+                #expect(refused == .notSupported)
+                return
+            }
             #expect(refused == .preconditionFailed)
             #expect(try await bucket.content("to") == [2])
             _ = try await bucket.store.copy(CopyRequest(source, to: bucket.key("to"), condition: .match(etag)))
@@ -55,7 +59,7 @@ extension Promise {
             #expect(try await bucket.content("new") == [1])
         },
         Promise("Objects are copied whatever their keys are") { bucket in
-            for name in oddNames where bucket.differences.keys[name] == nil {
+            for name in bucket.oddNames where bucket.differences.keys[name] == nil {
                 try await bucket.put(name, Array(name.bytes))
                 let source = CopySource(bucket.key(name))
                 #expect(

@@ -19,9 +19,9 @@ extension Promise {
     static let objects: [Promise] = [
         Promise("An object comes back with its bytes and every header") { bucket in
             let bytes = Array("some content".utf8)
-            let answer = try await bucket.put("object", bytes, metadata: everyHeader)
+            let answer = try await bucket.put("object", bytes, metadata: bucket.everyHeader)
             let info = try await bucket.head("object")
-            #expect(info.metadata == everyHeader)
+            #expect(info.metadata == bucket.everyHeader)
             #expect(info.version.etag == answer.etag)
             #expect(info.version.size == 12)
             #expect(abs(info.version.modified.seconds - SystemTime().now().seconds) < 60)
@@ -30,7 +30,7 @@ extension Promise {
             #expect(got.answer == GetAnswer(info: info, range: 0..<12))
         },
         Promise("A put replaces the object with its headers") { bucket in
-            let first = try await bucket.put("object", [1, 2, 3], metadata: everyHeader)
+            let first = try await bucket.put("object", [1, 2, 3], metadata: bucket.everyHeader)
             let second = try await bucket.put("object", [4], metadata: ObjectMetadata(contentType: "a/b"))
             #expect(first.etag != second.etag)
             let got = try await bucket.get("object")
@@ -57,7 +57,7 @@ extension Promise {
             #expect(await failure { try await bucket.get("missing", 0..<1) } == .notFound)
         },
         Promise("A range is delivered exactly, cut at the object's end") { bucket in
-            try await bucket.put("object", Array(0..<100), metadata: everyHeader)
+            try await bucket.put("object", Array(0..<100), metadata: bucket.everyHeader)
             for (asked, expected) in [
                 (0..<1, 0..<1), (10..<20, 10..<20), (99..<100, 99..<100), (90..<200, 90..<100), (0..<100, 0..<100),
             ] as [(ByteRange, ByteRange)] {
@@ -65,7 +65,7 @@ extension Promise {
                 #expect(got.bytes.map(Int64.init) == Array(expected))
                 #expect(got.answer.range == expected)
                 #expect(got.answer.info.version.size == 100)
-                #expect(got.answer.info.metadata == everyHeader)
+                #expect(got.answer.info.metadata == bucket.everyHeader)
             }
         },
         Promise("A range past the end is invalid") { bucket in
@@ -90,9 +90,24 @@ extension Promise {
                 #expect(same == .notModified)
             }
         },
-        Promise("Writes happen only when their condition holds") { bucket in
-            let old = try await bucket.put("object", [1], condition: .absent).etag
+        Promise("A new object is made only where none is") { bucket in
+            guard bucket.capabilities.putIfAbsent else {
+                let refused = await failure { try await bucket.put("object", [1], condition: .absent) }
+                #expect(refused == .notSupported)
+                return
+            }
+            try await bucket.put("object", [1], condition: .absent)
             #expect(await failure { try await bucket.put("object", [9], condition: .absent) } == .preconditionFailed)
+            #expect(try await bucket.content("object") == [1])
+        },
+        Promise("An object is replaced only when it is the one meant") { bucket in
+            let old = try await bucket.put("object", [1]).etag
+            guard bucket.capabilities.putIfMatch else {
+                let refused = await failure { try await bucket.put("object", [9], condition: .match(old)) }
+                #expect(refused == .notSupported)
+                #expect(try await bucket.content("object") == [1])
+                return
+            }
             let etag = try await bucket.put("object", [2], condition: .match(old)).etag
             #expect(
                 await failure { try await bucket.put("object", [9], condition: .match(old)) } == .preconditionFailed)
@@ -104,7 +119,7 @@ extension Promise {
         },
         Promise("New headers leave the content as it is") { bucket in
             let bytes = Array("some content".utf8)
-            let old = try await bucket.put("object", bytes, metadata: everyHeader).etag
+            let old = try await bucket.put("object", bytes, metadata: bucket.everyHeader).etag
             let metadata = ObjectMetadata(contentType: "text/html", user: ["mode": "33024"])
             let answer = try await bucket.store.updateMetadata(bucket.key("object"), to: metadata, ifMatch: old)
             let got = try await bucket.get("object")
@@ -114,17 +129,38 @@ extension Promise {
         },
         Promise("New headers are only for the version meant") { bucket in
             let old = try await bucket.put("object", [1]).etag
-            try await bucket.put("object", [2], metadata: everyHeader)
+            try await bucket.put("object", [2], metadata: bucket.everyHeader)
             let key = bucket.key("object")
             let stale = await failure {
                 try await bucket.store.updateMetadata(key, to: ObjectMetadata(), ifMatch: old)
             }
             #expect(stale == .preconditionFailed)
-            #expect(try await bucket.head("object").metadata == everyHeader)
+            #expect(try await bucket.head("object").metadata == bucket.everyHeader)
             let missing = await failure {
                 try await bucket.store.updateMetadata(bucket.key("missing"), to: ObjectMetadata(), ifMatch: nil)
             }
             #expect(missing == .notFound)
+        },
+        Promise("An object moves to another key, and only the one meant") { bucket in
+            let old = try await bucket.put("from", [1]).etag
+            let etag = try await bucket.put("from", [2], metadata: bucket.everyHeader).etag
+            try await bucket.put("to", [3])
+            let move = { (etag: ETag) in
+                CopyRequest(CopySource(bucket.key("from"), ifMatch: etag), to: bucket.key("to"))
+            }
+            guard bucket.capabilities.move else {
+                #expect(await failure { try await bucket.store.move(move(etag)) } == .notSupported)
+                return
+            }
+            #expect(await failure { try await bucket.store.move(move(old)) } == .preconditionFailed)
+            #expect(try await bucket.content("to") == [3])
+            let answer = try await bucket.store.move(move(etag))
+            let got = try await bucket.get("to")
+            #expect(got.bytes == [2])
+            #expect(got.answer.info.metadata == bucket.everyHeader)
+            #expect(got.answer.info.version.etag == answer.etag)
+            #expect(await failure { try await bucket.head("from") } == .notFound)
+            #expect(await failure { try await bucket.store.move(move(etag)) } == .notFound)
         },
         Promise("A deleted object is gone, and deleting nothing is fine") { bucket in
             try await bucket.put("object")

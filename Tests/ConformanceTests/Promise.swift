@@ -29,6 +29,24 @@ struct Bucket: Sendable {
 
     var store: any ObjectStore { fixture.store }
     var differences: Differences { fixture.differences }
+    var capabilities: Capabilities { store.capabilities }
+
+    /// A value for every header that the store says it keeps.
+    var everyHeader: ObjectMetadata {
+        var metadata = Promise.everyHeader
+        let kept = capabilities.headers
+        if !kept.contains(.cacheControl) { metadata.cacheControl = nil }
+        if !kept.contains(.contentDisposition) { metadata.contentDisposition = nil }
+        if !kept.contains(.contentEncoding) { metadata.contentEncoding = nil }
+        if !kept.contains(.contentLanguage) { metadata.contentLanguage = nil }
+        if !kept.contains(.expires) { metadata.expires = nil }
+        return metadata
+    }
+
+    /// The names that keys can be made of here.
+    var oddNames: [ByteString] {
+        Promise.oddNames + [Promise.longName(capabilities.longestKey - prefix.count)]
+    }
 
     func key(_ name: ByteString) -> ObjectKey { ObjectKey(prefix + name) }
 

@@ -25,7 +25,7 @@ import Testing
     ) async throws {
         let directory = try TemporaryDirectory()
         let path = directory.path("requests")
-        try await withEmulator({ $0.requestLog = path }) { emulator, server in
+        try await withEmulator(change: { $0.requestLog = path }) { emulator, server in
             try await body(emulator, server) {
                 let lines = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
                 try Data().write(to: URL(fileURLWithPath: path))
@@ -112,7 +112,7 @@ import Testing
 
     /// Runs `body` with a store that holds "key", while requests go wrong as `fault` says.
     private func withFault(
-        _ fault: String, _ body: (FamilyStore, CollectingSink) async throws -> Void
+        _ fault: String, _ body: (any ObjectStore, CollectingSink) async throws -> Void
     ) async throws {
         try await withEmulator { emulator, server in
             let store = try server.store()
