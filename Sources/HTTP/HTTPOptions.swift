@@ -9,6 +9,10 @@ package struct HTTPOptions: Sendable, Hashable {
     package var connectTimeout = Duration.seconds(10)
     /// Most time without a byte in either direction.
     package var stallTimeout = Duration.seconds(60)
+    /// Most time of one transfer, however it moves; nil sets no end.
+    package var transferTimeout: Duration?
+    /// `https://` URL of a resolver to ask for names over HTTPS (RFC 8484) instead of the system's.
+    package var dnsOverHTTPS: String?
     /// Requests under way at once; others wait in order.
     package var maxConnections = 64
     /// The same to one origin.

@@ -41,7 +41,10 @@ final class Transfer {
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var progress = Progress()
     private var lastProgress: Duration
-    let stallTimeout: Duration
+    private let stallTimeout: Duration
+    /// When it ends however it moves, on the engine's clock.
+    private let deadline: Duration?
+    private let limit: Duration?
 
     private struct Progress: Equatable {
         var sent: Int64 = 0
@@ -52,6 +55,8 @@ final class Transfer {
     init(_ submission: Submission, on easy: EasyHandle, options: HTTPOptions, now: Duration) {
         (self.submission, self.easy, lastProgress) = (submission, easy, now)
         stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
+        limit = options.transferTimeout
+        deadline = limit.map { now + $0 }
         configure(options)
     }
 
@@ -59,13 +64,26 @@ final class Transfer {
 
     // MARK: Progress
 
-    /// Looks whether bytes moved since the last look; how long the transfer may still stand still, none when time is up.
+    /// Looks whether bytes moved since the last look; how long until the transfer has to be looked at again, none when
+    /// its time is up.
     func timeLeft(now: Duration) -> Duration {
         let seen = Progress(
             sent: easy.offset(CURLINFO_SIZE_UPLOAD_T), received: easy.offset(CURLINFO_SIZE_DOWNLOAD_T),
             headerBytes: easy.long(CURLINFO_HEADER_SIZE))
         if seen != progress { (progress, lastProgress) = (seen, now) }
-        return max(.zero, lastProgress + stallTimeout - now)
+        let left = max(.zero, lastProgress + stallTimeout - now)
+        // A quarter of the time allowed, so that progress is seen soon after it happens.
+        let next = left > .zero ? max(.milliseconds(5), min(left, stallTimeout / 4)) : .zero
+        return deadline.map { min(next, max(.zero, $0 - now)) } ?? next
+    }
+
+    /// How soon after its start it has to be looked at.
+    var firstLook: Duration { min(stallTimeout / 4, limit ?? .seconds(3600)) }
+
+    /// Why its time is up.
+    func lateness(now: Duration) -> String {
+        if let limit, let deadline, now >= deadline { return "\(submission.request.origin): not done after \(limit)" }
+        return "\(submission.request.origin): no byte moved for \(stallTimeout)"
     }
 
     // MARK: The end
@@ -193,6 +211,7 @@ final class Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
         if let caFile = options.caFile { easy.set(CURLOPT_CAINFO, caFile) }
         if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }
+        if let resolver = options.dnsOverHTTPS { easy.set(CURLOPT_DOH_URL, resolver) }
 
         let context = Unmanaged.passUnretained(self).toOpaque()
         easy.set(CURLOPT_HEADERFUNCTION, CurlCallbacks.header)

@@ -108,7 +108,7 @@ final class TransferLoop: Sendable {
         }
         let now = SystemTime().uptime()
         let transfer = Transfer(submission, on: easy, options: options, now: now)
-        work.nextLook = min(work.nextLook, now + transfer.stallTimeout / 4)
+        work.nextLook = min(work.nextLook, now + transfer.firstLook)
         work.active[easy.pointer] = transfer
         work.perOrigin[submission.request.origin, default: 0] += 1
         let code = curl_multi_add_handle(multi, easy.pointer)
@@ -162,11 +162,9 @@ final class TransferLoop: Sendable {
         for transfer in Array(work.active.values) {
             let left = transfer.timeLeft(now: now)
             if left > .zero {
-                // A quarter of the time allowed, so that progress is seen soon after it happens.
-                pause = min(pause, max(.milliseconds(5), min(left, transfer.stallTimeout / 4)))
+                pause = min(pause, left)
             } else {
-                let reason = "\(transfer.submission.request.origin): no byte moved for \(transfer.stallTimeout)"
-                finish(transfer, .failure(HTTPError(.timedOut, reason)), &work)
+                finish(transfer, .failure(HTTPError(.timedOut, transfer.lateness(now: now))), &work)
             }
         }
         work.nextLook = now + pause

@@ -100,11 +100,15 @@ package struct MountOption: Sendable {
         _ help: String
     ) -> MountOption {
         MountOption(name, "time", default: value, help: help) { (name, text, settings) throws(SettingsError) in
-            guard let duration = DurationText.parse(text), range.contains(duration) else {
-                let limits = "\(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
-                throw .badValue(name: name, value: text, expected: "a time such as 90, 30s or 5m, from \(limits)")
-            }
-            settings[keyPath: field] = duration
+            settings[keyPath: field] = try time(name, text, range)
+        }
+    }
+
+    static func duration(
+        _ name: String, _ field: Field<Duration?>, in range: ClosedRange<Duration>, _ help: String
+    ) -> MountOption {
+        MountOption(name, "time", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try time(name, text, range)
         }
     }
 
@@ -129,6 +133,28 @@ package struct MountOption: Sendable {
                     name: name, value: text, expected: "a number from \(range.lowerBound) to \(range.upperBound)")
             }
             settings[keyPath: field] = number
+        }
+    }
+
+    static func number(
+        _ name: String, _ field: Field<Int?>, in range: ClosedRange<Int>, _ help: String
+    ) -> MountOption {
+        MountOption(name, "number", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let number = Int(text), range.contains(number) else {
+                throw .badValue(
+                    name: name, value: text, expected: "a number from \(range.lowerBound) to \(range.upperBound)")
+            }
+            settings[keyPath: field] = number
+        }
+    }
+
+    /// A text without spaces that may be given several times.
+    static func texts(_ name: String, _ placeholder: String, _ field: Field<[String]>, _ help: String) -> MountOption {
+        MountOption(name, placeholder, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            guard text.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value < 0x7f }) else {
+                throw .badValue(name: name, value: text, expected: "a \(placeholder) without spaces")
+            }
+            settings[keyPath: field].append(text)
         }
     }
 
@@ -202,6 +228,16 @@ package struct MountOption: Sendable {
             throw .badValue(name: name, value: text, expected: "a size such as 512MiB or 2G, from \(limits)")
         }
         return bytes
+    }
+
+    private static func time(
+        _ name: String, _ text: String, _ range: ClosedRange<Duration>
+    ) throws(SettingsError) -> Duration {
+        guard let duration = DurationText.parse(text), range.contains(duration) else {
+            let limits = "\(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
+            throw .badValue(name: name, value: text, expected: "a time such as 90, 30s or 5m, from \(limits)")
+        }
+        return duration
     }
 
     private static func permissions(_ name: String, _ text: String) throws(SettingsError) -> UInt16 {

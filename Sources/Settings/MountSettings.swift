@@ -8,6 +8,21 @@ package struct MountSettings: Sendable, Hashable {
     package var profile: String?
     package var pathStyle = false
     package var storageClass: String?
+    /// Canned ACL of new objects.
+    package var acl: String?
+    /// How the store encrypts new objects, the key it takes for it, and the context of a key service.
+    package var encryption: String?
+    package var encryptionKey: String?
+    package var encryptionContext: String?
+    /// A file that holds the key of encryption with keys of one's own.
+    package var customerKeyFile: String?
+    /// Bits a second; nil sets no limit.
+    package var trafficLimit: Int?
+    /// Where a store that has one asks for tokens.
+    package var authURL: String?
+    /// The domain that a store with separate ones is read from.
+    package var downloadDomain: String?
+    package var nameExclusions: [String] = []
 
     // MARK: what programs see
     package var readOnly = false
@@ -41,9 +56,17 @@ package struct MountSettings: Sendable, Hashable {
     package var downloads = 0
     package var retries = 0
     package var timeout = Duration.zero
+    package var connectTimeout = Duration.zero
+    /// nil sets no end.
+    package var transferTimeout: Duration?
+    package var checksums = Checksums.verify
+    package var redirects = Redirects.refuse
     package var proxy: String?
+    package var dnsOverHTTPS: String?
     package var caFile: String?
     package var userAgent: String?
+    package var userAgentMark: String?
+    package var userAgentSystem = false
     package var headers: [Header] = []
 
     // MARK: the log
@@ -58,6 +81,8 @@ package struct MountSettings: Sendable, Hashable {
     package enum Symlinks: String, Sendable, CaseIterable { case objects, off }
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
+    package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
+    package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
     package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
 
     /// A header for every request.

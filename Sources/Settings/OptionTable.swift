@@ -10,6 +10,29 @@ package enum OptionTable {
         .text("profile", "name", \.profile, "Whose credentials to take from the provider's own files."),
         .flag("path-style", \.pathStyle, "Put the bucket's name into the path of URLs instead of the host name."),
         .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it."),
+        .text("acl", "name", \.acl, "Canned access control list of new objects, as the store spells it."),
+        .text(
+            "sse", "name", \.encryption,
+            "How the store encrypts new objects, as it spells that: AES256, aws:kms, KMS, cos/kms."),
+        .text("sse-key", "id", \.encryptionKey, "The key service's name of the key for sse; no key itself."),
+        .text("sse-context", "base64", \.encryptionContext, "Encryption context for sse with a key service."),
+        .path(
+            "sse-customer-key-file", "file", \.customerKeyFile,
+            "A file with the 32 bytes, raw or in base64, that the store encrypts with and does not keep. Without it "
+                + "the objects cannot be read."),
+        .number(
+            "traffic-limit", \.trafficLimit, in: 819_200...838_860_800,
+            "Bits a second that one transfer may take, for stores that limit it."),
+        .url(
+            "auth-url", \.authURL, schemes: ["http", "https"],
+            "Where tokens are asked for, for stores of OpenStack Swift."),
+        .text(
+            "download-domain", "host", \.downloadDomain,
+            "The domain to read from, for stores with separate ones (Kodo)."),
+        .texts(
+            "cname-exclude", "host", \.nameExclusions,
+            "An endpoint's domain that is the provider's own form and not a bucket's custom domain; may be given several "
+                + "times."),
     ]
 
     private static let view: [MountOption] = [
@@ -71,9 +94,26 @@ package enum OptionTable {
         .duration(
             "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
             "When a call that waits for the store fails. A transfer may take longer while bytes move."),
+        .duration(
+            "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
+            "How long a name, a connection and its TLS may take together."),
+        .duration(
+            "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400),
+            "When a single transfer fails though bytes move. Default: never."),
+        .choice(
+            "checksums", \.checksums, default: .verify,
+            "Compare what is sent and received with the checksums that the store tells (CRC-64, MD5), or ignore them."),
+        .choice(
+            "redirects", \.redirects, default: .refuse,
+            "Refuse answers that point to another host, or follow them to the provider's own hosts."),
+        .url(
+            "doh", \.dnsOverHTTPS, schemes: ["https"],
+            "Resolver to ask for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
         .url("proxy", \.proxy, schemes: ["http", "https", "socks5"], "Proxy for all requests."),
         .path("ca-file", "file", \.caFile, "Trusted certificates (PEM) instead of the system's."),
         .text("user-agent", "text", \.userAgent, "What requests say they come from. Default: pailfs and its version."),
+        .text("user-agent-mark", "text", \.userAgentMark, "Added to what requests say they come from."),
+        .flag("user-agent-system", \.userAgentSystem, "Add system and processor to what requests say they come from."),
         .header("header", \.headers, "A header for every request; may be given several times."),
     ]
 

@@ -31,6 +31,7 @@ struct MountRequest: Sendable {
         let directory = Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
+        settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
         self.settings = settings
         mountpoint = Self.absolute(arguments.mountpoint, in: directory)

@@ -222,6 +222,21 @@ struct HTTPEngineTests {
         #expect(response.body.count == 8)
     }
 
+    @Test func aTransferThatTakesTooLongEndsThoughItMoves() async {
+        let server = LocalServer(serving: { connection in
+            _ = connection.readRequest()
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while connection.write("x") {
+                var pause = timespec(tv_sec: 0, tv_nsec: 20_000_000)
+                nanosleep(&pause, nil)
+            }
+        })
+        var options = HTTPOptions()
+        options.transferTimeout = .milliseconds(300)
+        let engine = HTTPEngine(options)
+        #expect(await kind { _ = try await engine.execute(Self.request(.get, server)) } == .timedOut)
+    }
+
     @Test func nobodyListeningIsUnreachable() async {
         let port: Int
         do {

@@ -137,17 +137,21 @@ package final class LocalConnection {
         return skipped
     }
 
-    package func write(_ text: String) { write(Array(text.utf8)) }
+    /// False when the client has gone.
+    @discardableResult
+    package func write(_ text: String) -> Bool { write(Array(text.utf8)) }
 
-    package func write(_ bytes: [UInt8]) {
+    @discardableResult
+    package func write(_ bytes: [UInt8]) -> Bool {
         bytes.withUnsafeBytes { buffer in
             var rest = buffer[...]
             while !rest.isEmpty {
                 let piece = UnsafeRawBufferPointer(rebasing: rest)
                 let count = Glibc.send(descriptor, piece.baseAddress, piece.count, Int32(MSG_NOSIGNAL))
-                guard count > 0 else { return }
+                guard count > 0 else { return false }
                 rest = rest.dropFirst(count)
             }
+            return true
         }
     }
 
