@@ -12,6 +12,8 @@ package struct QueryItem: Hashable, Sendable {
 /// A request's head as the dialects see it; the body is read separately.
 package struct ServerRequest: Sendable {
     package let method: String
+    /// Path and query as they were sent: what some signatures cover.
+    package let target: String
     /// The path as it was sent, still encoded; never empty.
     package let path: String
     package let query: [QueryItem]
@@ -29,6 +31,7 @@ package struct ServerRequest: Sendable {
             rest = rest.dropFirst(scheme.count)
             rest = rest.firstIndex { $0 == "/" || $0 == "?" }.map { rest[$0...] } ?? "/"
         }
+        self.target = String(rest)
         let mark = rest.utf8.firstIndex(of: UInt8(ascii: "?"))
         let path = mark.map { rest[..<$0] } ?? rest
         self.path = path.isEmpty ? "/" : String(path)

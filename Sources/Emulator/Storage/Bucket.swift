@@ -159,6 +159,19 @@ package final class Bucket: Sendable {
         }
     }
 
+    /// Makes `content`, the bytes of `source` under names of their own, the object that `record` describes, and removes
+    /// `source` at the same moment.
+    package func move(
+        _ source: StoredObject, to record: ObjectRecord, content: Content, if condition: WriteCondition
+    ) throws(StorageError) -> StoredObject {
+        precondition(source.record.key != record.key, "a move onto itself")
+        var record = record
+        record.segments = content.segments
+        return try commit(record, content: content, removing: source) { current throws(StorageError) in
+            try condition.check(current)
+        }
+    }
+
     /// Removes the object; one that is not there is only an error to a condition.
     @discardableResult
     package func delete(
@@ -176,7 +189,8 @@ package final class Bucket: Sendable {
     }
 
     private func commit(
-        _ record: ObjectRecord, content: Content, check: (StoredObject?) throws(StorageError) -> Void
+        _ record: ObjectRecord, content: Content, removing source: StoredObject? = nil,
+        check: (StoredObject?) throws(StorageError) -> Void
     ) throws(StorageError) -> StoredObject {
         let temporary = "\(objectsDirectory)/\(Bucket.temporaryPrefix)\(RandomID.hex())"
         try Disk.write(record.text, to: temporary, sync: sync)
@@ -186,6 +200,10 @@ package final class Bucket: Sendable {
             (object, old) = try state.withLock { (state) throws(StorageError) in
                 guard !state.isDeleted else { throw .noSuchBucket }
                 try check(state.objects[record.key])
+                if let source {
+                    guard state.objects[source.record.key] === source else { throw .noSuchKey }
+                    _ = state.objects.remove(source.record.key)
+                }
                 state.sequence += 1
                 let object = StoredObject(record: record, content: content, sequence: state.sequence)
                 return (object, state.objects.replace(record.key, with: object))
@@ -197,9 +215,9 @@ package final class Bucket: Sendable {
         content.keep()
         try Disk.rename(temporary, to: "\(objectsDirectory)/\(object.fileName)")
         if sync { try Disk.syncDirectory(objectsDirectory) }
-        if let old {
-            Disk.unlink("\(objectsDirectory)/\(old.fileName)")
-            if old.content !== content { old.content.discard() }
+        for former in [old, source].compactMap(\.self) {
+            Disk.unlink("\(objectsDirectory)/\(former.fileName)")
+            if former.content !== content { former.content.discard() }
         }
         // Whoever replaced or removed this object meanwhile could not yet remove a record of this name.
         let isCurrent = state.withLock { $0.objects[record.key] === object }

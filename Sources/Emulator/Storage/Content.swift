@@ -13,6 +13,8 @@ package final class Content: Sendable {
     package let size: Int64
     let directory: String
     private let isKept: Atomic<Bool>
+    /// Digests of the bytes by name; the bytes never change, so what was computed once stays true. A leaf lock.
+    private let digests = Mutex<[String: [UInt8]]>([:])
 
     init(_ segments: [ContentSegment], in directory: String, kept: Bool) {
         self.segments = segments
@@ -31,6 +33,19 @@ package final class Content: Sendable {
 
     /// No record names the files any more.
     func discard() { isKept.store(false, ordering: .releasing) }
+
+    /// The digest known as `name`, computed at most once or twice for this content.
+    package func digest(
+        _ name: String, compute: () throws(StorageError) -> [UInt8]
+    ) throws(StorageError) -> [UInt8] {
+        if let known = digests.withLock({ $0[name] }) { return known }
+        let digest = try compute()
+        remember(digest, as: name)
+        return digest
+    }
+
+    /// Keeps a digest that was computed while the bytes arrived.
+    package func remember(_ digest: [UInt8], as name: String) { digests.withLock { $0[name] = digest } }
 
     /// The runs that hold `range`, which must lie within the content.
     package func segments(in range: ByteRange) -> [ContentSegment] {

@@ -85,6 +85,8 @@ package struct ObjectDescription: Hashable, Sendable {
     package var tags: [Field] = []
     package var access = AccessControl()
     package var encryption = Encryption.managed
+    /// What only one dialect knows of, such as a date of expiry; every name starts with the dialect's.
+    package var properties: [Field] = []
 
     package init() {}
 }

@@ -89,6 +89,7 @@ extension RecordWriter {
         for header in description.headers { line("header", header.name, header.value) }
         for field in description.metadata { line("meta", field.name, field.value) }
         for tag in description.tags { line("tag", tag.name, tag.value) }
+        for property in description.properties { line("property", property.name, property.value) }
         line("class", description.storageClass.rawValue)
         line(grants: description.access)
         switch description.encryption {
@@ -164,6 +165,7 @@ extension ObjectDescription {
         case "header": headers.append(Field(line.text(1), line.text(2)))
         case "meta": metadata.append(Field(line.text(1), line.text(2)))
         case "tag": tags.append(Field(line.text(1), line.text(2)))
+        case "property": properties.append(Field(line.text(1), line.text(2)))
         case "class": storageClass = StorageClass(rawValue: line.text(1)) ?? .standard
         case "grants-inherited": access.isInherited = true
         case "grant": if let grant = line.grant { access.grants.append(grant) }
