@@ -97,7 +97,9 @@ let package = Package(
             ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics", logging]),
         tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
-        tests("EmulatorTests", ["Emulator", "Digests", "Basics"], exclude: ["boto3_conformance.py"]),
+        tests(
+            "EmulatorTests", ["Emulator", "Digests", "Basics"],
+            exclude: ["boto3_conformance.py", "kodo_conformance.py"]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),

@@ -57,7 +57,10 @@ package final class EmulatorServer: Sendable {
 
     /// Every dialect, S3 first; each listens one port above the one before it.
     private static func dialects(_ library: ObjectLibrary, _ options: EmulatorOptions) -> [any Dialect] {
-        [S3Dialect(library: library, options: options)]
+        [
+            S3Dialect(library: library, options: options),
+            KodoDialect(library: library, options: options),
+        ]
     }
 
     /// The port the S3 dialect listens on.
