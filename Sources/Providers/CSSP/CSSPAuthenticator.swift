@@ -1,0 +1,41 @@
+package import Basics
+package import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// Signs each request by itself. What it learns of the server's clock is in its mutex, a leaf.
+package final class CSSPAuthenticator: SwiftAuthenticator {
+    /// From here on a clock is taken for the reason of a refusal (cssp.md section 2.4).
+    private static let tolerance = Duration.seconds(60)
+
+    private let address: StorageAddress
+    private let credentials: any CredentialsProvider
+    private let time: any TimeSource
+    private let signer = CSSPSigner()
+    /// What to add to our clock to have the server's.
+    private let offset = Mutex(Duration.zero)
+
+    /// `address` is the account's: a container's URL without the container.
+    package init(_ address: StorageAddress, credentials: any CredentialsProvider, time: any TimeSource) {
+        (self.address, self.credentials, self.time) = (address, credentials, time)
+    }
+
+    /// Anonymous requests go out as they are: public containers answer them.
+    package func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress {
+        head.headers["Date"] = (time.now() + offset.withLock { $0 }).httpDate
+        if let current = try await credentials.current() {
+            signer.sign(&head.headers, head.method, resource: head.resource, with: current)
+        }
+        return address
+    }
+
+    package func learn(from response: HTTPResponse, to head: SwiftRequestHead) -> Bool {
+        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }),
+            let sent = head.headers["Date"].flatMap({ Timestamp(httpDate: $0) })
+        else { return false }
+        let error = server - sent
+        guard max(error, .zero - error) > Self.tolerance else { return false }
+        offset.withLock { $0 = server - time.now() }
+        return true
+    }
+}

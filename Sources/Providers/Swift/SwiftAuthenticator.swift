@@ -1,0 +1,59 @@
+package import Basics
+package import HTTP
+package import ObjectStorage
+
+/// A request as far as an authenticator needs to know it.
+package struct SwiftRequestHead: Sendable {
+    package var method: HTTPMethod
+    /// `/container` or `/container/object`, not encoded; empty for the account.
+    package var resource: ByteString
+    package var headers: HTTPHeaders
+}
+
+/// Who vouches for requests to a Swift-shaped store, and where the store is.
+package protocol SwiftAuthenticator: Sendable {
+    /// Adds what vouches for the request, logging in first where that takes a login, and tells where it goes.
+    func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress
+    /// The store answered 401 or 403 to `head` as it was authorized: whether another try with what was learned may do
+    /// better. Asked once a request.
+    func learn(from response: HTTPResponse, to head: SwiftRequestHead) -> Bool
+}
+
+/// Where containers are: a storage URL in pieces.
+package struct StorageAddress: Sendable, Hashable {
+    package let origin: HTTPOrigin
+    /// Path of the account as it goes over the wire, without a slash at its end; may be empty.
+    package let basePath: String
+
+    /// nil unless `url` is an absolute http or https URL; query and fragment are no part of one.
+    package init?(_ url: String) {
+        let pieces = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
+        guard pieces.count >= 3, pieces[1].isEmpty, !url.contains("?"), !url.contains("#") else { return nil }
+        let scheme = pieces[0].lowercased()
+        guard scheme == "http:" || scheme == "https:" else { return nil }
+        let authority = pieces[2]
+        var host = authority
+        var port: Int?
+        if let colon = authority.lastIndex(of: ":"), !authority[colon...].contains("]") {
+            host = authority[..<colon]
+            port = Int(authority[authority.index(after: colon)...])
+            guard let port, (1...65535).contains(port) else { return nil }
+        }
+        guard !host.isEmpty, host.utf8.allSatisfy({ (33..<127).contains($0) && $0 != UInt8(ascii: "@") }) else {
+            return nil
+        }
+        var path = pieces.count == 4 ? pieces[3] : ""
+        while path.hasSuffix("/") { path = path.dropLast() }
+        guard let decoded = PercentEncoding.decode(path) else { return nil }
+        origin = HTTPOrigin(isSecure: scheme == "https:", host: String(host), port: port)
+        basePath = path.isEmpty ? "" : "/" + PercentEncoding.encode(decoded, keepingSlash: true)
+    }
+
+    /// The path on the wire, encoded once.
+    func path(_ container: String, _ key: ByteString?) -> String {
+        var path = basePath
+        if !container.isEmpty { path += "/" + PercentEncoding.encode(container) }
+        if let key { path += "/" + PercentEncoding.encode(key, keepingSlash: true) }
+        return path.isEmpty ? "/" : path
+    }
+}

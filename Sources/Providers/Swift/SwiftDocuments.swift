@@ -1,0 +1,106 @@
+import Basics
+import FoundationEssentials
+import ObjectStorage
+
+/// The JSON that Swift answers with, and that manifests are made of.
+enum SwiftDocuments {
+    /// One entry of a container's listing: an object, or what a delimiter rolled up (swift.md section 3).
+    struct Entry: Decodable, Sendable {
+        var name: String?
+        var subdir: String?
+        var hash: String?
+        var bytes: Int64?
+        var contentType: String?
+        var lastModified: String?
+        var sloETag: String?
+        var symlinkPath: String?
+        var symlinkBytes: Int64?
+
+        enum CodingKeys: String, CodingKey {
+            case name, subdir, hash, bytes
+            case contentType = "content_type"
+            case lastModified = "last_modified"
+            case sloETag = "slo_etag"
+            case symlinkPath = "symlink_path"
+            case symlinkBytes = "symlink_bytes"
+        }
+
+        /// UTC, without saying so.
+        var modified: Timestamp? {
+            lastModified.flatMap { Timestamp(iso8601: $0.hasSuffix("Z") ? $0 : $0 + "Z") }
+        }
+    }
+
+    static func entries(_ body: [UInt8]) -> [Entry]? {
+        // Some servers have nothing to say of an empty container.
+        body.isEmpty ? [] : try? JSONDecoder().decode([Entry].self, from: Data(body))
+    }
+
+    /// One container of an account's listing.
+    struct Container: Decodable, Sendable {
+        var name: String
+    }
+
+    static func containers(_ body: [UInt8]) -> [Container]? {
+        body.isEmpty ? [] : try? JSONDecoder().decode([Container].self, from: Data(body))
+    }
+
+    /// An element of a manifest that is being made (swift.md section 7.1).
+    struct Segment: Encodable, Sendable {
+        var path: String
+        var etag: String
+        var size: Int64
+
+        enum CodingKeys: String, CodingKey {
+            case path, etag
+            case size = "size_bytes"
+        }
+    }
+
+    static func manifest(_ segments: [Segment]) -> [UInt8]? {
+        (try? JSONEncoder().encode(segments)).map { Array($0) }
+    }
+
+    /// The segments that a manifest names, as `/container/object`; elements of literal data have none.
+    static func segmentPaths(_ body: [UInt8]) -> [String]? {
+        struct Element: Decodable { var name: String? }
+        return (try? JSONDecoder().decode([Element].self, from: Data(body)))?.compactMap(\.name)
+    }
+
+    /// What a refused manifest says of its segments.
+    static func segmentErrors(_ body: [UInt8]) -> [[String]] {
+        struct Report: Decodable {
+            var errors: [[String]]
+            enum CodingKeys: String, CodingKey { case errors = "Errors" }
+        }
+        return (try? JSONDecoder().decode(Report.self, from: Data(body)))?.errors ?? []
+    }
+
+    /// The answer to a bulk request (swift.md section 8).
+    struct BulkReport: Sendable {
+        /// `200 OK`, with what the body says.
+        var text: String
+        /// Path and status of each that failed.
+        var errors: [(path: String, status: String)]
+
+        var status: Int { Int(text.prefix(3)) ?? 500 }
+        /// A bulk request of which nothing was there has "404 Not Found" and is done all the same.
+        var isSuccess: Bool { errors.isEmpty && (200..<300 ~= status || status == 404) }
+    }
+
+    static func bulkReport(_ body: [UInt8]) -> BulkReport? {
+        struct Report: Decodable {
+            var status: String
+            var body: String?
+            var errors: [[String]]
+            enum CodingKeys: String, CodingKey {
+                case status = "Response Status"
+                case body = "Response Body"
+                case errors = "Errors"
+            }
+        }
+        guard let report = try? JSONDecoder().decode(Report.self, from: Data(body)) else { return nil }
+        let text = report.status + (report.body.map { $0.isEmpty ? "" : " " + $0 } ?? "")
+        return BulkReport(text: text, errors: report.errors.filter { $0.count == 2 }.map { ($0[0], $0[1]) })
+    }
+}

@@ -1,0 +1,77 @@
+import Basics
+import HTTP
+import ObjectStorage
+
+/// Stored headers as Swift has them: `X-Object-Meta-` and the few system headers it keeps (swift.md section 5).
+///
+/// A value has at most 256 bytes there, so a longer one is cut into several: `name`, `name-part-2`, `name-part-3`. They
+/// are one again when read.
+enum SwiftMetadata {
+    static let prefix = "x-object-meta-"
+    static let longestName = 128
+    static let longestValue = 256
+    static let mostItems = 90
+    static let mostBytes = 4096
+    /// The type of what has none; without one the server would guess from the name.
+    static let defaultType = "application/octet-stream"
+
+    /// Adds everything that is stored with an object; a POST drops what it does not name.
+    static func add(_ metadata: ObjectMetadata, to call: inout SwiftStore.Call) throws(ObjectStoreError) {
+        call.headers["Content-Type"] = metadata.contentType ?? defaultType
+        call.headers["Cache-Control"] = metadata.cacheControl
+        call.headers["Content-Disposition"] = metadata.contentDisposition
+        call.headers["Content-Encoding"] = metadata.contentEncoding
+        call.headers["Content-Language"] = metadata.contentLanguage
+        call.headers["Expires"] = metadata.expires
+        let items = items(metadata.user)
+        let bytes = items.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
+        guard items.count <= mostItems, bytes <= mostBytes, items.allSatisfy({ $0.name.utf8.count <= longestName })
+        else {
+            throw ObjectStoreError(
+                .metadataTooLarge, call.operation, key: call.key, code: "MetadataTooLarge",
+                message: "\(items.count) items of metadata with \(bytes) bytes; the store keeps \(mostItems) with "
+                    + "\(mostBytes), and names of \(longestName)")
+        }
+        for item in items { call.headers[prefix + item.name] = item.value }
+    }
+
+    /// What `headers` store, in the form that `add` sends.
+    static func read(_ headers: HTTPHeaders) -> ObjectMetadata {
+        var metadata = ObjectMetadata(contentType: headers["Content-Type"])
+        metadata.cacheControl = headers["Cache-Control"]
+        metadata.contentDisposition = headers["Content-Disposition"]
+        metadata.contentEncoding = headers["Content-Encoding"]
+        metadata.contentLanguage = headers["Content-Language"]
+        metadata.expires = headers["Expires"]
+        for field in headers.fields {
+            let name = field.name.lowercased()
+            if name.hasPrefix(prefix) { metadata.user[String(name.dropFirst(prefix.utf8.count))] = field.value }
+        }
+        join(&metadata.user)
+        return metadata
+    }
+
+    private static func items(_ user: [String: String]) -> [(name: String, value: String)] {
+        user.sorted { $0.key < $1.key }.flatMap { name, value in
+            let bytes = Array(value.utf8)
+            return stride(from: 0, to: max(bytes.count, 1), by: longestValue).map { start in
+                let part = String(decoding: bytes[start..<min(bytes.count, start + longestValue)], as: UTF8.self)
+                return (start == 0 ? name : partName(name, start / longestValue + 1), part)
+            }
+        }
+    }
+
+    /// Only a value that fills its header can go on in another.
+    private static func join(_ user: inout [String: String]) {
+        for (name, value) in user where value.utf8.count == longestValue {
+            var (whole, number) = (value, 2)
+            while let part = user.removeValue(forKey: partName(name, number)) {
+                whole += part
+                number += 1
+            }
+            if number > 2 { user[name] = whole }
+        }
+    }
+
+    private static func partName(_ name: String, _ number: Int) -> String { "\(name)-part-\(number)" }
+}

@@ -1,0 +1,76 @@
+import Basics
+import ObjectStorage
+
+/// Where segments and uploads in progress are, and what they are called.
+///
+/// A segment is `<area><upload>/<8 digits>`, so a name's order is a part's order, and a prefix is an upload. An upload
+/// in progress is an empty object `<area>uploads/<key>/<upload>` that carries the headers of the object to be. The key is
+/// no part of a segment's name: whatever its length, a segment's name fits.
+struct SwiftSegments: Sendable {
+    static let uploads = "uploads/"
+    private static let digits = 8
+
+    let container: String
+    private let area: ByteString
+
+    init(_ settings: SwiftStore.Settings) {
+        let own = settings.profile.hasSegmentContainer ? "\(settings.container)_segments" : settings.container
+        container = settings.segmentContainer ?? own
+        area = ByteString(settings.profile.segmentArea)
+    }
+
+    /// What the names of an upload's segments start with.
+    func directory(of upload: UploadID) -> ByteString { area + ByteString(upload.text) + "/" }
+
+    func segment(_ number: Int, of upload: UploadID) -> ByteString {
+        let text = String(number)
+        let padding = String(repeating: "0", count: max(0, Self.digits - text.utf8.count))
+        return directory(of: upload) + ByteString(padding + text)
+    }
+
+    /// The part number of a segment of `upload`; nil for other names.
+    func number(of name: ByteString, in upload: UploadID) -> Int? {
+        let directory = directory(of: upload)
+        guard name.hasPrefix(directory), name.count == directory.count + Self.digits else { return nil }
+        return Int(name.dropFirst(directory.count).description)
+    }
+
+    /// What stands for an upload in progress.
+    func marker(_ key: ObjectKey, _ upload: UploadID) -> ByteString {
+        markers(prefix: key.bytes) + "/" + ByteString(upload.text)
+    }
+
+    /// What the names of uploads to keys with `prefix` start with.
+    func markers(prefix: ByteString) -> ByteString { area + ByteString(Self.uploads) + prefix }
+
+    /// The upload that a marker stands for; nil for other names.
+    func upload(ofMarker name: ByteString) -> (key: ObjectKey, upload: UploadID)? {
+        let start = markers(prefix: "").count
+        guard name.hasPrefix(markers(prefix: "")), let slash = name.bytes.lastIndex(of: UInt8(ascii: "/")),
+            slash > start, let upload = upload(named: name.bytes[(slash + 1)...])
+        else { return nil }
+        return (ObjectKey(ByteString(name.bytes[start..<slash])), upload)
+    }
+
+    /// The upload whose segments `/container/name` or `container/prefix` is of, when it is one of ours.
+    func upload(ofPath path: ByteString) -> UploadID? {
+        var rest = path.hasPrefix("/") ? path.dropFirst(1) : path
+        for piece in [ByteString(container) + "/", area] {
+            guard rest.hasPrefix(piece) else { return nil }
+            rest = rest.dropFirst(piece.count)
+        }
+        guard let slash = rest.bytes.firstIndex(of: UInt8(ascii: "/")) else { return nil }
+        return upload(named: rest.bytes[..<slash])
+    }
+
+    private func upload(named name: some Collection<UInt8>) -> UploadID? {
+        guard name.count == 32, name.allSatisfy({ Hex.value($0) != nil }) else { return nil }
+        return UploadID(String(decoding: name, as: UTF8.self))
+    }
+}
+
+/// What is known of an upload in progress.
+struct SwiftUpload: Sendable {
+    var key: ObjectKey
+    var metadata: ObjectMetadata
+}

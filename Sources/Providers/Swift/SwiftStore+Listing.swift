@@ -1,0 +1,99 @@
+import Basics
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// Listings of a container (swift.md section 3, cssp.md section 3).
+extension SwiftStore {
+    /// An entry of a listing that may be more than it shows.
+    struct ListedState: Hashable, Sendable {
+        let key: ObjectKey
+        let modified: Timestamp
+    }
+
+    private static let emptyHash = "d41d8cd98f00b204e9800998ecf8427e"
+
+    package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        var call = call(.list, .get)
+        call.collectLimit = 32 << 20
+        let limit = min(request.limit ?? capabilities.listPage, capabilities.listPage)
+        call.query = [QueryItem("format", "json"), QueryItem("limit", String(limit))]
+        if !request.prefix.isEmpty { call.query.append(QueryItem("prefix", request.prefix)) }
+        if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
+        if let marker = request.cursor?.bytes ?? request.startAfter { call.query.append(QueryItem("marker", marker)) }
+        let entries = try entries(call, try await send(call))
+        var page = ListingPage()
+        for entry in entries {
+            if let prefix = entry.subdir {
+                guard !prefix.isEmpty else { continue }
+                page.commonPrefixes.append(ObjectKey(prefix))
+            } else if let name = entry.name, !name.isEmpty {
+                page.objects.append(object(name, entry))
+            }
+        }
+        if let last = entries.last.flatMap({ $0.subdir ?? $0.name }),
+            profile.listsUntilEmptyPage || entries.count >= limit
+        {
+            guard ByteString(last) != request.cursor?.bytes else {
+                throw ObjectStoreError(
+                    .malformedAnswer, .list, code: "MalformedAnswer", message: "the listing stands still at \(last)")
+            }
+            page.next = ListingCursor(ByteString(last))
+        }
+        try await look(behind: entries, in: &page)
+        return page
+    }
+
+    func entries(_ call: Call, _ response: HTTPResponse) throws(ObjectStoreError) -> [SwiftDocuments.Entry] {
+        guard let entries = SwiftDocuments.entries(response.body) else {
+            throw malformed(call, response, "the listing is no JSON that can be read")
+        }
+        return entries
+    }
+
+    private func object(_ name: String, _ entry: SwiftDocuments.Entry) -> ListedObject {
+        let key = ObjectKey(name)
+        let etag = ETag(entry.sloETag ?? entry.hash ?? "")
+        let version = ObjectVersion(etag: etag, size: entry.bytes ?? 0, modified: entry.modified ?? .epoch)
+        if entry.sloETag != nil || version.size > 0 {
+            learned.withLock { _ = $0.shapes.insert(entry.sloETag == nil ? .plain : .large, for: key) }
+        }
+        return ListedObject(key: key, version: version)
+    }
+
+    /// A large object by prefix, and a link, are listed as empty (swift.md section 13, 1): only a HEAD tells. Each is asked
+    /// once, as long as it is listed with the same time.
+    private func look(
+        behind entries: [SwiftDocuments.Entry], in page: inout ListingPage
+    ) async throws(ObjectStoreError) {
+        let suspects = entries.compactMap { entry -> ListedState? in
+            guard let name = entry.name, !name.hasSuffix("/"), entry.bytes ?? 0 == 0, entry.sloETag == nil,
+                entry.hash == Self.emptyHash || entry.symlinkPath != nil, entry.contentType != "application/directory"
+            else { return nil }
+            return ListedState(key: ObjectKey(name), modified: entry.modified ?? .epoch)
+        }
+        guard !suspects.isEmpty else { return }
+        let unknown = learned.withLock { learned in suspects.filter { learned.unlisted.value(for: $0) == nil } }
+        let failures = await eightAtOnce(unknown) { state throws(ObjectStoreError) in
+            let call = self.call(.list, .head, state.key)
+            let response: HTTPResponse
+            do throws(ObjectStoreError) { response = try await self.send(call) } catch {
+                guard error.status == 404 else { throw error }
+                return
+            }
+            let version = try self.info(call, response, size: nil).version
+            self.learned.withLock { _ = $0.unlisted.insert(version, for: state) }
+        }
+        if let failure = failures.first { throw failure }
+        let known = learned.withLock { learned in
+            Dictionary(
+                suspects.compactMap { state in learned.unlisted.value(for: state).map { (state.key, $0) } },
+                uniquingKeysWith: { first, _ in first })
+        }
+        for index in page.objects.indices {
+            guard let version = known[page.objects[index].key] else { continue }
+            page.objects[index].version.etag = version.etag
+            page.objects[index].version.size = version.size
+        }
+    }
+}

@@ -1,0 +1,251 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// Multipart uploads as segments and a manifest (swift.md section 7.3, cssp.md section 7.1).
+extension SwiftStore {
+    /// One request, and two more where the container of segments is not there yet.
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        let upload = UploadID(RandomID.hex())
+        var call = call(.createUpload, .put, segment: segments.marker(request.key, upload), for: request.key)
+        var request = request
+        request.condition = nil
+        try addNewObject(request, to: &call)
+        do throws(ObjectStoreError) { try await send(call) } catch {
+            guard error.kind == .noSuchBucket, profile.createsContainers else { throw error }
+            try await send(self.call(.createUpload, .put, segment: nil, for: request.key))
+            try await send(call)
+        }
+        learned.withLock { $0.uploads[upload] = SwiftUpload(key: request.key, metadata: request.metadata) }
+        return upload
+    }
+
+    /// One request, and one more to an upload that this process did not begin.
+    package func uploadPart(
+        _ part: PartRequest, body: any ByteSource
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        _ = try await upload(part.upload, of: part.key, .uploadPart)
+        var call = try segmentCall(.uploadPart, part)
+        let md5 = try seal(&call, body)
+        let etag = try stored(call, try await send(call, body: body), md5: md5)
+        return try await kept(UploadedPart(number: part.number, etag: etag, size: body.count), part, .uploadPart)
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        _ = try await upload(part.upload, of: part.key, .uploadPartCopy)
+        var call = try segmentCall(.uploadPartCopy, part)
+        guard !range.isEmpty else { throw invalid(call, "an empty range") }
+        addSource(source, to: &call)
+        call.headers["X-Fresh-Metadata"] = "true"
+        call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        let response = try await send(call)
+        guard let etag = response.headers["Etag"] else { throw malformed(call, response, "the answer has no ETag") }
+        let copied = UploadedPart(number: part.number, etag: ETag(etag), size: range.length)
+        return try await kept(copied, part, .uploadPartCopy)
+    }
+
+    private func segmentCall(
+        _ operation: ObjectStoreError.Operation, _ part: PartRequest
+    ) throws(ObjectStoreError) -> Call {
+        let name = segments.segment(part.number, of: part.upload)
+        var call = call(operation, .put, segment: name, for: part.key)
+        guard (1...capabilities.mostParts).contains(part.number) else {
+            throw invalid(call, "part \(part.number) of at most \(capabilities.mostParts)")
+        }
+        call.headers["Content-Type"] = SwiftMetadata.defaultType
+        return call
+    }
+
+    /// An upload that was aborted while the segment was on its way has no use for it.
+    private func kept(
+        _ uploaded: UploadedPart, _ part: PartRequest, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        guard learned.withLock({ $0.uploads[part.upload] }) == nil else { return uploaded }
+        try await deleteSegment(segments.segment(part.number, of: part.upload), operation, part.key)
+        throw noSuchUpload(operation, part.key)
+    }
+
+    /// What the upload is for; asked of the store where this process did not begin it.
+    private func upload(
+        _ id: UploadID, of key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> SwiftUpload {
+        if let known = learned.withLock({ $0.uploads[id] }) {
+            guard known.key == key else { throw noSuchUpload(operation, key) }
+            return known
+        }
+        let call = call(operation, .head, segment: segments.marker(key, id), for: key)
+        do throws(ObjectStoreError) {
+            let upload = SwiftUpload(key: key, metadata: SwiftMetadata.read(try await send(call).headers))
+            learned.withLock { $0.uploads[id] = upload }
+            return upload
+        } catch {
+            throw error.status == 404 ? noSuchUpload(operation, key) : error
+        }
+    }
+
+    private func noSuchUpload(_ operation: ObjectStoreError.Operation, _ key: ObjectKey) -> ObjectStoreError {
+        ObjectStoreError(
+            .noSuchUpload, operation, key: key, status: 404, code: "NoSuchUpload",
+            message: "the upload has ended, or never was")
+    }
+
+    package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
+        _ = try await self.upload(upload, of: key, .listParts)
+        return try await parts(of: upload, key, .listParts)
+    }
+
+    private func parts(
+        of upload: UploadID, _ key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> [UploadedPart] {
+        try await names(below: segments.directory(of: upload), operation, key).compactMap { entry in
+            guard let name = entry.name, let number = segments.number(of: ByteString(name), in: upload),
+                let hash = entry.hash, let size = entry.bytes
+            else { return nil }
+            return UploadedPart(number: number, etag: ETag(hash), size: size)
+        }
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        try await names(below: segments.markers(prefix: prefix), .listUploads, nil).compactMap { entry in
+            guard let name = entry.name, let (key, upload) = segments.upload(ofMarker: ByteString(name)) else {
+                return nil
+            }
+            return UploadInProgress(key: key, upload: upload, initiated: entry.modified)
+        }
+    }
+
+    // MARK: The end
+
+    /// The manifest, and some requests around it: what it replaces is found before and deleted after.
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let known = try await self.upload(upload, of: key, .completeUpload)
+        var call = call(.completeUpload, .put, key)
+        try addNewObject(PutRequest(key, metadata: known.metadata, condition: condition), to: &call)
+        // An earlier try may have published these very segments.
+        let replaced = try await segmentsToReplace(key, condition, for: call).subtracting([upload.text])
+        let etag = ETag(Hex.encode(MD5.of(parts.map(\.etag.text).joined())))
+        switch profile.largeObjects {
+        case .named: try await publish(&call, upload, parts, etag)
+        case .prefixed: try await publishPrefix(&call, upload, parts, etag)
+        }
+        learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
+        try await deleteSegment(segments.marker(key, upload), .completeUpload, key)
+        await replace(replaced, at: key, by: .large)
+        return PutAnswer(etag: etag)
+    }
+
+    /// The server compares each segment with what the manifest says of it.
+    private func publish(
+        _ call: inout Call, _ upload: UploadID, _ parts: [UploadedPart], _ etag: ETag
+    ) async throws(ObjectStoreError) {
+        let elements = parts.map { part in
+            let name = segments.segment(part.number, of: upload)
+            return SwiftDocuments.Segment(
+                path: "/\(segments.container)/\(name)", etag: part.etag.text, size: part.size)
+        }
+        guard let manifest = SwiftDocuments.manifest(elements) else { throw invalid(call, "no manifest can be made") }
+        call.query = [QueryItem("multipart-manifest", "put")]
+        call.headers["Accept"] = "application/json"
+        let response: HTTPResponse
+        do throws(ObjectStoreError) {
+            response = try await send(call, body: MemorySource(manifest))
+        } catch {
+            // The only reason for a 400 is a segment, as the rest is well-formed.
+            guard error.status == 400 else { throw error }
+            var refusal = error
+            (refusal.kind, refusal.code) = (.partRejected, "SegmentRejected")
+            throw refusal
+        }
+        guard let answered = response.headers["Etag"], ETag(answered) == etag else {
+            throw integrity(call, response, "the store made another object of these segments")
+        }
+    }
+
+    /// Whatever is listed below the prefix will be the content, so the listing must show these parts and no others first;
+    /// and the object counts as made when it shows their length and ETag.
+    private func publishPrefix(
+        _ call: inout Call, _ upload: UploadID, _ parts: [UploadedPart], _ etag: ETag
+    ) async throws(ObjectStoreError) {
+        guard let key = call.key else { return }
+        try await settle("the listing of segments") { () async throws(ObjectStoreError) in
+            try await self.isListed(parts, of: upload, key)
+        }
+        call.headers["X-Object-Manifest"] = Self.bulkPath(segments.container, segments.directory(of: upload))
+        try await send(call)
+        let size = parts.reduce(0) { $0 + $1.size }
+        try await settle("the object") { () async throws(ObjectStoreError) in
+            var look = self.call(.completeUpload, .head, key)
+            look.headers["X-Newest"] = "true"
+            let response = try await self.send(look)
+            let version = try self.info(look, response, size: nil).version
+            return version.size == size && version.etag == etag
+        }
+    }
+
+    /// Removes what is too much, and asks a segment itself when the listing shows another.
+    private func isListed(
+        _ parts: [UploadedPart], of upload: UploadID, _ key: ObjectKey
+    ) async throws(ObjectStoreError) -> Bool {
+        let listed = try await self.parts(of: upload, key, .completeUpload)
+        if listed == parts { return true }
+        let surplus = listed.filter { part in !parts.contains { $0.number == part.number } }
+        let names = surplus.map { segments.segment($0.number, of: upload) }
+        try await deleteSegments(names, .completeUpload, key)
+        for part in parts where !listed.contains(part) {
+            let name = segments.segment(part.number, of: upload)
+            let call = call(.completeUpload, .head, segment: name, for: key)
+            do throws(ObjectStoreError) {
+                let headers = try await send(call).headers
+                if headers["Etag"].map({ ETag($0) }) == part.etag, headers["Content-Length"] == String(part.size) {
+                    continue
+                }
+            } catch { guard error.status == 404 else { throw error } }
+            throw ObjectStoreError(
+                .partRejected, .completeUpload, key: key, code: "SegmentRejected",
+                message: "part \(part.number) is not there as it was sent")
+        }
+        return false
+    }
+
+    /// Asks until `isSettled`, a minute at most (cssp.md section 7.1, 4).
+    private func settle(
+        _ what: String, _ isSettled: () async throws(ObjectStoreError) -> Bool
+    ) async throws(ObjectStoreError) {
+        let deadline = time.uptime() + .seconds(60)
+        var pause = Duration.milliseconds(50)
+        while try await !isSettled() {
+            guard time.uptime() < deadline else {
+                throw ObjectStoreError(
+                    .serverFault, .completeUpload, code: "NotSettled",
+                    message: "\(what) does not show the parts that were sent")
+            }
+            do { try await time.sleep(for: pause) } catch {
+                throw ObjectStoreError(.cancelled, .completeUpload, code: "Cancelled", message: "cancelled")
+            }
+            pause = min(pause * 2, .seconds(2))
+        }
+    }
+
+    /// Leaves the segments of an upload that has become an object, whoever still takes it for one in progress.
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
+        do throws(ObjectStoreError) { _ = try await self.upload(upload, of: key, .abortUpload) } catch {
+            guard error.kind == .noSuchUpload else { throw error }
+            return
+        }
+        learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
+        let look = call(.abortUpload, .head, key)
+        var isObject = false
+        do throws(ObjectStoreError) {
+            isObject = try await segmentsOwned(by: try await send(look), look).contains(upload.text)
+        } catch { guard error.status == 404 else { throw error } }
+        if !isObject { try await deleteSegments(of: upload, .abortUpload, key) }
+        try await deleteSegment(segments.marker(key, upload), .abortUpload, key)
+    }
+}

@@ -1,0 +1,201 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// HEAD, GET, PUT, POST, DELETE of objects (swift.md sections 4 and 5).
+extension SwiftStore {
+    package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
+        var call = call(.head, .head, key)
+        Self.add(condition, to: &call.headers)
+        let response = try await send(call)
+        return try info(call, response, size: nil)
+    }
+
+    package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
+        var call = call(.get, .get, request.key)
+        Self.add(request.condition, to: &call.headers)
+        if let range = request.range {
+            guard !range.isEmpty else { throw invalid(call, "an empty range") }
+            call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        }
+        let verifying = VerifyingSink(sink)
+        let wanted = request.range
+        let condition = request.condition
+        let refused = Mutex<ObjectStoreError?>(nil)
+        let response = try await send(call, sink: verifying) { [self, call] response in
+            guard response.isSuccess else { return .collect }
+            // A body that does not start where it was asked to must not reach the sink.
+            if let problem = FamilyStore.problem(response, asked: wanted) {
+                refused.withLock { $0 = malformed(call, response, problem) }
+                return .refuse
+            }
+            // Nor one of another version, from a server that ignores the condition.
+            if case .ifMatch(let etag) = condition, let answered = response.headers["Etag"], ETag(answered) != etag {
+                refused.withLock {
+                    $0 = error(
+                        .preconditionFailed, call, response, "OtherVersion", "the object is another version now")
+                }
+                return .refuse
+            }
+            if wanted == nil { verifying.expect(Self.md5(response.headers).map { .md5($0) }) }
+            return .deliver
+        }
+        if let error = refused.withLock({ $0 }) { throw error }
+        let answered = wanted == nil ? nil : FamilyStore.contentRange(response.headers)
+        let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
+        guard promised ?? response.delivered == response.delivered else {
+            throw integrity(call, response, "the body is not as long as promised")
+        }
+        guard verifying.isKept else { throw integrity(call, response, "the body does not match its ETag") }
+        var info = try info(call, response, size: answered?.total ?? response.delivered)
+        // With a condition, the answer for a large object by prefix has the type of an error (swift.md section 7.2).
+        if request.condition != nil, response.headers["X-Object-Manifest"] != nil {
+            info.metadata.contentType = try await head(request.key, condition: nil).metadata.contentType
+        }
+        return GetAnswer(
+            info: info, range: ByteRange(at: answered?.range.lowerBound ?? 0, count: response.delivered))
+    }
+
+    package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
+        var call = call(.put, .put, request.key)
+        try addNewObject(request, to: &call)
+        let replaced = try await segmentsToReplace(request.key, request.condition, for: call)
+        let md5 = try seal(&call, body)
+        let etag = try stored(call, try await send(call, body: body), md5: md5)
+        await replace(replaced, at: request.key, by: .plain)
+        return PutAnswer(etag: etag)
+    }
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        // A POST drops what it does not name, so what is no metadata of ours has to be known.
+        var look = call(.updateMetadata, .head, key)
+        Self.add(ifMatch.map { .ifMatch($0) }, to: &look.headers)
+        let current = try await send(look)
+        let info = try info(look, current, size: nil)
+        var call = call(.updateMetadata, .post, key)
+        try SwiftMetadata.add(metadata, to: &call)
+        for name in ["X-Object-Manifest", "X-Delete-At"] { call.headers[name] = current.headers[name] }
+        try await send(call)
+        return PutAnswer(etag: info.version.etag)
+    }
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        guard ifMatch == nil else { throw .lacking(.delete, key, "condition on delete") }
+        let owned: Set<String>
+        switch learned.withLock({ $0.shapes.value(for: key) }) {
+        case .plain: owned = []
+        case .large, nil:
+            let look = call(.delete, .head, key)
+            do throws(ObjectStoreError) { owned = try await segmentsOwned(by: try await send(look), look) } catch {
+                guard error.kind == .notFound else { throw error }
+                return
+            }
+        }
+        do { try await send(call(.delete, .delete, key)) } catch { guard error.kind == .notFound else { throw error } }
+        await replace(owned, at: key, by: nil)
+    }
+
+    // MARK: Pieces of requests
+
+    static func add(_ condition: ReadCondition?, to headers: inout HTTPHeaders) {
+        switch condition {
+        case .ifMatch(let etag): headers["If-Match"] = "\"\(etag.text)\""
+        case .ifNoneMatch(let etag): headers["If-None-Match"] = "\"\(etag.text)\""
+        case nil: break
+        }
+    }
+
+    /// Metadata and condition of what will be a new object. Only `*` can be asked of a write (swift.md section 4).
+    func addNewObject(_ request: PutRequest, to call: inout Call) throws(ObjectStoreError) {
+        guard request.storageClass == nil else { throw .lacking(call.operation, request.key, "storage classes") }
+        try checkKey(call)
+        try SwiftMetadata.add(request.metadata, to: &call)
+        try Self.add(request.condition, to: &call)
+    }
+
+    static func add(_ condition: WriteCondition?, to call: inout Call) throws(ObjectStoreError) {
+        switch condition {
+        case .absent: call.headers["If-None-Match"] = "*"
+        case .match: throw .lacking(call.operation, call.key, "condition on what a write replaces")
+        case nil: break
+        }
+    }
+
+    /// Before any byte moves: the server's answer would not say which limit it was.
+    func checkKey(_ call: Call) throws(ObjectStoreError) {
+        guard let key = call.key else { return }
+        guard key.bytes.count <= 1024 else {
+            throw ObjectStoreError(
+                .keyTooLong, call.operation, key: key, code: "KeyTooLong",
+                message: "the key has \(key.bytes.count) bytes, the store allows 1024")
+        }
+        guard String(validating: key.bytes.bytes, as: UTF8.self) != nil, !key.bytes.bytes.contains(0) else {
+            throw invalid(call, "the store takes only keys of UTF-8")
+        }
+    }
+
+    /// Adds the digest that the server compares the body with, and returns it.
+    func seal(_ call: inout Call, _ body: any ByteSource) throws(ObjectStoreError) -> [UInt8] {
+        let digests: BodyDigests
+        do { digests = try BodyDigests(of: body, sha256: false, crc64: nil) } catch {
+            throw ObjectStoreError(
+                .local(errno: error.errno), call.operation, key: call.key, code: "Local", message: error.reason)
+        }
+        call.headers["ETag"] = Hex.encode(digests.md5)
+        return digests.md5
+    }
+
+    /// The ETag of what was stored, compared with what was sent.
+    func stored(_ call: Call, _ response: HTTPResponse, md5: [UInt8]) throws(ObjectStoreError) -> ETag {
+        guard let text = response.headers["Etag"] else { throw malformed(call, response, "the answer has no ETag") }
+        let etag = ETag(text)
+        guard etag.text == Hex.encode(md5) else {
+            throw integrity(call, response, "the store keeps other bytes than were sent")
+        }
+        return etag
+    }
+
+    // MARK: Answers
+
+    /// Whether headers are of a large object, whose ETag is of its segments' (swift.md section 7).
+    static func isLarge(_ headers: HTTPHeaders) -> Bool {
+        headers["X-Object-Manifest"] != nil || headers["X-Static-Large-Object"]?.lowercased() == "true"
+    }
+
+    /// The MD5 of the content, when the ETag is one: of plain objects it has no quotes.
+    static func md5(_ headers: HTTPHeaders) -> [UInt8]? {
+        guard !isLarge(headers), let etag = headers["Etag"], etag.utf8.count == 32 else { return nil }
+        return Hex.decode(etag)
+    }
+
+    /// The object's properties from the headers of a HEAD or GET.
+    func info(_ call: Call, _ response: HTTPResponse, size: Int64?) throws(ObjectStoreError) -> ObjectInfo {
+        let headers = response.headers
+        guard let etag = headers["Etag"], let size = size ?? headers["Content-Length"].flatMap({ Int64($0) }) else {
+            throw malformed(call, response, "the answer has no ETag or no length")
+        }
+        if let key = call.key {
+            learned.withLock { _ = $0.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key) }
+        }
+        return ObjectInfo(
+            version: ObjectVersion(etag: ETag(etag), size: size, modified: Self.modified(headers)),
+            metadata: SwiftMetadata.read(headers))
+    }
+
+    /// `Last-Modified` is rounded up to a second; `X-Timestamp` is what listings show (swift.md section 4).
+    private static func modified(_ headers: HTTPHeaders) -> Timestamp {
+        if let text = headers["X-Timestamp"] {
+            let halves = text.split(separator: ".", maxSplits: 1)
+            let fraction = halves.count == 2 ? halves[1].prefix(9) : ""
+            if let seconds = halves.first.flatMap({ Int64($0) }), fraction.utf8.allSatisfy({ (48...57).contains($0) }) {
+                let padded = fraction + String(repeating: "0", count: 9 - fraction.utf8.count)
+                return Timestamp(seconds: seconds, nanoseconds: Int32(padded) ?? 0)
+            }
+        }
+        return headers["Last-Modified"].flatMap { Timestamp(httpDate: $0) } ?? .epoch
+    }
+}

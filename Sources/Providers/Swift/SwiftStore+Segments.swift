@@ -1,0 +1,114 @@
+import Basics
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// Segments that belong to an object: found before it is replaced or deleted, deleted afterwards.
+extension SwiftStore {
+    /// The uploads whose segments the object of `response`, an answer to HEAD, is made of; only ours are told.
+    func segmentsOwned(by response: HTTPResponse, _ look: Call) async throws(ObjectStoreError) -> Set<String> {
+        if let manifest = response.headers["X-Object-Manifest"] {
+            let path = PercentEncoding.decode(manifest) ?? Array(manifest.utf8)
+            return segments.upload(ofPath: ByteString(path)).map { [$0.text] } ?? []
+        }
+        guard Self.isLarge(response.headers) else { return [] }
+        var call = look
+        call.method = .get
+        call.headers = HTTPHeaders()
+        call.query = [QueryItem("multipart-manifest", "get")]
+        call.collectLimit = 16 << 20
+        let manifest = try await send(call)
+        guard let paths = SwiftDocuments.segmentPaths(manifest.body) else {
+            throw malformed(call, manifest, "the manifest cannot be read")
+        }
+        return Set(paths.compactMap { segments.upload(ofPath: ByteString($0))?.text })
+    }
+
+    /// What a write to `key` will leave without an object. Asks only when the key may hold a large object, or when the
+    /// server may not know the condition.
+    func segmentsToReplace(
+        _ key: ObjectKey, _ condition: WriteCondition?, for call: Call
+    ) async throws(ObjectStoreError) -> Set<String> {
+        let isCreation = condition == .absent
+        if isCreation, !profile.looksBeforeCreating { return [] }
+        if !isCreation, learned.withLock({ $0.shapes.value(for: key) }) == .plain { return [] }
+        let look = self.call(.head, .head, key)
+        let response: HTTPResponse
+        do throws(ObjectStoreError) { response = try await send(look) } catch {
+            guard error.kind == .notFound else { throw error }
+            return []
+        }
+        guard !isCreation else {
+            throw error(.preconditionFailed, call, response, "Exists", "the object exists")
+        }
+        return try await segmentsOwned(by: response, look)
+    }
+
+    /// The key has another object, or none, and `owned` belong to nobody. What cannot be deleted now is tried again with
+    /// the next.
+    func replace(_ owned: Set<String>, at key: ObjectKey, by shape: Shape?) async {
+        let orphans = learned.withLock { learned in
+            if let shape { learned.shapes.insert(shape, for: key) } else { learned.shapes.removeValue(for: key) }
+            learned.orphans.formUnion(owned)
+            defer { learned.orphans = [] }
+            return learned.orphans
+        }
+        for orphan in orphans {
+            do throws(ObjectStoreError) { try await deleteSegments(of: UploadID(orphan), .delete, key) } catch {
+                learned.withLock { _ = $0.orphans.insert(orphan) }
+            }
+        }
+    }
+
+    func deleteSegments(
+        of upload: UploadID, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) {
+        let names = try await names(below: segments.directory(of: upload), operation, key).compactMap(\.name)
+        try await deleteSegments(names.map { ByteString($0) }, operation, key)
+    }
+
+    func deleteSegments(
+        _ names: [ByteString], _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) {
+        let failures: [ObjectStoreError]
+        if capabilities.deleteBatch > 1, names.count > 1 {
+            failures = try await deleteTogether(names.map { Self.bulkPath(segments.container, $0) }, operation)
+        } else {
+            failures = await eightAtOnce(names) { name throws(ObjectStoreError) in
+                try await self.deleteSegment(name, operation, key)
+            }
+        }
+        if let failure = failures.first { throw failure }
+    }
+
+    /// A missing one is no error.
+    func deleteSegment(
+        _ name: ByteString, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) {
+        do throws(ObjectStoreError) { try await send(call(operation, .delete, segment: name, for: key)) } catch {
+            guard error.status == 404 else { throw error }
+        }
+    }
+
+    /// Everything in the container of segments whose name starts with `prefix`; nothing when there is none yet.
+    func names(
+        below prefix: ByteString, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?
+    ) async throws(ObjectStoreError) -> [SwiftDocuments.Entry] {
+        var found: [SwiftDocuments.Entry] = []
+        while true {
+            var call = call(operation, .get, segment: nil, for: key)
+            call.collectLimit = 32 << 20
+            call.query = [QueryItem("format", "json"), QueryItem("prefix", prefix)]
+            if let last = found.last?.name { call.query.append(QueryItem("marker", last)) }
+            let page: [SwiftDocuments.Entry]
+            do throws(ObjectStoreError) { page = try entries(call, try await send(call)) } catch {
+                guard error.status == 404 else { throw error }
+                return found
+            }
+            found += page
+            guard !page.isEmpty, profile.listsUntilEmptyPage || page.count >= capabilities.listPage else {
+                return found
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+package import Basics
+import Digests
+package import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// A container of OpenStack Swift or of a store that speaks its object API, driven by a profile and an authenticator.
+///
+/// Holds no object data. What it learns while it runs (which keys are plain objects, which uploads go on, segments that
+/// nobody needs any more) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only what an
+/// authenticator can better by itself, a token that ended or a wrong clock, is tried again, once.
+package final class SwiftStore: ObjectStore {
+    package struct Settings: Sendable {
+        package var container: String
+        package var profile = SwiftProfile.swift
+        /// Where segments live when not where the profile says; must exist unless the profile makes containers.
+        package var segmentContainer: String?
+        /// Smallest part in bytes when not the profile's.
+        package var smallestPart: Int64?
+        /// The account's or container's key for URLs that work without a token (swift.md section 2.4).
+        package var temporaryURLKey: Secret?
+        /// Sent with every request.
+        package var headers: [(name: String, value: String)] = []
+
+        package init(container: String) { self.container = container }
+    }
+
+    /// What is known of a key's object without asking.
+    enum Shape: Sendable { case plain, large }
+
+    struct Learned: Sendable {
+        var address: StorageAddress?
+        /// Keys that were seen, so that their segments need not be looked for.
+        var shapes = LRU<ObjectKey, Shape>(capacity: 16_384)
+        /// What listings showed as empty and turned out to be large, by key, time and size as listed.
+        var unlisted = LRU<ListedState, ObjectVersion>(capacity: 16_384)
+        var uploads: [UploadID: SwiftUpload] = [:]
+        /// Uploads whose segments belong to no object and could not be deleted yet.
+        var orphans: Set<String> = []
+        var hasSegmentContainer = false
+    }
+
+    package let capabilities: Capabilities
+    let settings: Settings
+    let profile: SwiftProfile
+    let segments: SwiftSegments
+    let authenticator: any SwiftAuthenticator
+    let engine: HTTPEngine
+    let time: any TimeSource
+    let learned = Mutex(Learned())
+
+    /// Asks nobody anything yet.
+    package init(
+        _ settings: Settings, authenticator: any SwiftAuthenticator, engine: HTTPEngine, time: any TimeSource
+    ) {
+        self.settings = settings
+        (self.authenticator, self.engine, self.time) = (authenticator, engine, time)
+        profile = settings.profile
+        segments = SwiftSegments(settings)
+        var capabilities = settings.profile.capabilities
+        if let smallest = settings.smallestPart { capabilities.smallestPart = smallest }
+        capabilities.presign = settings.temporaryURLKey != nil
+        self.capabilities = capabilities
+    }
+
+    // MARK: One request
+
+    /// What one request is made of, before anything vouches for it.
+    struct Call {
+        var operation: ObjectStoreError.Operation
+        var method: HTTPMethod
+        /// Of the error, when something goes wrong.
+        var key: ObjectKey?
+        var container: String
+        /// What is asked for in the container: the key, or a segment.
+        var name: ByteString?
+        var query: [QueryItem] = []
+        var headers = HTTPHeaders()
+        /// Most bytes of an answer that is a document.
+        var collectLimit = 1 << 20
+
+        var isConditional: Bool { ["If-Match", "If-None-Match"].contains { headers[$0] != nil } }
+    }
+
+    func call(_ operation: ObjectStoreError.Operation, _ method: HTTPMethod, _ key: ObjectKey? = nil) -> Call {
+        Call(operation: operation, method: method, key: key, container: settings.container, name: key?.bytes)
+    }
+
+    /// A call for something among the segments, on behalf of `key`.
+    func call(
+        _ operation: ObjectStoreError.Operation, _ method: HTTPMethod, segment: ByteString?, for key: ObjectKey?
+    ) -> Call {
+        Call(operation: operation, method: method, key: key, container: segments.container, name: segment)
+    }
+
+    /// Sends the call and returns a successful answer; every other one is thrown.
+    @discardableResult
+    func send(
+        _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
+        use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
+    ) async throws(ObjectStoreError) -> HTTPResponse {
+        var hasLearned = false
+        while true {
+            let (response, head) = try await exchange(call, body, sink, use)
+            if response.isSuccess { return response }
+            if !hasLearned, [401, 403].contains(response.status), authenticator.learn(from: response, to: head) {
+                hasLearned = true
+                sink?.restart()
+                continue
+            }
+            throw SwiftErrors.error(response, call.operation, call.key, isConditional: call.isConditional)
+        }
+    }
+
+    private func exchange(
+        _ call: Call, _ body: (any ByteSource)?, _ sink: (any ByteSink)?,
+        _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
+    ) async throws(ObjectStoreError) -> (HTTPResponse, SwiftRequestHead) {
+        var resource = ByteString("")
+        if !call.container.isEmpty { resource += "/" + ByteString(call.container) }
+        if let name = call.name { resource += "/" + name }
+        var head = SwiftRequestHead(method: call.method, resource: resource, headers: call.headers)
+        for header in settings.headers { head.headers[header.name] = header.value }
+        let address = try await authenticator.authorize(&head)
+        learned.withLock { $0.address = address }
+        var target = address.path(call.container, call.name)
+        if !call.query.isEmpty { target += "?" + call.query.map(\.text).joined(separator: "&") }
+        var request = HTTPRequest(call.method, address.origin, target: target, headers: head.headers)
+        request.stallTimeout = Self.patience(with: call.operation)
+        request.collectLimit = call.collectLimit
+        do { return (try await engine.execute(request, body: body, sink: sink, bodyUse: use), head) } catch {
+            throw SwiftErrors.error(error, call.operation, call.key)
+        }
+    }
+
+    /// How long the store may be silent over work of its own; nil takes the engine's limit.
+    private static func patience(with operation: ObjectStoreError.Operation) -> Duration? {
+        switch operation {
+        case .copy, .uploadPartCopy, .completeUpload, .deleteMany: .seconds(300)
+        default: nil
+        }
+    }
+
+    // MARK: Requests without an object
+
+    package func checkAccess() async throws(ObjectStoreError) {
+        var call = call(.checkAccess, .get)
+        call.query = [QueryItem("format", "json"), QueryItem("limit", "1")]
+        _ = try entries(call, try await send(call))
+    }
+
+    /// What the container counts of itself, which lags behind (swift.md section 12), and the quota of its middleware.
+    package func usage() async throws(ObjectStoreError) -> BucketUsage {
+        let call = call(.usage, .head)
+        let response = try await send(call)
+        guard let objects = response.headers["X-Container-Object-Count"].flatMap({ Int64($0) }),
+            let bytes = response.headers["X-Container-Bytes-Used"].flatMap({ Int64($0) })
+        else { throw malformed(call, response, "the answer has no figures of the container") }
+        let quota = response.headers["X-Container-Meta-Quota-Bytes"].flatMap { Int64($0) }
+        return BucketUsage(bytes: bytes, objects: objects, quota: quota)
+    }
+
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        guard let secret = settings.temporaryURLKey else {
+            throw .lacking(.presign, key, "URLs that work without a token: no key for them is set")
+        }
+        guard let address = learned.withLock({ $0.address }) else {
+            throw ObjectStoreError(
+                .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request went to the store yet")
+        }
+        let path = address.path(settings.container, key.bytes)
+        let expires = (time.now() + lifetime).seconds
+        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret)
+        return "\(address.origin)\(path)?\(query)"
+    }
+
+    // MARK: Answers
+
+    func malformed(_ call: Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        error(.malformedAnswer, call, response, "MalformedAnswer", reason)
+    }
+
+    func integrity(_ call: Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        error(.integrity, call, response, "ChecksumMismatch", reason)
+    }
+
+    func error(
+        _ kind: ObjectStoreError.Kind, _ call: Call, _ response: HTTPResponse, _ code: String, _ reason: String
+    ) -> ObjectStoreError {
+        ObjectStoreError(
+            kind, call.operation, key: call.key, status: response.status, code: code, message: reason,
+            requestID: SwiftErrors.requestID(response.headers))
+    }
+
+    func invalid(_ call: Call, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(.invalidRequest, call.operation, key: call.key, code: "InvalidRequest", message: reason)
+    }
+}
