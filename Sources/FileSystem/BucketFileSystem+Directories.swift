@@ -151,6 +151,7 @@ extension BucketFileSystem {
             guard entry.attributes.kind == .directory else {
                 throw FileSystemError(.notDirectory, "\(name) is not a directory")
             }
+            try requireBucket(name, in: parent)
             try await requireEmpty(entry)
             try await keepDirectory(parent, without: entry)
             let key = try key(of: entry.ino)
@@ -184,7 +185,7 @@ extension BucketFileSystem {
 
     /// Directories do not vanish: before the last entry of a directory without a marker goes, the marker is written.
     func keepDirectory(_ directory: InodeNumber, without leaving: Entry) async throws(FileSystemError) {
-        guard directory != .root else { return }
+        guard !isFixed(try entry(directory)) else { return }
         let state = try cached { metadata throws(MetadataError) in try metadata.directory(directory) }
         if state.hasMarker == true { return }
         let others = try cached { metadata throws(MetadataError) in
@@ -211,10 +212,26 @@ extension BucketFileSystem {
         }
     }
 
+    /// Whether no object stands for the directory: the mount's top, and the buckets of an account.
+    func isFixed(_ directory: Entry) -> Bool {
+        directory.ino == .root || store.capabilities.bucketsInKeys && directory.parent == .root
+    }
+
+    /// Buckets are neither made nor removed nor renamed here.
+    func requireBucket(_ name: ByteString, in parent: InodeNumber) throws(FileSystemError) {
+        guard !(store.capabilities.bucketsInKeys && parent == .root) else {
+            throw FileSystemError(
+                .notPermitted,
+                "\(name) would be at the top of an account, where only buckets are; they are made and "
+                    + "removed with the provider's tools")
+        }
+    }
+
     /// The component and the key a new entry would have; refuses what the store or the kernel could not name.
     func newKey(
         _ name: ByteString, in parent: InodeNumber, kind: EntryKind
     ) throws(FileSystemError) -> (component: ByteString, key: ObjectKey) {
+        try requireBucket(name, in: parent)
         guard name.count <= NameCodec.longestName else {
             throw FileSystemError(
                 .nameTooLong, "a name has at most \(NameCodec.longestName) bytes, this one has \(name.count)")

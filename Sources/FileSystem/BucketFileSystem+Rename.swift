@@ -15,6 +15,10 @@ extension BucketFileSystem {
             let source = try await existing(name, in: parent)
             let target = try await resolve(newName, in: newParent)
             if let target, target.ino == source.ino { return }
+            try requireBucket(name, in: parent)
+            if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
+                throw FileSystemError(.crossDevice, "\(name) would move to another bucket")
+            }
             if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
             if source.attributes.kind == .directory {
                 do { try await namespace.enter(alone: true) } catch { throw .interrupted }
@@ -29,6 +33,12 @@ extension BucketFileSystem {
             touch(parent)
             if newParent != parent { touch(newParent) }
         }
+    }
+
+    /// The first component of what is in a directory of an account.
+    private func bucket(of directory: InodeNumber) throws(FileSystemError) -> ByteString {
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: directory) } ?? ""
+        return ByteString(key.bytes.prefix { $0 != UInt8(ascii: "/") })
     }
 
     // MARK: Files

@@ -104,10 +104,10 @@ extension BucketFileSystem {
     private func store(_ attributes: Attributes, of entry: Entry) async throws(FileSystemError) -> Attributes {
         var attributes = attributes
         attributes.headersKnown = true
-        if entry.ino == .root {
+        if isFixed(entry) {
             // No object stands for the top directory: its attributes live as long as the cache directory.
             try cached { metadata throws(MetadataError) in
-                try metadata.update(.root, attributes, metadata: nil, pending: false)
+                try metadata.update(entry.ino, attributes, metadata: nil, pending: false)
             }
             return attributes
         }

@@ -41,6 +41,8 @@ package struct Capabilities: Sendable, Hashable {
     /// Links are objects of a kind of their own, and listings show them as such.
     package var symlinks = false
     package var usage = false
+    /// The first component of every key is a bucket: nothing can be made or removed there, or copied from one to another.
+    package var bucketsInKeys = false
 
     package init() {}
 

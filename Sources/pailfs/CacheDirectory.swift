@@ -19,7 +19,7 @@ struct CacheDirectory: Sendable {
                 ?? CacheLocation.userDirectory(environment: request.environment)
         else { throw CommandError("there is no place for the cache without HOME; give a directory as cache-dir") }
         let name = CacheLocation.name(
-            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket,
+            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
             prefix: request.prefix)
         path = parent + "/" + name
         do throws(JournalingError) {

@@ -8,7 +8,8 @@ import Settings
 struct MountRequest: Sendable {
     let url: String
     let scheme: BucketURL.Scheme
-    let bucket: String
+    /// nil mounts every bucket of the account.
+    let bucket: String?
     let prefix: ByteString
     /// As given, made absolute.
     let mountpoint: String
@@ -20,10 +21,7 @@ struct MountRequest: Sendable {
         url = arguments.url
         let parsed: BucketURL
         do { parsed = try BucketURL(parsing: arguments.url) } catch { throw CommandError(error.description) }
-        guard let bucket = parsed.bucket else {
-            throw CommandError("\(arguments.url) names no bucket; write \(parsed.scheme.rawValue)://bucket")
-        }
-        (scheme, self.bucket, prefix) = (parsed.scheme, bucket, parsed.prefix)
+        (scheme, bucket, prefix) = (parsed.scheme, parsed.bucket, parsed.prefix)
         var settings: MountSettings
         do { settings = try MountSettings(optionLists: arguments.options, environment: environment) } catch {
             throw CommandError(error)

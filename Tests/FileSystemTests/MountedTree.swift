@@ -14,6 +14,8 @@ import TestSupport
 /// one, inode numbers and handles go in, nothing else is known. `remount` throws everything away but the directory on disk.
 final class MountedTree {
     let store: MemoryStore
+    /// What the file system is given: the store in memory, unless a test says otherwise.
+    private let front: any ObjectStore
     let time: ManualTime
     let pool = WorkerPool(threads: 4, name: "test")
     private let directory: TemporaryDirectory
@@ -33,16 +35,17 @@ final class MountedTree {
 
     init(
         capabilities: Capabilities = Capabilities(), ttl: Duration = .seconds(60), capacity: Int64 = 1 << 30,
-        deliverySize: Int = 64 << 10
+        deliverySize: Int = 64 << 10, over front: (any ObjectStore)? = nil
     ) throws {
         time = ManualTime()
         store = MemoryStore(capabilities: capabilities, time: time, deliverySize: deliverySize)
+        self.front = front ?? store
         directory = try TemporaryDirectory()
         self.capacity = capacity
         policy = MountPolicy(uid: 0, gid: 0)
         policy.ttl = ttl
         policy.hostName = "here"
-        rooms = try Self.open(directory.path, listener, store, time, pool, ttl, capacity)
+        rooms = try Self.open(directory.path, listener, self.front, time, pool, ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
         listener.system.withLock { [system] in $0.system = system }
     }
@@ -54,7 +57,7 @@ final class MountedTree {
     }
 
     private static func open(
-        _ path: String, _ listener: Listener, _ store: MemoryStore, _ time: ManualTime, _ pool: WorkerPool,
+        _ path: String, _ listener: Listener, _ store: any ObjectStore, _ time: ManualTime, _ pool: WorkerPool,
         _ ttl: Duration,
         _ capacity: Int64
     ) throws -> BucketFileSystem.Rooms {
@@ -79,7 +82,7 @@ final class MountedTree {
         let unstored = await system.shutDown()
         guard unstored.isEmpty else { throw Failure(kind: .inputOutput, reason: "\(unstored)") }
         rooms.blocks.close()
-        rooms = try Self.open(directory.path, listener, store, time, pool, policy.ttl, capacity)
+        rooms = try Self.open(directory.path, listener, front, time, pool, policy.ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
         listener.system.withLock { [system] in $0.system = system }
     }

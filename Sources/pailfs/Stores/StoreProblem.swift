@@ -4,7 +4,7 @@ import Settings
 extension CommandError {
     /// Why the bucket of a request cannot be used, with what to change.
     init(_ error: ObjectStoreError, _ request: MountRequest) {
-        let bucket = request.bucket
+        let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
         let details = [error.code, error.status.map { "HTTP \($0)" }, error.requestID.map { "request \($0)" }]
             .compactMap(\.self).joined(separator: ", ")
@@ -12,7 +12,7 @@ extension CommandError {
         switch error.kind {
         case .noSuchBucket, .notFound:
             self.init(
-                "there is no bucket \(bucket) \(place): \(told); check its name and the options endpoint and region")
+                "\(bucket) is not there \(place): \(told); check its name and the options endpoint and region")
         case .credentialsRejected:
             self.init(
                 "the store \(place) does not accept the credentials: \(told); "
@@ -23,10 +23,10 @@ extension CommandError {
                     + "renew PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY and PAILFS_SESSION_TOKEN")
         case .accessDenied:
             self.init(
-                "these credentials may not list the bucket \(bucket) \(place): \(told); "
+                "these credentials may not list \(bucket) \(place): \(told); "
                     + "allow it there, or check PAILFS_ACCESS_KEY_ID")
         case .wrongRegion:
-            self.init("the bucket \(bucket) is in another region: \(told); set the option region")
+            self.init("\(bucket) is in another region: \(told); set the option region")
         case .clockSkew:
             self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
         case .unreachable:
@@ -46,9 +46,9 @@ extension CommandError {
         case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .archived, .keyTooLong,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
             self.init(
-                "the store \(place) refuses the bucket \(bucket): \(told); check the options endpoint and path-style")
+                "the store \(place) refuses \(bucket): \(told); check the options endpoint and path-style")
         case .local(let errno):
-            self.init("the bucket \(bucket) cannot be asked for: \(told) (errno \(errno)); check this machine's disk")
+            self.init("\(bucket) cannot be asked for: \(told) (errno \(errno)); check this machine's disk")
         }
     }
 }

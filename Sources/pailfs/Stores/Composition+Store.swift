@@ -1,8 +1,8 @@
 import Basics
+import Glibc
 import HTTP
 import Logging
 import ObjectStorage
-import Providers
 import Settings
 import Synchronization
 
@@ -21,25 +21,11 @@ extension Composition {
     private static func makeStore(
         _ request: MountRequest, engine: HTTPEngine, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        guard request.scheme == .s3 else {
-            throw CommandError(
-                "\(request.url): \(request.scheme.rawValue) buckets cannot be mounted yet; this version mounts s3://")
-        }
         let options = request.settings
-        let sources = S3Credentials(
-            environment: request.environment, profile: options.profile, bucket: request.bucket)
-        let endpoint = options.endpoint ?? sources.endpoint
-        var settings = FamilyStore.Settings(bucket: request.bucket, .s3(endpoint: endpoint))
-        settings.endpoint = endpoint
-        settings.region = options.region ?? sources.region
-        settings.addressing = options.pathStyle ? .path : nil
-        settings.storageClass = options.storageClass
-        settings.headers = options.headers.map { ($0.name, $0.value) }
-        let provider: FamilyStore
-        do {
-            provider = try FamilyStore(
-                settings, credentials: FixedCredentials(sources.find()?.credentials), engine: engine, time: time)
-        } catch { throw CommandError(error, request) }
+        let provider: any ObjectStore
+        do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {
+            throw CommandError(error, request)
+        }
         var stack = StoreStack.Options()
         stack.retry.deadline = options.timeout
         stack.retry.transferTries = options.retries + 1
@@ -49,14 +35,29 @@ extension Composition {
     }
 
     private static func httpOptions(_ settings: MountSettings) -> HTTPOptions {
-        var options = HTTPOptions(userAgent: settings.userAgent ?? "pailfs/\(Entry.version)")
+        var options = HTTPOptions(userAgent: userAgent(settings))
         options.caFile = settings.caFile
         options.proxy = settings.proxy
+        options.dnsOverHTTPS = settings.dnsOverHTTPS
+        options.connectTimeout = settings.connectTimeout
         options.stallTimeout = settings.timeout
+        options.transferTimeout = settings.transferTimeout
         // Small requests must find a connection while every upload and download is under way.
         options.maxConnections = settings.uploads + settings.downloads + 16
         options.maxConnectionsPerOrigin = options.maxConnections
         return options
+    }
+
+    private static func userAgent(_ settings: MountSettings) -> String {
+        var text = settings.userAgent ?? "pailfs/\(Entry.version)"
+        if settings.userAgentSystem {
+            var names = utsname()
+            if uname(&names) == 0 {
+                text += " (\(names.text(\.sysname)) \(names.text(\.release)); \(names.text(\.machine)))"
+            }
+        }
+        if let mark = settings.userAgentMark { text += " " + mark }
+        return text
     }
 
     /// One request to the store, in time: whoever waits for a mount must get an answer.
@@ -83,5 +84,12 @@ extension Composition {
                 request)
         }
         if let error = answer.error.withLock({ $0 }) { throw CommandError(error, request) }
+    }
+}
+
+extension utsname {
+    /// One of its fields, which end with a NUL.
+    fileprivate func text<Field>(_ field: KeyPath<utsname, Field>) -> String {
+        withUnsafeBytes(of: self[keyPath: field]) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
     }
 }

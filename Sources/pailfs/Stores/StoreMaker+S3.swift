@@ -1,0 +1,46 @@
+import ObjectStorage
+import Providers
+import Settings
+
+extension StoreMaker {
+    /// Amazon S3, and what speaks its protocol.
+    func s3() throws(ObjectStoreError) -> Provider {
+        let sources = S3Credentials(
+            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
+        let endpoint = settings.endpoint ?? sources.endpoint
+        let profile = FamilyProfile.s3(endpoint: endpoint)
+        let credentials = FixedCredentials(sources.find()?.credentials)
+        return try family(profile, credentials, endpoint: endpoint, region: settings.region ?? sources.region)
+    }
+
+    /// A member of the S3-shaped family, with the mount's options.
+    func family(
+        _ profile: FamilyProfile, _ credentials: any CredentialsProvider, endpoint: String?, region: String?
+    ) throws(ObjectStoreError) -> Provider {
+        let key = try customerKey()
+        let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
+            var family = FamilyStore.Settings(bucket: entry.name, profile)
+            // A bucket that its account's listing places elsewhere is asked there.
+            family.endpoint = settings.endpoint == nil ? entry.endpoint ?? endpoint : endpoint
+            family.region = entry.region ?? region
+            family.addressing = settings.pathStyle ? .path : nil
+            family.storageClass = settings.storageClass
+            family.acl = settings.acl
+            family.encryption = settings.encryption
+            family.encryptionKey = settings.encryptionKey
+            family.encryptionContext = settings.encryptionContext
+            family.customerKey = key
+            family.trafficLimit = settings.trafficLimit
+            family.verifiesChecksums = settings.checksums == .verify
+            family.followsRedirects = settings.redirects == .follow
+            family.headers = settings.headers.map { ($0.name, $0.value) }
+            return try FamilyStore(family, credentials: credentials, engine: engine, time: time)
+        }
+        var service = FamilyStore.Settings(bucket: nil, profile)
+        (service.endpoint, service.region) = (endpoint, region)
+        service.addressing = settings.pathStyle ? .path : nil
+        service.headers = settings.headers.map { ($0.name, $0.value) }
+        let directory = try FamilyStore(service, credentials: credentials, engine: engine, time: time)
+        return Provider(capabilities: directory.capabilities, directory: nil, open: open)
+    }
+}

@@ -1,0 +1,64 @@
+import Basics
+import FuseBridge
+import HTTP
+import ObjectStorage
+import Providers
+import Settings
+
+/// Makes the store that a mount's URL names: a bucket of a provider, or all buckets of its account.
+///
+/// What every provider's stores are made from is here, read once; what is a provider's own is in the file of its name.
+/// Nothing is asked of anybody before the store is used.
+struct StoreMaker: Sendable {
+    let request: MountRequest
+    let engine: HTTPEngine
+    let time: any TimeSource
+
+    var settings: MountSettings { request.settings }
+
+    func make() throws(ObjectStoreError) -> any ObjectStore {
+        let provider = try provider()
+        if let bucket = request.bucket { return try provider.open(BucketEntry(name: bucket)) }
+        guard let directory = provider.directory else {
+            throw ObjectStoreError(
+                .notSupported, .listBuckets, code: "NoListing",
+                message:
+                    "the buckets of an account cannot be listed here; name one as in \(request.scheme.rawValue)://bucket"
+            )
+        }
+        return AccountStore(directory, capabilities: provider.capabilities, open: provider.open)
+    }
+
+    /// What one scheme offers.
+    struct Provider {
+        /// Of its buckets.
+        var capabilities: Capabilities
+        /// nil where buckets cannot be listed.
+        var directory: (any BucketDirectory)?
+        /// Makes the store of one bucket.
+        var open: AccountStore.Opener
+    }
+
+    private func provider() throws(ObjectStoreError) -> Provider {
+        switch request.scheme {
+        case .s3: return try s3()
+        case .oss, .cos, .kodo, .cssp, .swift:
+            throw ObjectStoreError(.notSupported, .checkAccess, message: "\(request.scheme.rawValue) is not built in")
+        }
+    }
+
+    /// The key for encryption with keys of one's own, from its file.
+    func customerKey() throws(ObjectStoreError) -> Secret? {
+        guard let path = settings.customerKeyFile else { return nil }
+        func bad(_ reason: String) -> ObjectStoreError {
+            ObjectStoreError(
+                .invalidRequest, .checkAccess, code: "BadKeyFile", message: "sse-customer-key-file \(path): \(reason)")
+        }
+        let bytes: [UInt8]
+        do { bytes = try File(path).read(0..<4096) } catch { throw bad("\(error)") }
+        if bytes.count == 32 { return Secret(Base64.encode(bytes)) }
+        let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
+        guard let key = Base64.decode(text), key.count == 32 else { throw bad("it holds no key of 32 bytes") }
+        return Secret(text)
+    }
+}
