@@ -42,7 +42,9 @@ struct StoreMaker: Sendable {
     private func provider() throws(ObjectStoreError) -> Provider {
         switch request.scheme {
         case .s3: return try s3()
-        case .oss, .cos, .kodo, .cssp, .swift:
+        case .swift: return try swift()
+        case .cssp: return try cssp()
+        case .oss, .cos, .kodo:
             throw ObjectStoreError(.notSupported, .checkAccess, message: "\(request.scheme.rawValue) is not built in")
         }
     }
