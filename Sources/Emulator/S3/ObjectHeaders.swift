@@ -3,8 +3,6 @@ import Digests
 
 /// What requests say about objects, and what answers say.
 extension S3Dialect {
-    static let allUsers = "http://acs.amazonaws.com/groups/global/AllUsers"
-    static let authenticatedUsers = "http://acs.amazonaws.com/groups/global/AuthenticatedUsers"
     private static let storedHeaders = [
         "cache-control", "content-disposition", "content-encoding", "content-language", "content-type", "expires",
         "x-amz-website-redirect-location",
@@ -138,7 +136,8 @@ extension S3Dialect {
     static func encryptionHeaders(_ encryption: Encryption) -> [Field] {
         let name = "x-amz-server-side-encryption"
         return switch encryption {
-        case .managed: [Field(name, "AES256")]
+        // Whatever was asked for: Amazon encrypts everything.
+        case .unstated, .managed: [Field(name, "AES256")]
         case .keyService(let mode, let keyID): [Field(name, mode), Field("\(name)-aws-kms-key-id", keyID)]
         case .customer(let keyMD5):
             [Field("\(name)-customer-algorithm", "AES256"), Field("\(name)-customer-key-MD5", keyMD5)]

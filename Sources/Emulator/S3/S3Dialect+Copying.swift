@@ -67,15 +67,15 @@ extension S3Dialect {
         _ request: ServerRequest
     ) throws(S3Error) -> StoredObject {
         let whole: ByteRange = 0..<source.record.size
-        // A source that came in parts becomes one piece: its tag and checksum are those of the bytes.
+        // A source that came in parts or by appending becomes one piece: its tag and checksum are those of the bytes.
         let asked = request.header("x-amz-checksum-algorithm").flatMap { ChecksumAlgorithm(rawValue: $0.uppercased()) }
         let algorithm = asked ?? source.record.checksum?.algorithm
         var checksum = source.record.checksum
         var md5 = Hex.decode(source.record.etag)
-        var isManaged = false
-        if case .managed = source.record.description.encryption { isManaged = true }
-        if !source.record.parts.isEmpty || !isManaged || algorithm != checksum?.algorithm || checksum?.composedOf != nil
-        {
+        let isWhole =
+            source.record.parts.isEmpty && source.record.kind == .normal
+            && source.record.description.encryption.showsMD5
+        if !isWhole || algorithm != checksum?.algorithm || checksum?.composedOf != nil {
             let digests = try digest(source.content, whole, algorithm)
             (md5, checksum) = (digests.md5, digests.checksum)
         }
@@ -83,7 +83,7 @@ extension S3Dialect {
         return try S3Error.storing { () throws(StorageError) in
             let content = try bucket.duplicate(source.content, range: whole)
             let record = ObjectRecord(
-                key: key, size: source.record.size, etag: Self.etag(md5 ?? [], description.encryption),
+                key: key, size: source.record.size, etag: description.encryption.etag(md5 ?? []),
                 modified: options.time.now(), description: description, checksum: checksum, segments: [])
             return try bucket.put(record, content: content, if: condition)
         }

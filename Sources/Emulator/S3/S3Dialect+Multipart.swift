@@ -197,7 +197,7 @@ extension S3Dialect {
         let md5 = MD5.of(parts.flatMap(\.md5))
         return ObjectRecord(
             key: upload.record.key, size: size,
-            etag: "\(Self.etag(md5, upload.record.description.encryption))-\(parts.count)",
+            etag: "\(upload.record.description.encryption.etag(md5))-\(parts.count)",
             modified: options.time.now(), description: upload.record.description, checksum: checksum,
             parts: parts.map { $0.with(segments: []) }, segments: [])
     }

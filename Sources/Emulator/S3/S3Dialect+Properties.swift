@@ -86,14 +86,14 @@ extension S3Dialect {
     /// From `x-amz-acl` or `x-amz-grant-*`; nil without either.
     static func access(fromHeaders request: ServerRequest) throws(S3Error) -> AccessControl? {
         if let canned = request.header("x-amz-acl") {
-            func group(_ uri: String, _ permissions: String...) -> AccessControl {
-                AccessControl(grants: permissions.map { .init(grantee: .group(uri: uri), permission: $0) })
+            func granting(_ grantee: AccessControl.Grant.Grantee, _ permissions: String...) -> AccessControl {
+                AccessControl(grants: permissions.map { .init(grantee: grantee, permission: $0) })
             }
             switch canned {
             case "private", "bucket-owner-read", "bucket-owner-full-control", "aws-exec-read": return AccessControl()
-            case "public-read": return group(allUsers, "READ")
-            case "public-read-write": return group(allUsers, "READ", "WRITE")
-            case "authenticated-read": return group(authenticatedUsers, "READ")
+            case "public-read": return granting(.everyone, "READ")
+            case "public-read-write": return granting(.everyone, "READ", "WRITE")
+            case "authenticated-read": return granting(.anyUser, "READ")
             default: throw S3Error.invalidArgument("Invalid x-amz-acl: \(canned)")
             }
         }

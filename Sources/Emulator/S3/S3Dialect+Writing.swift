@@ -45,12 +45,6 @@ extension S3Dialect {
         return condition
     }
 
-    /// The entity tag of content that came in one piece: its MD5, unless encryption hides that.
-    static func etag(_ md5: [UInt8], _ encryption: Encryption) -> String {
-        if case .managed = encryption { return Hex.encode(md5) }
-        return Hex.encode(MD5.of(md5 + Array("\(encryption)".utf8)))
-    }
-
     func putObject(_ call: S3Call) async throws(S3Error) -> ServerResponse {
         let bucket = try bucket(call)
         try checkKey(call.key)
@@ -60,7 +54,7 @@ extension S3Dialect {
         try precheck(condition, bucket, call.key)
         let (received, checksum) = try await receive(call, into: bucket)
         let record = ObjectRecord(
-            key: call.key, size: received.content.size, etag: Self.etag(received.md5, description.encryption),
+            key: call.key, size: received.content.size, etag: description.encryption.etag(received.md5),
             modified: options.time.now(), description: description, checksum: checksum, segments: [])
         let object = try S3Error.storing { () throws(StorageError) in
             try bucket.put(record, content: received.content, if: condition)

@@ -131,8 +131,7 @@ struct S3Dialect: Dialect {
         default: throw S3Error.accessDenied
         }
         let isGranted = access?.grants.contains { grant in
-            grant.grantee == .group(uri: Self.allUsers)
-                && (grant.permission == permission || grant.permission == "FULL_CONTROL")
+            grant.grantee == .everyone && (grant.permission == permission || grant.permission == "FULL_CONTROL")
         }
         guard isGranted == true else { throw S3Error.accessDenied }
     }

@@ -28,11 +28,11 @@ enum ContinuationToken {
 }
 
 extension ServerRequest {
-    /// What `max-keys` and its kin ask for, at most 1000; nil when that is no number.
-    func pageLimit(_ name: String, default number: Int) -> Int? {
+    /// What `max-keys` and its kin ask for, at most `most`; nil when that is no number.
+    func pageLimit(_ name: String, default number: Int, most: Int = 1000) -> Int? {
         guard let text = parameter(name), !text.isEmpty else { return number }
         guard let number = Int(text), number >= 0 else { return nil }
-        return min(number, 1000)
+        return min(number, most)
     }
 }
 

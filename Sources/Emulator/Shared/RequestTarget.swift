@@ -12,8 +12,8 @@ struct RequestTarget {
     /// hosts, which it gets in small letters and without a port.
     init(_ request: ServerRequest, domains: [String], bucketInHost: (Substring) -> String?) {
         var path = Substring(request.path).dropFirst()
-        if let host = request.header("host") {
-            let name = Self.name(ofHost: host)
+        if request.hasHeader("host") {
+            let name = request.hostName
             let domain = domains.first { name.hasSuffix(".\($0)") }
             hostBucket = domain.map { String(name.dropLast($0.count + 1)) } ?? bucketInHost(name)
         }
@@ -30,10 +30,12 @@ struct RequestTarget {
         }
         key = ByteString(decoded)
     }
+}
 
-    /// A `Host` header in small letters and without its port.
-    private static func name(ofHost host: String) -> Substring {
-        let name = Substring(host.lowercased())
+extension ServerRequest {
+    /// The `Host` header in small letters and without its port; empty without the header.
+    var hostName: Substring {
+        let name = Substring(header("host")?.lowercased() ?? "")
         guard let port = name.lastIndex(of: ":"), name[port...].dropFirst().allSatisfy(\.isNumber) else { return name }
         return name[..<port]
     }

@@ -48,6 +48,11 @@ package struct AccessControl: Hashable, Sendable {
             case user(id: String)
             case group(uri: String)
             case email(String)
+
+            /// Whoever asks, signed or not.
+            package static let everyone = Grantee.group(uri: "http://acs.amazonaws.com/groups/global/AllUsers")
+            /// Whoever signs with any account's key.
+            package static let anyUser = Grantee.group(uri: "http://acs.amazonaws.com/groups/global/AuthenticatedUsers")
         }
 
         package let grantee: Grantee
@@ -68,6 +73,8 @@ package struct AccessControl: Hashable, Sendable {
 }
 
 package enum Encryption: Hashable, Sendable {
+    /// Nothing was asked for: what some stores then encrypt all the same, and others do not mention.
+    case unstated
     case managed
     /// By a key service: `aws:kms` or `aws:kms:dsse` with the name of the key.
     case keyService(mode: String, keyID: String)
@@ -117,8 +124,17 @@ package struct Restoration: Hashable, Sendable {
     package var ready: Timestamp
     /// nil for classes whose restored copy stays.
     package var expires: Timestamp?
+    /// How fast it was asked for, in the words of the dialect, and when; nil when the dialect does not show it.
+    package var order: Order?
 
-    package init(ready: Timestamp, expires: Timestamp? = nil) { (self.ready, self.expires) = (ready, expires) }
+    package struct Order: Hashable, Sendable {
+        package var tier: String
+        package var date: Timestamp
+    }
+
+    package init(ready: Timestamp, expires: Timestamp? = nil, order: Order? = nil) {
+        (self.ready, self.expires, self.order) = (ready, expires, order)
+    }
 }
 
 /// How an object takes bytes, and whether it has any of its own.

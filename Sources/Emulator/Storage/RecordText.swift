@@ -94,6 +94,7 @@ extension RecordWriter {
         line(grants: description.access)
         switch description.encryption {
         case .managed: break
+        case .unstated: line("encryption-unstated")
         case .keyService(let mode, let keyID): line("key-service", mode, keyID)
         case .customer(let keyMD5): line("customer-key", keyMD5)
         }
@@ -169,6 +170,7 @@ extension ObjectDescription {
         case "class": storageClass = StorageClass(rawValue: line.text(1)) ?? .standard
         case "grants-inherited": access.isInherited = true
         case "grant": if let grant = line.grant { access.grants.append(grant) }
+        case "encryption-unstated": encryption = .unstated
         case "key-service": encryption = .keyService(mode: line.text(1), keyID: line.text(2))
         case "customer-key": encryption = .customer(keyMD5: line.text(1))
         default: break
@@ -232,6 +234,10 @@ extension ObjectRecord {
         if let restoration {
             writer.time("restore-ready", restoration.ready)
             if let expires = restoration.expires { writer.time("restore-expires", expires) }
+            if let order = restoration.order {
+                writer.time("restore-ordered", order.date)
+                writer.line("restore-tier", order.tier)
+            }
         }
         writer.segments(segments)
         for part in parts { writer.part(part.with(segments: [])) }
@@ -259,6 +265,8 @@ extension ObjectRecord {
             case "crc64": crc64 = UInt64(line.text(1))
             case "restore-ready": restoration = line.time.map { Restoration(ready: $0) }
             case "restore-expires": restoration?.expires = line.time
+            case "restore-ordered": restoration?.order = line.time.map { .init(tier: "", date: $0) }
+            case "restore-tier": restoration?.order?.tier = line.text(1)
             case "segment": if let segment = line.segment { segments.append(segment) }
             default: description.take(line)
             }
