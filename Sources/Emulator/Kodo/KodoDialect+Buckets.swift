@@ -77,7 +77,7 @@ extension KodoDialect {
     }
 
     /// Who may read without a token is what S3 calls a grant to all users.
-    private static let publicRead = AccessControl.Grant(grantee: .group(uri: S3Dialect.allUsers), permission: "READ")
+    private static let publicRead = AccessControl.Grant(grantee: .everyone, permission: "READ")
 
     func isPrivate(_ bucket: Bucket) -> Bool {
         !bucket.record.access.grants.contains {

@@ -1,0 +1,181 @@
+import Basics
+import Digests
+import NIOCore
+
+/// PUT, append and DELETE (dossier sections 4.4, 4.6 and 4.8).
+extension COSDialect {
+    /// What one request may carry, and what appending may make, in bytes.
+    static let largestPut: Int64 = 5 << 30
+
+    /// Bytes that arrived, with their CRC-64.
+    struct Received {
+        let content: Content
+        let md5: [UInt8]
+        let crc64: UInt64
+    }
+
+    /// Streams the body into a new content file of `bucket`, checking every digest the request gives. Only whole objects
+    /// may come without their length.
+    func receive(_ call: COSCall, into bucket: Bucket, mayBeChunked: Bool = false) async throws(COSError) -> Received {
+        let request = call.request
+        let isChunked = request.header("transfer-encoding")?.lowercased() == "chunked"
+        guard request.contentLength != nil || mayBeChunked && isChunked else { throw COSError.missingLength }
+        guard request.contentLength ?? 0 <= Self.largestPut else { throw COSError.entityTooLarge }
+        let expectedMD5 = try COSError.contentMD5(request)
+        let expectedSHA1 = request.header("x-cos-content-sha1")
+        var sha1 = SHA1()
+        var receiver = ContentReceiver(into: bucket, hasher: CRC64ECMA())
+        while let chunk = try await next(call) {
+            if expectedSHA1 != nil { sha1.update(chunk.readableBytesSpan) }
+            do { try receiver.take(chunk) } catch { throw COSError(error) }
+            guard call.body.receivedBytes <= Self.largestPut else { throw COSError.entityTooLarge }
+        }
+        let received = try COSError.storing { () throws(StorageError) in try receiver.finish() }
+        if let expectedMD5, expectedMD5 != received.md5 { throw COSError.badDigest }
+        if let expectedSHA1, expectedSHA1.lowercased() != Hex.encode(sha1.finish()) {
+            throw COSError(
+                400, "InvalidSHA1Digest", "The x-cos-content-sha1 you specified did not match what we received.")
+        }
+        return Received(
+            content: received.content, md5: received.md5, crc64: CRC64ECMA.number(ofDigest: received.digest ?? []))
+    }
+
+    /// `x-cos-forbid-overwrite`; the conditions of HTTP are not COS's on writes, and pass unseen.
+    static func writeCondition(_ request: ServerRequest) -> WriteCondition {
+        var condition = WriteCondition()
+        condition.mustBeAbsent = request.header("x-cos-forbid-overwrite")?.lowercased() == "true"
+        return condition
+    }
+
+    /// Used where an object is put under a condition.
+    static func storing(_ body: () throws(StorageError) -> StoredObject) throws(COSError) -> StoredObject {
+        do { return try body() } catch .conditionFailed { throw COSError.fileAlreadyExists } catch {
+            throw COSError(error)
+        }
+    }
+
+    func putObject(_ call: COSCall) async throws(COSError) -> ServerResponse {
+        let bucket = try bucket(call)
+        try checkKey(call.key)
+        try checkTrafficLimit(call.request)
+        let description = try description(call.request)
+        let condition = Self.writeCondition(call.request)
+        // Early, before the client sends its body; the commit decides for good.
+        if condition.mustBeAbsent, (try? bucket.object(call.key)) != nil { throw COSError.fileAlreadyExists }
+        let received = try await receive(call, into: bucket, mayBeChunked: true)
+        let record = ObjectRecord(
+            key: call.key, size: received.content.size, etag: description.encryption.etag(received.md5),
+            modified: options.time.now(), description: description, crc64: received.crc64)
+        let object = try Self.storing { () throws(StorageError) in
+            try bucket.put(record, content: received.content, if: condition)
+        }
+        return try written(object)
+    }
+
+    /// The empty answer to a write that made `object`.
+    private func written(_ object: StoredObject) throws(COSError) -> ServerResponse {
+        let headers = [Field("ETag", "\"\(object.record.etag)\""), try checksum(of: object)]
+        return ServerResponse(
+            status: 200, headers: headers + Self.encryptionHeaders(object.record.description.encryption))
+    }
+
+    func appendObject(_ call: COSCall) async throws(COSError) -> ServerResponse {
+        let (bucket, request) = (try bucket(call), call.request)
+        try checkKey(call.key)
+        try checkTrafficLimit(request)
+        guard let position = request.parameter("position").flatMap({ Int64($0) }), position >= 0 else {
+            throw COSError.invalidArgument("position must be the length of the object so far.")
+        }
+        let current = try? bucket.object(call.key)
+        try Self.check(position, of: current)
+        // What the first append said stays.
+        let described = try description(request)
+        let description = current?.record.description ?? described
+        let received = try await receive(call, into: bucket)
+        guard position + received.content.size <= Self.largestPut else { throw COSError.entityTooLarge }
+        let object: StoredObject
+        do throws(StorageError) {
+            object = try append(received, to: current, call.key, description, in: bucket)
+        } catch .conditionFailed { throw Self.positionError } catch { throw COSError(error) }
+        let next = Field("x-cos-next-append-position", String(object.record.size))
+        return try written(object).adding([next])
+    }
+
+    private func append(
+        _ received: Received, to current: StoredObject?, _ key: ByteString, _ description: ObjectDescription,
+        in bucket: Bucket
+    ) throws(StorageError) -> StoredObject {
+        var (md5, crc64) = (received.md5, received.crc64)
+        if let current {
+            // The tag of all appends so far is theirs in a row, without reading them again.
+            md5 = MD5.of(Array(current.record.etag.utf8) + received.md5)
+            crc64 = CRC64ECMA.combine(try current.crc64(), received.crc64, secondLength: received.content.size)
+        }
+        let record = ObjectRecord(
+            key: key, size: (current?.record.size ?? 0) + received.content.size,
+            etag: description.encryption.etag(md5), modified: options.time.now(), description: description,
+            crc64: crc64, kind: .appendable(isSealed: false))
+        guard let current else {
+            var condition = WriteCondition()
+            condition.mustBeAbsent = true
+            return try bucket.put(record, content: received.content, if: condition)
+        }
+        return try bucket.append(received.content, to: current, as: record)
+    }
+
+    private static let positionError = COSError(
+        409, "AppendPositionErr", "The position is not the length of the object.")
+
+    private static func check(_ position: Int64, of current: StoredObject?) throws(COSError) {
+        if let current {
+            guard case .appendable(isSealed: false) = current.record.kind else {
+                throw COSError(409, "ObjectNotAppendable", "The object can not be appended to.")
+            }
+        }
+        guard position == current?.record.size ?? 0 else { throw positionError }
+    }
+
+    func deleteObject(_ call: COSCall) throws(COSError) -> ServerResponse {
+        try remove(call.key, version: call.request.parameter("versionId"), in: try bucket(call))
+        return ServerResponse(status: 204)
+    }
+
+    private func remove(_ key: ByteString, version: String?, in bucket: Bucket) throws(COSError) {
+        try Self.checkVersion(version)
+        try COSError.storing { () throws(StorageError) in _ = try bucket.delete(key) }
+    }
+
+    func deleteMultipleObjects(_ call: COSCall) async throws(COSError) -> ServerResponse {
+        let bucket = try bucket(call)
+        guard call.request.hasHeader("content-md5") else {
+            throw COSError.invalidRequest("Missing required header for this request: Content-MD5")
+        }
+        guard let root = XMLReader.parse(try await document(call)), root.name == "Delete" else {
+            throw COSError.malformedXML
+        }
+        let objects = root.all("Object")
+        guard (1...1000).contains(objects.count) else { throw COSError.malformedXML }
+        let isQuiet = root.text("Quiet")?.lowercased() == "true"
+        var results: [(key: ByteString, version: String?, error: COSError?)] = []
+        for object in objects {
+            guard let key = object["Key"]?.text, !key.isEmpty else { throw COSError.malformedXML }
+            let version = object.text("VersionId")
+            do {
+                try remove(key, version: version, in: bucket)
+                results.append((key, version, nil))
+            } catch { results.append((key, version, error)) }
+        }
+        return xml("DeleteResult") { xml in
+            for (key, version, error) in results where error != nil || !isQuiet {
+                xml.element(error == nil ? "Deleted" : "Error") { xml in
+                    xml.element("Key", key)
+                    if let version { xml.element("VersionId", version) }
+                    if let error {
+                        xml.element("Code", error.code)
+                        xml.element("Message", error.message)
+                    }
+                }
+            }
+        }
+    }
+}
