@@ -1,7 +1,42 @@
-/// statfs.
+import Basics
+import ObjectStorage
+import Synchronization
+
+/// statfs: the capacity is the user's word or a large constant; what is used, where the store counts it, is the store's.
 extension BucketFileSystem {
+    /// The store's figures and when they were asked for. Its own mutex is a leaf.
+    struct KnownUsage: Sendable {
+        var usage: BucketUsage?
+        /// Of the time source's `uptime`; nil before the first question.
+        var asked: Duration?
+    }
+
+    /// Shown for `ttl`, but not asked for more often than this.
+    private static let shortestInterval = Duration.seconds(10)
+
     package func statistics() -> Outcome<FileSystemStatistics> {
-        .success(
-            FileSystemStatistics(capacity: policy.capacity, available: policy.capacity, longestName: 255))
+        guard store.capabilities.usage else { return .success(figures(nil)) }
+        let now = time.uptime()
+        // One request asks, the others show what is known meanwhile.
+        let (known, asks) = usage.withLock { known in
+            let isFresh = known.asked.map { now - $0 < max(policy.ttl, Self.shortestInterval) } ?? false
+            if !isFresh { known.asked = now }
+            return (known.usage, !isFresh)
+        }
+        guard asks else { return .success(figures(known)) }
+        return later { [self] () async throws(FileSystemError) in
+            // Nobody's `df` fails because the store does not count.
+            guard let answer = try? await store.usage() else { return figures(known) }
+            usage.withLock { $0.usage = answer }
+            return figures(answer)
+        }
+    }
+
+    private func figures(_ usage: BucketUsage?) -> FileSystemStatistics {
+        let capacity = usage?.quota.map { min($0, policy.capacity) } ?? policy.capacity
+        var statistics = FileSystemStatistics(
+            capacity: capacity, available: max(0, capacity - (usage?.bytes ?? 0)), longestName: 255)
+        statistics.files = usage?.objects ?? 0
+        return statistics
     }
 }

@@ -223,6 +223,8 @@ package struct FileSystemStatistics: Sendable, Hashable {
     package var capacity: Int64
     package var available: Int64
     package var longestName: Int
+    /// How many there are, where the store counts them; otherwise 0.
+    package var files: Int64 = 0
 
     package init(capacity: Int64, available: Int64, longestName: Int) {
         (self.capacity, self.available, self.longestName) = (capacity, available, longestName)

@@ -58,7 +58,7 @@ extension fuse_file_info {
 }
 
 extension statvfs {
-    /// Blocks of 4 KiB; a bucket has no number of inodes to show.
+    /// Blocks of 4 KiB. A bucket has no limit of inodes: those in use are shown below a large one, if they are known.
     init(_ figures: FileSystemStatistics) {
         self.init()
         f_bsize = 4096
@@ -66,6 +66,11 @@ extension statvfs {
         f_blocks = numericCast(max(0, figures.capacity) / 4096)
         f_bfree = numericCast(max(0, figures.available) / 4096)
         f_bavail = f_bfree
+        if figures.files > 0 {
+            f_ffree = 1 << 32
+            f_favail = f_ffree
+            f_files = f_ffree + numericCast(figures.files)
+        }
         f_namemax = numericCast(figures.longestName)
     }
 }

@@ -74,6 +74,25 @@ import Testing
         #expect(try await tree.names("d") == ["b", "c"])
     }
 
+    @Test func whatIsUsedIsAskedForOnceWithinTtl() async throws {
+        var capabilities = Capabilities()
+        capabilities.usage = true
+        let tree = try MountedTree(capabilities: capabilities)
+        tree.store.setObject("a", [1, 2, 3])
+        for _ in 0..<3 {
+            let figures = try await tree.run(tree.system.statistics())
+            #expect(figures.capacity - figures.available == 3)
+            #expect(figures.files == 1)
+        }
+        #expect(tree.store.count(.usage) == 1)
+        tree.store.fault = { operation, _ in
+            operation == .usage ? ObjectStoreError(.unreachable, .usage, message: "gone") : nil
+        }
+        tree.time.advance(by: .seconds(61))
+        let figures = try await tree.run(tree.system.statistics())
+        #expect(figures.capacity - figures.available == 3)
+    }
+
     @Test func writingANewFileCostsOnePutAndReadingItBackNothing() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")

@@ -85,6 +85,13 @@ extension MemoryStore {
         }
     }
 
+    package func usage() async throws(ObjectStoreError) -> BucketUsage {
+        try await perform(Request(operation: .usage)) { bucket in
+            let bytes = bucket.objects.values.reduce(0) { $0 + Int64($1.content.count) }
+            return BucketUsage(bytes: bytes, objects: Int64(bucket.objects.count))
+        }
+    }
+
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         if !capabilities.move { throw notSupported(.move, request.key, "rename") }
         let record = Request(operation: .move, key: request.key, source: request.source)
