@@ -99,7 +99,7 @@ let package = Package(
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests(
             "EmulatorTests", ["Emulator", "Digests", "Basics"],
-            exclude: ["boto3_conformance.py", "cos_conformance.py", "kodo_conformance.py"]),
+            exclude: ["boto3_conformance.py", "cos_conformance.py", "cross_conformance.py", "kodo_conformance.py"]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),
