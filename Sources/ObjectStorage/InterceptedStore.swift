@@ -164,13 +164,25 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
             request.metadata.user.allSatisfy({ info.metadata.user[$0.key] == $0.value })
         else { return nil }
         var md5 = MD5()
-        do { try body.forEachPiece { md5.update($0) } } catch { return nil }
-        guard info.version.etag.text == Hex.encode(md5.finish()) else { return nil }
-        return PutAnswer(info.version)
+        var crc = CRC64ECMA()
+        do {
+            try body.forEachPiece { piece in
+                md5.update(piece)
+                if info.crc64 != nil { crc.update(piece) }
+            }
+        } catch { return nil }
+        let isSame = info.crc64.map { $0 == crc.value } ?? (Hex.decode(info.version.etag.text) == md5.finish())
+        return isSame ? PutAnswer(info.version) : nil
     }
 
-    /// The upload's object, when its ETag is the one that these parts make where ETags are MD5s.
+    /// The upload's object, when its checksum is that of these parts together, or its ETag the one that they make where
+    /// ETags are MD5s.
     private func landed(_ key: ObjectKey, _ parts: [UploadedPart]) async throws(ObjectStoreError) -> PutAnswer? {
+        if let crc = UploadedPart.crc64(of: parts) {
+            let info = try await base.head(key, condition: nil)
+            let size = parts.reduce(0) { $0 + $1.size }
+            return info.version.size == size && info.crc64 == crc ? PutAnswer(info.version) : nil
+        }
         let digests = parts.compactMap { $0.etag.text.utf8.count == 32 ? Hex.decode($0.etag.text) : nil }
         guard digests.count == parts.count else { return nil }
         let version = try await base.head(key, condition: nil).version
@@ -192,6 +204,18 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in
             try await base.checkAccess()
         }
+    }
+}
+
+extension UploadedPart {
+    /// The CRC-64 of the object that `parts` make in this order; nil unless all of them have one.
+    package static func crc64(of parts: [UploadedPart]) -> UInt64? {
+        var whole = CRC64ECMA().value
+        for part in parts {
+            guard let crc = part.crc64 else { return nil }
+            whole = CRC64ECMA.combine(whole, crc, secondLength: part.size)
+        }
+        return whole
     }
 }
 

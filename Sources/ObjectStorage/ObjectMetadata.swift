@@ -27,6 +27,8 @@ package struct ObjectInfo: Sendable, Hashable {
     package var storageClass: String?
     /// Set while or after an archived object is restored.
     package var restore: RestoreState?
+    /// CRC-64 (ECMA-182) of the content, from stores that have it.
+    package var crc64: UInt64?
 
     package init(
         version: ObjectVersion, metadata: ObjectMetadata, storageClass: String? = nil, restore: RestoreState? = nil

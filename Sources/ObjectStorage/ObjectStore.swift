@@ -151,8 +151,12 @@ package struct UploadedPart: Sendable, Hashable {
     package var etag: ETag
     /// In bytes.
     package var size: Int64
+    /// CRC-64 (ECMA-182) of the bytes, where the store tells it of whole objects as well.
+    package var crc64: UInt64?
 
-    package init(number: Int, etag: ETag, size: Int64) { (self.number, self.etag, self.size) = (number, etag, size) }
+    package init(number: Int, etag: ETag, size: Int64, crc64: UInt64? = nil) {
+        (self.number, self.etag, self.size, self.crc64) = (number, etag, size, crc64)
+    }
 }
 
 package struct UploadInProgress: Sendable, Hashable {

@@ -13,7 +13,7 @@ import Testing
     // MARK: GET
 
     @Test func aRangeIsDeliveredAndDescribed() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             LocalAnswer(206, Self.object + [("Content-Range", "bytes 1-3/5")], body: "ell")
         }
         let sink = CollectingSink()
@@ -62,7 +62,7 @@ import Testing
 
     @Test(arguments: badGets)
     func anAnswerThatIsNotWhatWasAskedIsAnError(row: BadGet) async throws {
-        let fixture = try S3Fixture { _, _ in row.answer }
+        let fixture = try FamilyFixture { _, _ in row.answer }
         let sink = CollectingSink()
         let error = await fixture.error { store throws(ObjectStoreError) in
             let request = GetRequest("k", range: row.range, condition: .ifMatch(ETag(Self.object[0].1)))
@@ -76,7 +76,7 @@ import Testing
         [("x-amz-server-side-encryption", "aws:kms")], [("x-amz-server-side-encryption-customer-algorithm", "AES256")],
     ])
     func anETagOfAnEncryptedObjectIsNoDigest(headers: [(String, String)]) async throws {
-        let fixture = try S3Fixture { _, _ in LocalAnswer(200, Self.object + headers, body: "other") }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, Self.object + headers, body: "other") }
         let sink = CollectingSink()
         _ = try await fixture.store.get(GetRequest("k"), into: sink)
         #expect(sink.bytes == Array("other".utf8))
@@ -88,7 +88,7 @@ import Testing
             ("x-amz-restore", "ongoing-request=\"false\", expiry-date=\"Fri, 21 Dec 2012 00:00:00 GMT\""),
             ("x-amz-version-id", "v1"), ("x-amz-storage-class", "GLACIER"),
         ]
-        let fixture = try S3Fixture { _, _ in LocalAnswer(200, Self.object + headers, body: "hello") }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, Self.object + headers, body: "hello") }
         let info = try await fixture.store.head("k", condition: nil)
         #expect(info.metadata.contentType == "text/plain")
         #expect(info.metadata.contentEncoding == "gzip")
@@ -101,7 +101,7 @@ import Testing
     // MARK: PUT, COPY, COMPLETE
 
     @Test func aStoreThatKeepsOtherBytesIsNoticed() async throws {
-        let fixture = try S3Fixture { _, _ in LocalAnswer(200, Self.object) }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, Self.object) }
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.put(PutRequest("k"), body: MemorySource([1]))
         }
@@ -114,7 +114,7 @@ import Testing
         ("<CopyObjectResult><ETag>", .malformedAnswer),
     ])
     func aSuccessfulStatusCanCarryAnError(body: String, kind: ObjectStoreError.Kind) async throws {
-        let fixture = try S3Fixture { _, _ in LocalAnswer(200, body: body) }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, body: body) }
         let copied = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.copy(CopyRequest(CopySource("a"), to: "b"))
         }
@@ -140,7 +140,7 @@ import Testing
     }
 
     @Test func aPageIsReadAndItsTokenSentBack() async throws {
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             Self.listing(
                 "<EncodingType>url</EncodingType><KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>"
                     + "<NextContinuationToken>t/+=</NextContinuationToken>\(Self.entry("a+b%2Bc"))"
@@ -161,7 +161,7 @@ import Testing
 
     @Test func aPageOfLongKeysIsReadWhole() async throws {
         let key = String(repeating: "%E4%B8%AD", count: 330)
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             Self.listing(
                 "<EncodingType>url</EncodingType><KeyCount>1000</KeyCount>"
                     + (0..<1000).map { Self.entry("\(key)\($0)") }.joined())
@@ -172,7 +172,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aServerOfTheFirstVersionGetsItsOwnRequests(refuses: Bool) async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             if request.query.contains("list-type=2"), refuses { return .error(501, "NotImplemented") }
             let start = request.query.contains("marker=b")
             return Self.listing(
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test func aServerOfTheFirstVersionIsToldWhereToStart() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             Self.listing((request.query.contains("marker=a") ? "" : Self.entry("a")) + Self.entry("b"))
         }
         let page = try await fixture.store.list(ListRequest(startAfter: "a"))
@@ -194,7 +194,7 @@ import Testing
     }
 
     @Test func aListingThatStandsStillIsAnError() async throws {
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             Self.listing(
                 "<KeyCount>0</KeyCount><IsTruncated>true</IsTruncated>"
                     + "<NextContinuationToken>t</NextContinuationToken>")
@@ -206,7 +206,7 @@ import Testing
     }
 
     @Test func partsAndUploadsAreReadOverPages() async throws {
-        let fixture = try S3Fixture { number, request in
+        let fixture = try FamilyFixture { number, request in
             let isFirst = number % 2 == 0
             if request.query.hasPrefix("encoding-type") || request.query.contains("uploads=") {
                 let next = "<NextKeyMarker>a</NextKeyMarker><NextUploadIdMarker>1</NextUploadIdMarker>"
@@ -228,7 +228,7 @@ import Testing
     // MARK: Deleting
 
     @Test func aBatchIsVouchedForAndOddKeysGoAlone() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             request.method == "POST"
                 ? LocalAnswer(
                     200,
@@ -257,7 +257,7 @@ import Testing
         (501, "NotImplemented", .notSupported), (400, "SomethingNew", .invalidRequest), (502, "", .serverFault),
     ])
     func codesBecomeKinds(status: Int, code: String, kind: ObjectStoreError.Kind) async throws {
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             .error(status, code, headers: [("x-amz-request-id", "R1"), ("Retry-After", "3")])
         }
         let error = await fixture.error { store throws(ObjectStoreError) in

@@ -17,20 +17,20 @@ import Testing
         ("~-_.!*'()", "/bucket/~-_.%21%2A%27%28%29"),
     ])
     func keysAreEncodedOnceAndNothingElse(key: String, path: String) async throws {
-        let fixture = try S3Fixture { _, _ in LocalAnswer(200, Self.object, body: "hello") }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, Self.object, body: "hello") }
         _ = try await fixture.store.head(ObjectKey(key), condition: nil)
         #expect(fixture.requests.first?.target == path)
     }
 
     @Test func anAnonymousRequestIsNotSigned() async throws {
-        let fixture = try S3Fixture(anonymous: true) { _, _ in LocalAnswer(200, Self.object, body: "hello") }
+        let fixture = try FamilyFixture(anonymous: true) { _, _ in LocalAnswer(200, Self.object, body: "hello") }
         _ = try await fixture.store.head("k", condition: nil)
         #expect(fixture.requests.first?["authorization"] == nil)
         #expect(throws: ObjectStoreError.self) { try fixture.store.presign("k", lifetime: .seconds(60)) }
     }
 
     @Test func aSmallBodyIsSignedAndALargeOneIsNot() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of(request.body)))\"")])
         }
         let large = [UInt8](repeating: 1, count: 1 << 20 + 1)
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test func headersClassAndConditionGoWithAPut() async throws {
-        let fixture = try S3Fixture {
+        let fixture = try FamilyFixture {
             $0.storageClass = "STANDARD_IA"
         } answer: { _, _ in
             LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of("")))\"")])
@@ -67,7 +67,7 @@ import Testing
     }
 
     @Test func aCopyNamesItsSourceEncodedAndItsClass() async throws {
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
         }
         _ = try await fixture.store.copy(
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func newHeadersKeepTheStorageClass() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             request.method == "HEAD"
                 ? LocalAnswer(200, Self.object + [("x-amz-storage-class", "ONEZONE_IA")], body: "hello")
                 : LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test func aWrongRegionIsCorrectedOnceAndRemembered() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             Self.isSigned(request, for: "eu-west-1")
                 ? LocalAnswer(200, Self.object, body: "hello")
                 : .error(400, "AuthorizationHeaderMalformed", "<Region>eu-west-1</Region>")
@@ -112,7 +112,7 @@ import Testing
     }
 
     @Test func requestsThatMeetTheWrongRegionTogetherAreAllCorrected() async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             Self.isSigned(request, for: "eu-west-1")
                 ? LocalAnswer(200, Self.object, body: "hello")
                 : LocalAnswer(400, [("x-amz-bucket-region", "eu-west-1")])
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test func aRegionThatStaysWrongIsAnError() async throws {
-        let fixture = try S3Fixture { number, _ in
+        let fixture = try FamilyFixture { number, _ in
             .error(400, "AuthorizationHeaderMalformed", "<Region>region-\(number)</Region>")
         }
         #expect(
@@ -135,7 +135,7 @@ import Testing
 
     @Test func aRedirectToAnotherHostIsNotFollowed() async throws {
         let stranger = LocalServer { _ in LocalAnswer(200, Self.object, body: "hello") }
-        let fixture = try S3Fixture { _, _ in
+        let fixture = try FamilyFixture { _, _ in
             .error(307, "TemporaryRedirect", headers: [("Location", "http://127.0.0.1:\(stranger.port)/bucket/k")])
         }
         let error = await fixture.error { store throws(ObjectStoreError) in
@@ -147,7 +147,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aWrongClockIsCorrectedOnceAndRemembered(hasDocument: Bool) async throws {
-        let fixture = try S3Fixture { _, request in
+        let fixture = try FamilyFixture { _, request in
             if request["x-amz-date"]?.hasPrefix("20231115T10") == true {
                 return LocalAnswer(200, Self.object, body: "hello")
             }
@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test func aRefusalWithTheRightClockIsNotTriedAgain() async throws {
-        let fixture = try S3Fixture { _, _ in LocalAnswer(403, [("Date", "Tue, 14 Nov 2023 22:13:20 GMT")]) }
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(403, [("Date", "Tue, 14 Nov 2023 22:13:20 GMT")]) }
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.head("k", condition: nil)
         }

@@ -5,6 +5,13 @@ extension FamilyProfile {
     private static func s3(_ name: String, _ configure: (inout FamilyProfile) -> Void = { _ in }) -> FamilyProfile {
         var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
         profile.region = "us-east-1"
+        profile.capabilities.accessControl = true
+        profile.capabilities.tags = true
+        profile.capabilities.restore = true
+        profile.capabilities.storageClasses = [
+            "STANDARD", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "GLACIER_IR", "DEEP_ARCHIVE",
+            "REDUCED_REDUNDANCY",
+        ]
         configure(&profile)
         return profile
     }
@@ -30,6 +37,10 @@ extension FamilyProfile {
         profile.capabilities.equalParts = true
         // Destination conditions of copies have other names there.
         profile.capabilities.copyCondition = false
+        profile.capabilities.accessControl = false
+        profile.capabilities.tags = false
+        profile.capabilities.restore = false
+        profile.capabilities.storageClasses = ["STANDARD", "STANDARD_IA"]
     }
 
     package static let gcs = s3("gcs") { profile in
@@ -37,6 +48,9 @@ extension FamilyProfile {
         profile.capabilities.partCopy = false
         profile.capabilities.largestCopy = .max
         profile.capabilities.deleteBatch = 1
+        profile.capabilities.tags = false
+        profile.capabilities.restore = false
+        profile.capabilities.storageClasses = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"]
     }
 
     private static let speakingS3 = [aws, generic, minio, ceph, r2, gcs]
@@ -59,6 +73,8 @@ extension FamilyProfile {
 /// Amazon's host names ("Amazon S3 endpoints and quotas").
 package struct S3EndpointRules: EndpointRules {
     package init() {}
+
+    package var everyRegion: String { "s3.amazonaws.com" }
 
     package func host(region: String) -> String {
         "s3.\(region).amazonaws.com\(region.hasPrefix("cn-") ? ".cn" : "")"

@@ -109,7 +109,7 @@ struct FamilyDocuments: Sendable {
     }
 
     /// COS writes it in either case.
-    private static func isTrue(_ reader: inout XMLReader) throws(XMLError) -> Bool {
+    static func isTrue(_ reader: inout XMLReader) throws(XMLError) -> Bool {
         try reader.text().lowercased() == "true"
     }
 
@@ -170,6 +170,7 @@ struct FamilyDocuments: Sendable {
                         case "PartNumber": part.number = Int(try reader.text()) ?? 0
                         case "ETag": part.etag = ETag(try reader.text())
                         case "Size": part.size = Int64(try reader.text()) ?? 0
+                        case "HashCrc64ecma": part.crc64 = UInt64(try reader.text())
                         default: break
                         }
                     }

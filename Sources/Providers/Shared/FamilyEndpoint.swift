@@ -16,7 +16,10 @@ struct FamilyEndpoint: Sendable, Hashable {
         _ endpoint: String?, bucket: String?, region: String?, addressing: FamilyProfile.Addressing?,
         profile: FamilyProfile
     ) throws(ObjectStoreError) {
-        guard let text = endpoint ?? region.map({ profile.endpoints.host(region: $0) }) else {
+        let rules = profile.endpoints
+        guard
+            let text = endpoint ?? region.map({ rules.host(region: $0) }) ?? (bucket == nil ? rules.everyRegion : nil)
+        else {
             throw ObjectStoreError(
                 .invalidRequest, .checkAccess, code: "NoEndpoint",
                 message: "\(profile.name) needs to know where the bucket is: give region= or endpoint=")
@@ -24,7 +27,6 @@ struct FamilyEndpoint: Sendable, Hashable {
         let place = try Place(text)
         var host = place.host
         guard let bucket else {
-            host = profile.endpoints.serviceHost(host)
             (self.bucket, self.addressing, basePath) = (nil, .customDomain, place.path)
             origin = HTTPOrigin(isSecure: place.isSecure, host: host, port: place.port)
             return

@@ -96,8 +96,8 @@ package struct FamilyProfile: Sendable {
     package var namespace: String? = "http://s3.amazonaws.com/doc/2006-03-01/"
     /// The element around a restore's tier.
     package var restoreJob = "GlacierJobParameters"
-    /// Restores of these classes have neither days nor tier.
-    package var plainRestoreClasses: Set<String> = []
+    /// Days that a restore has when nobody says how many; nil leaves them out.
+    package var restoreDays: Int? = 1
     /// ACLs are set by a canned name only and read as one.
     package var cannedACL = false
     /// After the prefix, where ACLs of objects are set in one word.
@@ -112,6 +112,8 @@ package struct FamilyProfile: Sendable {
     package var errorMessages: [(text: String, kind: ObjectStoreError.Kind)] = []
     /// Bits a second that a traffic limit may have; nil where there is none.
     package var trafficLimits: ClosedRange<Int>?
+    /// How lists of buckets go on: the parameter, and how many are asked for where the store's own page is small.
+    package var bucketPaging: (name: String, limit: Int?) = ("continuation-token", nil)
     package var capabilities = Capabilities()
 
     package init(name: String, signer: any RequestSigner, endpoints: any EndpointRules) {
@@ -132,11 +134,10 @@ package protocol EndpointRules: Sendable {
     func owns(_ host: String) -> Bool
     /// How buckets are addressed at this host; nil as the profile says.
     func addressing(at host: String) -> FamilyProfile.Addressing?
-    /// The host that lists the account's buckets, given the one in use.
-    func serviceHost(_ host: String) -> String
+    /// The host that lists the account's buckets of every region.
+    var everyRegion: String { get }
 }
 
 extension EndpointRules {
     package func addressing(at host: String) -> FamilyProfile.Addressing? { nil }
-    package func serviceHost(_ host: String) -> String { host }
 }

@@ -27,13 +27,15 @@ extension FamilyStore {
             metadata.user[profile.metadataNames.decode(String(name.dropFirst(prefix.count)))] = field.value
         }
         let storageClass = headers[profile.header("storage-class")]
-        return ObjectInfo(
+        var info = ObjectInfo(
             version: version, metadata: metadata,
             storageClass: storageClass == profile.standardClass ? nil : storageClass,
             restore: headers[profile.header("restore")].map(Self.restore))
+        info.crc64 = crc64ecma(headers)
+        return info
     }
 
-    private func versionID(_ response: HTTPResponse) -> String? {
+    func versionID(_ response: HTTPResponse) -> String? {
         response.headers[profile.header("version-id")].flatMap { $0 == "null" ? nil : $0 }
     }
 
@@ -81,7 +83,7 @@ extension FamilyStore {
 
     /// What a whole body must come to: a checksum of the full object, or an ETag that is an MD5.
     func promise(_ headers: HTTPHeaders) -> VerifyingSink.Promise? {
-        if let crc = crc64ecma(headers) { return .crc64ecma(crc) }
+        if let crc = crc64ecma(headers) { return .crc64ecma(Self.bytes(crc)) }
         func checksum(_ name: String) -> [UInt8]? {
             // Composite checksums end in -N and are of checksums, not of bytes.
             guard let text = headers["x-amz-checksum-\(name)"], !text.contains("-") else { return nil }
@@ -100,13 +102,11 @@ extension FamilyStore {
         return .md5(digest)
     }
 
-    /// The CRC-64 that an answer tells of the whole object or the part, highest byte first; nil without one, or when the
-    /// mount does not want it checked.
-    func crc64ecma(_ headers: HTTPHeaders) -> [UInt8]? {
-        guard settings.verifiesChecksums, case .crc64ecma(let name) = profile.checksum,
-            let value = headers[name].flatMap({ UInt64($0) })
-        else { return nil }
-        return Self.bytes(value)
+    /// The CRC-64 that an answer tells of the whole object or the part; nil without one, or when the mount does not want
+    /// it checked.
+    func crc64ecma(_ headers: HTTPHeaders) -> UInt64? {
+        guard settings.verifiesChecksums, case .crc64ecma(let name) = profile.checksum else { return nil }
+        return headers[name].flatMap { UInt64($0) }
     }
 
     /// Highest byte first, as digests are.
@@ -136,7 +136,7 @@ extension FamilyStore {
         let etag = ETag(text)
         let stored = isETagOfContent(response.headers) ? Self.md5(etag) : nil
         guard stored ?? sent.md5 == sent.md5,
-            crc64ecma(response.headers).map({ $0 == sent.crc64 }) ?? true
+            crc64ecma(response.headers).map({ Self.bytes($0) == sent.crc64 }) ?? true
         else { throw integrity(call, response, "the store keeps other bytes than were sent") }
         return PutAnswer(etag: etag, versionID: versionID(response))
     }

@@ -20,16 +20,20 @@ extension FamilyStore {
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
         // The storage class is not copied, so it must be known to be restated.
-        let info = try await head(key, condition: ifMatch.map { .ifMatch($0) })
-        return try await rewrite(key, info, metadata, storageClass: info.storageClass ?? profile.standardClass)
+        let found = try await look(at: key, condition: ifMatch.map { .ifMatch($0) })
+        return try await rewrite(
+            key, found, metadata, storageClass: found.info.storageClass ?? profile.standardClass)
     }
 
-    /// Puts an object in its own place again with these headers and this class.
+    /// Puts an object in its own place again with these headers and this class. Copies forget encryption and ACL, so they
+    /// are restated as well.
     func rewrite(
-        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String
+        _ key: ObjectKey, _ found: Found, _ metadata: ObjectMetadata, storageClass: String
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let info = found.info
+        let restated = found.encryption + (try await aclHeaders(of: key))
         if info.version.size > capabilities.largestCopy {
-            return try await rewriteByParts(key, info, metadata, storageClass: storageClass)
+            return try await rewriteByParts(key, info, metadata, storageClass: storageClass, restated)
         }
         var call = Call(.updateMetadata, .put, key)
         try addCopySource(CopySource(key, ifMatch: info.version.etag), call, to: &call.headers)
@@ -37,14 +41,17 @@ extension FamilyStore {
         if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
+        for header in restated { call.headers[header.name] = header.value }
         return try await outcome(call, try await send(call))
     }
 
     /// An object too large for one copy is put together again from itself.
     private func rewriteByParts(
-        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String
+        _ key: ObjectKey, _ info: ObjectInfo, _ metadata: ObjectMetadata, storageClass: String,
+        _ restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
-        let upload = try await createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
+        let request = PutRequest(key, metadata: metadata, storageClass: storageClass)
+        let upload = try await createUpload(request, restated: restated)
         do {
             let size = info.version.size
             let count = max(1, (size + capabilities.largestPart - 1) / capabilities.largestPart)

@@ -6,9 +6,16 @@ package import ObjectStorage
 /// Multipart uploads (s3.md section 4.7).
 extension FamilyStore {
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        try await createUpload(request, restated: [])
+    }
+
+    func createUpload(
+        _ request: PutRequest, restated: [(name: String, value: String)]
+    ) async throws(ObjectStoreError) -> UploadID {
         var call = Call(.createUpload, .post, request.key)
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
+        for header in restated { call.headers[header.name] = header.value }
         if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
             call.headers["x-amz-checksum-type"] = "FULL_OBJECT"
@@ -29,7 +36,9 @@ extension FamilyStore {
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
         let answer = try answer(call, response, digests)
-        return UploadedPart(number: part.number, etag: answer.etag, size: body.count)
+        // The answer's is the one of what was sent, or `answer` had refused it.
+        return UploadedPart(
+            number: part.number, etag: answer.etag, size: body.count, crc64: crc64ecma(response.headers))
     }
 
     package func uploadPartCopy(
@@ -110,7 +119,12 @@ extension FamilyStore {
         document += "</CompleteMultipartUpload>"
         call.headers["Content-Type"] = "application/xml"
         call.payload = .sha256(SHA256.of(document))
-        return try await outcome(call, try await send(call, body: MemorySource(Array(document.utf8))))
+        let response = try await send(call, body: MemorySource(Array(document.utf8)))
+        let answer = try await outcome(call, response)
+        if let crc = UploadedPart.crc64(of: parts), let stored = crc64ecma(response.headers), stored != crc {
+            throw integrity(call, response, "the store keeps other bytes than the parts have")
+        }
+        return answer
     }
 
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {

@@ -9,11 +9,26 @@ extension FamilyStore {
     package func head(
         _ key: ObjectKey, condition: ReadCondition?
     ) async throws(ObjectStoreError) -> ObjectInfo {
+        try await look(at: key, condition: condition).info
+    }
+
+    /// What a HEAD tells: besides what callers want, what a copy would have to restate.
+    struct Found {
+        let info: ObjectInfo
+        let encryption: [(name: String, value: String)]
+    }
+
+    func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
         var call = Call(.head, .head, key)
         Self.add(condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
         let response = try await send(call)
-        return try info(call, response, size: nil)
+        let names = ["server-side-encryption", profile.encryptionKeyHeader, profile.encryptionContextHeader]
+        let encryption = names.compactMap { name -> (name: String, value: String)? in
+            guard let name = name.map({ profile.header($0) }), let value = response.headers[name] else { return nil }
+            return (name, value)
+        }
+        return Found(info: try info(call, response, size: nil), encryption: encryption)
     }
 
     package func get(

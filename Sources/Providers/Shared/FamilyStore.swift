@@ -49,11 +49,12 @@ package final class FamilyStore: ObjectStore {
         /// What to add to our clock to have the server's.
         var clockOffset = Duration.zero
         var list: FamilyProfile.ListVersion
+        /// What the bucket can do, as far as it is another thing than what the store can.
+        var capabilities: Capabilities
         /// For presigning, which cannot wait for new ones.
         var credentials: Credentials?
     }
 
-    package let capabilities: Capabilities
     let profile: FamilyProfile
     let settings: Settings
     let signer: any RequestSigner
@@ -71,18 +72,23 @@ package final class FamilyStore: ObjectStore {
         let profile = settings.profile
         (self.settings, self.profile) = (settings, profile)
         (self.credentials, self.engine, self.time) = (credentials, engine, time)
-        capabilities = profile.capabilities
         signer = settings.signer ?? profile.signer
         errors = FamilyErrors(profile: profile)
         documents = FamilyDocuments(plusIsSpace: profile.plusIsSpace, standardClass: profile.standardClass)
-        let told = settings.endpoint.flatMap { profile.endpoints.region(ofHost: FamilyEndpoint.host(of: $0)) }
+        let rules = profile.endpoints
+        let place =
+            settings.endpoint ?? (settings.bucket == nil && settings.region == nil ? rules.everyRegion : nil)
+        let told = place.flatMap { rules.region(ofHost: FamilyEndpoint.host(of: $0)) }
         let region = settings.region ?? told ?? profile.region
         let endpoint = try FamilyEndpoint(
             settings.endpoint, bucket: settings.bucket, region: region, addressing: settings.addressing,
             profile: profile)
-        learned = Mutex(Learned(region: region, endpoint: endpoint, list: profile.list))
+        learned = Mutex(
+            Learned(region: region, endpoint: endpoint, list: profile.list, capabilities: profile.capabilities))
         try checkSettings(endpoint)
     }
+
+    package var capabilities: Capabilities { learned.withLock { $0.capabilities } }
 
     /// What would fail at the first object fails at once.
     private func checkSettings(_ endpoint: FamilyEndpoint) throws(ObjectStoreError) {
@@ -118,6 +124,7 @@ package final class FamilyStore: ObjectStore {
         var query: [QueryItem] = []
         var headers = HTTPHeaders()
         var payload = SignedRequest.Payload.empty
+        var isSigned = true
         /// Most bytes of an answer that is a document.
         var collectLimit = 1 << 20
 
@@ -149,7 +156,7 @@ package final class FamilyStore: ObjectStore {
         _ call: Call, _ body: (any ByteSource)?, _ sink: (any ByteSink)?,
         _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
     ) async throws(ObjectStoreError) -> HTTPResponse {
-        let current = try await credentials.current()
+        let current = call.isSigned ? try await credentials.current() : nil
         if current != nil, signer.needsRegion, learned.withLock({ $0.region }) == nil { try await locate() }
         return try await exchange(call, signer: signer, current, body, sink, use)
     }
@@ -160,7 +167,7 @@ package final class FamilyStore: ObjectStore {
         _ use: @escaping @Sendable (HTTPResponse) -> BodyUse = { _ in .collect }
     ) async throws(ObjectStoreError) -> HTTPResponse {
         let learned = self.learned.withLock { learned in
-            learned.credentials = current
+            if call.isSigned { learned.credentials = current }
             return learned
         }
         var headers = call.headers
@@ -295,8 +302,24 @@ package final class FamilyStore: ObjectStore {
         let response = try await send(call)
         _ = try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
         // Copies name their source by the region's host.
-        guard let region = response.headers[profile.header("bucket-region")], !region.isEmpty else { return }
-        learned.withLock { $0.region = $0.region ?? region }
+        if let region = response.headers[profile.header("bucket-region")], !region.isEmpty {
+            learned.withLock { $0.region = $0.region ?? region }
+        }
+        if case .header = profile.createOnly { try await learnVersioning() }
+    }
+
+    /// Create-only headers do nothing in a bucket that has or had versions, so that writers have to look for themselves.
+    private func learnVersioning() async throws(ObjectStoreError) {
+        var call = Call(.checkAccess, .get)
+        call.query = [QueryItem("versioning")]
+        let response: HTTPResponse
+        do throws(ObjectStoreError) { response = try await send(call) } catch {
+            // Whoever may not ask goes by the rule; what is overwritten in such a bucket is kept as a version.
+            guard error.kind == .accessDenied || error.kind == .notSupported else { throw error }
+            return
+        }
+        let hasVersions = try read(call, response) { body throws(XMLError) in try FamilyDocuments.hasVersions(body) }
+        learned.withLock { $0.capabilities.putIfAbsent = profile.capabilities.putIfAbsent && !hasVersions }
     }
 
     package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {

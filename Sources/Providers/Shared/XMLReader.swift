@@ -44,6 +44,30 @@ struct XMLReader {
     /// The same as bytes.
     mutating func content() throws(XMLError) -> ByteString { ByteString(try rawText()) }
 
+    /// The text of the element being read with that of its children left out; `body` is called with each child.
+    mutating func mixed(_ body: (inout XMLReader, String) throws(XMLError) -> Void) throws(XMLError) -> String {
+        if endSelfClosed() { return "" }
+        var text: [UInt8] = []
+        while true {
+            while let byte = peek(), byte != UInt8(ascii: "<") {
+                if byte == UInt8(ascii: "&") {
+                    try readReference(into: &text)
+                } else {
+                    text.append(byte)
+                    position += 1
+                }
+            }
+            if starts(with: "<![CDATA[") {
+                let start = position + 9
+                try skip(past: "]]>")
+                text += bytes[start..<position - 3]
+                continue
+            }
+            guard let name = try nextTag() else { return String(decoding: text, as: UTF8.self) }
+            try visit(name, body)
+        }
+    }
+
     private mutating func visit(
         _ name: String, _ body: (inout XMLReader, String) throws(XMLError) -> Void
     ) throws(XMLError) {

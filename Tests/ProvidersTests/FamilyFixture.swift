@@ -6,8 +6,10 @@ import Synchronization
 import TestSupport
 
 /// A store that talks to a server of the test's own making, and every request that server got.
-final class S3Fixture: Sendable {
+final class FamilyFixture: Sendable {
     let store: FamilyStore
+    private let settings: FamilyStore.Settings
+    private let engine: HTTPEngine
     let server: LocalServer
     let time = ManualTime()
     private let log: Log
@@ -38,10 +40,18 @@ final class S3Fixture: Sendable {
         configure(&settings)
         var options = HTTPOptions(userAgent: "pailfs-test")
         options.proxy = ""
-        let credentials = Credentials(accessKeyID: "ID", secretKey: Secret("SECRET"))
+        engine = HTTPEngine(options)
+        self.settings = settings
         store = try FamilyStore(
-            settings, credentials: FixedCredentials(anonymous ? nil : credentials), engine: HTTPEngine(options),
-            time: time)
+            settings, credentials: FixedCredentials(anonymous ? nil : Self.credentials), engine: engine, time: time)
+    }
+
+    private static let credentials = Credentials(accessKeyID: "ID", secretKey: Secret("SECRET"))
+
+    /// What lists the account's buckets.
+    func directory() throws -> FamilyDirectory {
+        try FamilyDirectory(
+            settings, credentials: FixedCredentials(Self.credentials), engine: engine, time: time)
     }
 
     /// The error a call ends with, if it does.
@@ -52,7 +62,9 @@ final class S3Fixture: Sendable {
 }
 
 extension LocalAnswer {
-    static func error(_ status: Int, _ code: String, _ more: String = "", headers: [(String, String)] = []) -> Self {
-        LocalAnswer(status, headers, body: "<Error><Code>\(code)</Code><Message>why</Message>\(more)</Error>")
+    static func error(
+        _ status: Int, _ code: String, _ more: String = "", headers: [(String, String)] = [], message: String = "why"
+    ) -> Self {
+        LocalAnswer(status, headers, body: "<Error><Code>\(code)</Code><Message>\(message)</Message>\(more)</Error>")
     }
 }

@@ -1,0 +1,189 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+
+/// Access control, tags, classes, restoring, links and figures (s3.md section 4.8, oss.md sections 4.8 to 4.10, cos.md
+/// sections 4.9 to 4.12).
+extension FamilyStore {
+    // MARK: Access control
+
+    package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
+        try await policy(of: key).access
+    }
+
+    private func policy(of key: ObjectKey) async throws(ObjectStoreError) -> FamilyDocuments.Policy {
+        var call = Call(.accessControl, .get, key)
+        guard capabilities.accessControl else { throw notSupported(call, "access control lists") }
+        call.query = [QueryItem("acl")]
+        let response = try await send(call)
+        var policy = try read(call, response) { body throws(XMLError) in try FamilyDocuments.policy(body) }
+        // COS says in a header that the list is the bucket's.
+        if let canned = response.headers[profile.header("acl")] { policy.access.canned = canned }
+        return policy
+    }
+
+    /// A canned list is one request; grants are two, as the document has to name the owner.
+    package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
+        var call = Call(.setAccessControl, .put, key)
+        guard capabilities.accessControl else { throw notSupported(call, "access control lists") }
+        call.query = [QueryItem("acl")]
+        if let canned = access.canned, access.grants.isEmpty {
+            guard profile.cannedACLs.isEmpty || profile.cannedACLs.contains(canned) else {
+                let known = profile.cannedACLs.sorted().joined(separator: ", ")
+                throw invalid(call, "\(canned) is no ACL of \(profile.name), which has \(known)")
+            }
+            call.headers[profile.header(profile.aclHeader)] = canned
+            _ = try await send(call)
+            return
+        }
+        guard !profile.cannedACL else { throw notSupported(call, "grants for single users") }
+        let owner = try await policy(of: key).owner
+        let document = FamilyDocuments.policyText(owner: owner, grants: access.grants, xmlns: xmlns)
+        _ = try await send(&call, document: document)
+    }
+
+    /// What restates an object's own list in a request that would otherwise leave it to the bucket's.
+    func aclHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+        guard profile.restatesACL, settings.acl == nil else { return [] }
+        let policy: FamilyDocuments.Policy
+        do throws(ObjectStoreError) { policy = try await self.policy(of: key) } catch {
+            // Who may write an object may not always read its list: then it has to be the bucket's.
+            guard error.kind == .accessDenied else { throw error }
+            return []
+        }
+        if let canned = policy.access.canned {
+            return canned == "default" ? [] : [(profile.header(profile.aclHeader), canned)]
+        }
+        return FamilyDocuments.grantHeaders(policy, prefix: profile.header("grant-"), aclHeader: profile.header("acl"))
+    }
+
+    // MARK: Tags
+
+    package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
+        var call = Call(.tags, .get, key)
+        guard capabilities.tags else { throw notSupported(call, "tags") }
+        call.query = [QueryItem("tagging")]
+        let response: HTTPResponse
+        do throws(ObjectStoreError) { response = try await send(call) } catch {
+            guard error.code == "NoSuchTagSet" || error.code == "NoSuchTagSetError" else { throw error }
+            return [:]
+        }
+        return try read(call, response) { body throws(XMLError) in try FamilyDocuments.tags(body) }
+    }
+
+    package func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError) {
+        var call = Call(.setTags, tags.isEmpty ? .delete : .put, key)
+        guard capabilities.tags else { throw notSupported(call, "tags") }
+        call.query = [QueryItem("tagging")]
+        if tags.isEmpty {
+            _ = try await send(call)
+            return
+        }
+        var document = "<Tagging\(xmlns)><TagSet>"
+        for (name, value) in tags.sorted(by: { $0.key < $1.key }) {
+            document += "<Tag><Key>\(XMLText.escape(name))</Key><Value>\(XMLText.escape(value))</Value></Tag>"
+        }
+        _ = try await send(&call, document: document + "</TagSet></Tagging>")
+    }
+
+    // MARK: Classes
+
+    package func setStorageClass(
+        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let call = Call(.setStorageClass, .put, key)
+        guard !capabilities.storageClasses.isEmpty else { throw notSupported(call, "storage classes") }
+        guard capabilities.storageClasses.contains(storageClass) else {
+            let known = capabilities.storageClasses.joined(separator: ", ")
+            throw invalid(call, "\(storageClass) is no storage class of \(profile.name), which has \(known)")
+        }
+        let found = try await look(at: key, condition: ifMatch.map { .ifMatch($0) })
+        return try await rewrite(key, found, found.info.metadata, storageClass: storageClass)
+    }
+
+    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
+        var call = Call(.restore, .post, key)
+        guard capabilities.restore else { throw notSupported(call, "archived objects") }
+        call.query = [QueryItem("restore")]
+        do throws(ObjectStoreError) {
+            guard let days = request.days ?? profile.restoreDays ?? (request.tier == nil ? nil : 1) else {
+                _ = try await send(call)
+                return
+            }
+            var document = "<RestoreRequest\(xmlns)><Days>\(days)</Days>"
+            if let tier = request.tier {
+                let tier = XMLText.escape(tier)
+                document += "<\(profile.restoreJob)><Tier>\(tier)</Tier></\(profile.restoreJob)>"
+            }
+            _ = try await send(&call, document: document + "</RestoreRequest>")
+        } catch {
+            guard error.code == "RestoreAlreadyInProgress" else { throw error }
+        }
+    }
+
+    // MARK: Links
+
+    package func putSymlink(
+        _ request: PutRequest, target: ByteString
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        var call = Call(.putSymlink, .put, request.key)
+        guard capabilities.symlinks else { throw notSupported(call, "symbolic links") }
+        call.query = [QueryItem("symlink")]
+        call.headers[profile.header("symlink-target")] = PercentEncoding.encode(target, keepingSlash: true)
+        add(request.metadata, to: &call.headers)
+        call.headers[profile.header("storage-class")] = request.storageClass ?? settings.storageClass
+        call.headers[profile.header(profile.aclHeader)] = settings.acl
+        try add(request.condition, call, to: &call.headers)
+        let response = try await send(call)
+        guard let etag = response.headers["ETag"] else {
+            throw malformed(call, response, "the answer has no ETag")
+        }
+        return PutAnswer(etag: ETag(etag), versionID: versionID(response))
+    }
+
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        var call = Call(.symlinkTarget, .get, key)
+        guard capabilities.symlinks else { throw notSupported(call, "symbolic links") }
+        call.query = [QueryItem("symlink")]
+        let response = try await send(call)
+        guard let text = response.headers[profile.header("symlink-target")], let target = PercentEncoding.decode(text)
+        else { throw malformed(call, response, "the answer has no target of a link") }
+        return ByteString(target)
+    }
+
+    // MARK: The bucket
+
+    package func usage() async throws(ObjectStoreError) -> BucketUsage {
+        var call = Call(.usage, .get)
+        guard capabilities.usage else { throw notSupported(call, "figures of a bucket") }
+        call.query = [QueryItem("stat")]
+        let response = try await send(call)
+        let usage = try read(call, response) { body throws(XMLError) in try FamilyDocuments.usage(body) }
+        guard let usage else { throw malformed(call, response, "the answer has no figures of the bucket") }
+        return usage
+    }
+
+    /// Asks whether a web page from `origin` may send `method` with `headers` to the object (CORS preflight), unsigned as
+    /// browsers do. The answer's `Access-Control-*` headers; `.accessDenied` when the bucket's rules say no.
+    package func preflight(
+        _ key: ObjectKey, origin: String, method: String, headers: [String]
+    ) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+        var call = Call(.checkAccess, .options, key)
+        call.isSigned = false
+        call.headers["Origin"] = origin
+        call.headers["Access-Control-Request-Method"] = method
+        if !headers.isEmpty { call.headers["Access-Control-Request-Headers"] = headers.joined(separator: ",") }
+        let response = try await send(call)
+        return response.headers.fields.filter { $0.name.lowercased().hasPrefix("access-control-") }
+            .map { ($0.name, $0.value) }
+    }
+
+    /// Sends a document with what vouches for it.
+    func send(_ call: inout Call, document: String) async throws(ObjectStoreError) -> HTTPResponse {
+        let body = MemorySource(Array(document.utf8))
+        call.headers["Content-Type"] = "application/xml"
+        _ = try seal(&call, body)
+        return try await send(call, body: body)
+    }
+}
