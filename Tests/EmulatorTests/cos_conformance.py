@@ -761,10 +761,41 @@ def every_way_to_address_a_bucket(store, cos):
 
 
 @test
-def preflights_without_rules_are_refused(store, cos):
-    asked = {"Host": HOST, "Origin": "http://example.com", "Access-Control-Request-Method": "PUT"}
-    status, _, answer = unsigned(store, "OPTIONS", "/k", asked)
-    equal((status, b"<Code>AccessForbidden</Code>" in answer), (403, True), "refused")
+def preflights_follow_the_rules_of_the_bucket(store, cos):
+    def asks(origin, method, headers=None):
+        asked = {"Host": HOST, "Origin": origin, "Access-Control-Request-Method": method}
+        if headers:
+            asked["Access-Control-Request-Headers"] = headers
+        return unsigned(store, "OPTIONS", "/k", asked)
+    status, _, answer = asks("http://a.example.com", "PUT")
+    equal((status, b"<Code>AccessForbidden</Code>" in answer), (403, True), "without rules")
+    refused("NoSuchCORSConfiguration", lambda: cos.get_bucket_cors(BUCKET), 404)
+    rule = {"ID": "1", "AllowedOrigin": ["http://*.example.com", "https://one.org"], "AllowedMethod": ["PUT", "GET"],
+            "AllowedHeader": ["x-cos-*", "Content-Type"], "ExposeHeader": ["ETag", "x-cos-request-id"],
+            "MaxAgeSeconds": "600"}
+    cos.put_bucket_cors(BUCKET, {"CORSRule": [rule]})
+    try:
+        equal(cos.get_bucket_cors(BUCKET)["CORSRule"], [rule], "rules")
+        status, headers, _ = asks("http://a.example.com", "PUT", "X-Cos-Meta-a, content-type")
+        equal((status, headers["Access-Control-Allow-Origin"], headers["Access-Control-Allow-Methods"]),
+              (200, "http://a.example.com", "PUT,GET"), "allowed")
+        equal((headers["Access-Control-Allow-Headers"], headers["Access-Control-Max-Age"],
+               headers["Access-Control-Expose-Headers"]),
+              ("X-Cos-Meta-a,content-type", "600", "ETag,x-cos-request-id"), "allowed")
+        equal(asks("https://one.org", "GET")[0], 200, "the other origin")
+        for origin, method, asked in (("http://example.org", "PUT", None), ("http://a.example.com", "DELETE", None),
+                                      ("http://a.example.com", "PUT", "x-other"), ("http://.example.co", "PUT", None)):
+            equal(asks(origin, method, asked)[0], 403, f"{method} from {origin} with {asked}")
+        equal(unsigned(store, "OPTIONS", "/k", {"Host": HOST})[0], 403, "no question")
+        cos.put_object(BUCKET, b"x", "k")
+        _, headers, _ = raw(store, "GET", "/k", headers={"Origin": "https://one.org"})
+        equal(headers["Access-Control-Allow-Origin"], "https://one.org", "an answer to a page")
+        equal("Access-Control-Allow-Origin" in raw(store, "GET", "/k")[1], False, "an answer to others")
+        for bad in ({**rule, "AllowedMethod": ["PATCH"]}, {**rule, "AllowedOrigin": ["*.*"]}, {"ID": "1"}):
+            refused("MalformedXML", lambda: cos.put_bucket_cors(BUCKET, {"CORSRule": [bad]}), 400)
+    finally:
+        cos.delete_bucket_cors(BUCKET)
+    equal(asks("https://one.org", "GET")[0], 403, "deleted")
 
 
 # ---------------------------------------------------------------- signatures

@@ -51,6 +51,8 @@ struct COSDialect: Dialect {
                 request: request, operation: operation, target: target, isSigned: isSigned, body: body)
             if !isSigned { try admitAnonymous(call) }
             var response = try await perform(call)
+            let rules = (try? library.bucket(target.bucket))?.record.cors ?? []
+            if operation != .optionsObject { response.headers += CORSAnswers.headers(request, rules) }
             response.headers = commonHeaders(request) + response.headers
             return response
         } catch {
@@ -91,7 +93,10 @@ struct COSDialect: Dialect {
         case .postObjectRestore: try await postObjectRestore(call)
         case .getSymlink: try getSymlink(call)
         case .putSymlink: try putSymlink(call)
-        case .optionsObject: throw COSError(403, "AccessForbidden", "CORSResponse: This CORS request is not allowed.")
+        case .getBucketCORS: try getBucketCORS(call)
+        case .putBucketCORS: try await putBucketCORS(call)
+        case .deleteBucketCORS: try deleteBucketCORS(call)
+        case .optionsObject: try optionsObject(call)
         case .notImplemented: throw COSError.notImplemented
         case .methodNotAllowed:
             throw COSError(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")

@@ -34,6 +34,9 @@ enum COSOperation: String, Sendable {
     case postObjectRestore = "PostObjectRestore"
     case getSymlink = "GetSymlink"
     case putSymlink = "PutSymlink"
+    case getBucketCORS = "GetBucketCORS"
+    case putBucketCORS = "PutBucketCORS"
+    case deleteBucketCORS = "DeleteBucketCORS"
     case optionsObject = "OptionsObject"
     case notImplemented = "NotImplemented"
     case methodNotAllowed = "MethodNotAllowed"
@@ -92,7 +95,7 @@ extension COSOperation {
 
     /// What buckets can be told there and not here.
     private static let configurations: Set<String> = [
-        "accelerate", "cors", "domain", "domaincertificate", "encryption", "intelligenttiering", "inventory",
+        "accelerate", "domain", "domaincertificate", "encryption", "intelligenttiering", "inventory",
         "lifecycle", "logging", "object-lock", "origin", "policy", "referer", "replication", "response-control",
         "tagging", "website",
     ]
@@ -106,12 +109,16 @@ extension COSOperation {
             if request.has("acl") { return .getBucketACL }
             if request.has("uploads") { return .listMultipartUploads }
             if request.has("versions") { return .getBucketObjectVersions }
+            if request.has("cors") { return .getBucketCORS }
             return isConfiguration ? .notImplemented : .getBucket
         case "HEAD": return .headBucket
         case "PUT":
             if request.has("acl") { return .putBucketACL }
+            if request.has("cors") { return .putBucketCORS }
             return isConfiguration || request.has("versioning") ? .notImplemented : .putBucket
-        case "DELETE": return isConfiguration ? .notImplemented : .deleteBucket
+        case "DELETE":
+            if request.has("cors") { return .deleteBucketCORS }
+            return isConfiguration ? .notImplemented : .deleteBucket
         case "POST": return request.has("delete") ? .deleteMultipleObjects : .notImplemented
         case "OPTIONS": return .optionsObject
         default: return .methodNotAllowed

@@ -17,6 +17,7 @@ extension Bucket {
         writer.time("created", record.created)
         writer.line("region", record.region)
         writer.line(grants: record.access)
+        writer.line(cors: record.cors)
         let temporary = "\(directory)/\(temporaryPrefix)\(RandomID.hex())"
         try Disk.write(writer.finish(), to: temporary, sync: sync)
         try Disk.rename(temporary, to: "\(directory)/bucket")
@@ -71,15 +72,16 @@ extension Bucket {
         }
         var (created, region): (Timestamp, String) = (.epoch, "us-east-1")
         var access = AccessControl()
+        var cors: [CORSRule] = []
         for line in reader.lines {
             switch line.text(0) {
             case "created": created = line.time ?? created
             case "region": region = line.text(1)
             case "grant": if let grant = line.grant { access.grants.append(grant) }
-            default: break
+            default: cors.take(line)
             }
         }
-        return BucketRecord(name: name, created: created, region: region, access: access)
+        return BucketRecord(name: name, created: created, region: region, access: access, cors: cors)
     }
 }
 

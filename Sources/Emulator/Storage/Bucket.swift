@@ -54,6 +54,7 @@ package struct BucketRecord: Hashable, Sendable {
     package let created: Timestamp
     package let region: String
     package var access: AccessControl
+    package var cors: [CORSRule] = []
 }
 
 /// One bucket: objects and uploads on disk, and their index in memory.
@@ -94,9 +95,12 @@ package final class Bucket: Sendable {
     package var record: BucketRecord { state.withLock { $0.record } }
     package var objectCount: Int { state.withLock { $0.objects.count } }
 
-    package func setAccess(_ access: AccessControl) throws(StorageError) {
+    package func setAccess(_ access: AccessControl) throws(StorageError) { try change { $0.access = access } }
+    package func setCORS(_ rules: [CORSRule]) throws(StorageError) { try change { $0.cors = rules } }
+
+    private func change(_ change: (inout BucketRecord) -> Void) throws(StorageError) {
         let record = state.withLock { state in
-            state.record.access = access
+            change(&state.record)
             return state.record
         }
         try Bucket.write(record, to: directory, sync: sync)
