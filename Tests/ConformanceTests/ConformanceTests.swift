@@ -30,6 +30,15 @@ struct SeaweedConformanceTests {
     }
 }
 
+@Suite(
+    .enabled(if: RealSwift.isInstalled, "OpenStack Swift is not installed: scripts/setup test"),
+    .against(RealSwift.run), .timeLimit(.minutes(3)))
+struct RealSwiftConformanceTests {
+    @Test(arguments: Promise.all) func openStackSwiftKeepsItsPromise(_ promise: Promise) async throws {
+        try await promise.prove()
+    }
+}
+
 /// Runs `body` with an emulator in this process.
 @Sendable func withEmulator(_ dialect: Dialect, _ body: Against.Body) async throws {
     try await withEmulator(dialect) { (_: EmulatorServer, server: Server) in

@@ -3,9 +3,12 @@ import HTTP
 import ObjectStorage
 import Providers
 
-/// The dialects that pailstore speaks, and the store that speaks each.
+/// The dialects that servers of tests speak, and the store that speaks each.
 enum Dialect: String, CaseIterable, Sendable {
     case s3
+    case cssp
+    /// OpenStack's, which only a server of its own speaks.
+    case swift
 
     /// A store as a test wants it.
     struct Wish {
@@ -24,6 +27,23 @@ enum Dialect: String, CaseIterable, Sendable {
             settings.region = wish.region
             return try FamilyStore(
                 settings, credentials: wish.credentials, engine: wish.server.engine, time: wish.time)
+        case .cssp:
+            var settings = SwiftStore.Settings(container: wish.bucket)
+            settings.profile = .cssp
+            settings.smallestPart = 1 << 20
+            let address = try CSSPCredentials(environment: [:]).address(of: wish.bucket, endpoint: wish.server.endpoint)
+            let authenticator = CSSPAuthenticator(address, credentials: wish.credentials, time: wish.time)
+            return SwiftStore(settings, authenticator: authenticator, engine: wish.server.engine, time: wish.time)
+        case .swift:
+            var settings = SwiftStore.Settings(container: wish.bucket)
+            settings.temporaryURLKey = Secret(RealSwift.temporaryURLKey)
+            guard let user = wish.credentials.current() else { throw CancellationError() }
+            let login = TempAuthLogin(
+                url: "\(wish.server.endpoint)/auth/v1.0", user: user.accessKeyID, key: user.secretKey)
+            let found = SwiftCredentials.Found(login: .tempAuth(login), origin: "test")
+            return SwiftStore(
+                settings, authenticator: found.authenticator(wish.server.engine, time: wish.time),
+                engine: wish.server.engine, time: wish.time)
         }
     }
 }

@@ -82,7 +82,7 @@ enum Seaweed {
     }
 
     /// Ports the kernel gives out now; all are held until all are known, so they differ.
-    private static func unusedPorts(_ count: Int) throws -> [Int] {
+    static func unusedPorts(_ count: Int) throws -> [Int] {
         var sockets: [Int32] = []
         defer { for socket in sockets { close(socket) } }
         return try (0..<count).map { _ in

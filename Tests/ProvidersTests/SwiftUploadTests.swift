@@ -101,7 +101,11 @@ import Testing
 
     private static func fixture(_ profile: SwiftProfile) throws -> (SwiftFixture, Objects) {
         let objects = Objects()
-        return (try SwiftFixture(profile: profile) { _, request in objects.answer(request) }, objects)
+        return (
+            try SwiftFixture(
+                profile: profile, { $0.smallestPart = 1 }, answer: { _, request in objects.answer(request) }),
+            objects
+        )
     }
 
     private static func upload(
@@ -219,7 +223,11 @@ import Testing
     @Test func anUploadOfAnotherProcessGoesOn() async throws {
         let (fixture, objects) = try Self.fixture(.swift)
         let (id, parts) = try await Self.upload(["hello"], to: "big", in: fixture.store)
-        let other = try SwiftFixture { _, request in objects.answer(request) }
+        let other = try SwiftFixture {
+            $0.smallestPart = 1
+        } answer: { _, request in
+            objects.answer(request)
+        }
         #expect(try await other.store.listParts("big", id) == parts)
         let second = try await other.store.uploadPart(
             PartRequest("big", id, number: 2), body: MemorySource(Array("world".utf8)))

@@ -50,7 +50,7 @@ package struct StorageAddress: Sendable, Hashable {
     }
 
     /// The path on the wire, encoded once.
-    func path(_ container: String, _ key: ByteString?) -> String {
+    package func path(_ container: String, _ key: ByteString?) -> String {
         var path = basePath
         if !container.isEmpty { path += "/" + PercentEncoding.encode(container) }
         if let key { path += "/" + PercentEncoding.encode(key, keepingSlash: true) }

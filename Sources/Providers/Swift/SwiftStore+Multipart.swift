@@ -124,6 +124,12 @@ extension SwiftStore {
     package func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
+        if let small = parts.dropLast().first(where: { $0.size < capabilities.smallestPart }) {
+            // The server takes it, and then sends it a second late to every reader.
+            throw ObjectStoreError(
+                .partRejected, .completeUpload, key: key, code: "SegmentTooSmall",
+                message: "part \(small.number) has \(small.size) bytes, and is not the last")
+        }
         let known = try await self.upload(upload, of: key, .completeUpload)
         var call = call(.completeUpload, .put, key)
         try addNewObject(PutRequest(key, metadata: known.metadata, condition: condition), to: &call)
