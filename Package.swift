@@ -99,7 +99,10 @@ let package = Package(
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests(
             "EmulatorTests", ["Emulator", "Digests", "Basics"],
-            exclude: ["boto3_conformance.py", "cos_conformance.py", "cross_conformance.py", "kodo_conformance.py"]),
+            exclude: [
+                "boto3_conformance.py", "conformance.py", "cos_conformance.py", "cross_conformance.py",
+                "kodo_conformance.py", "oss_conformance.py", "oss_v2_conformance.py",
+            ]),
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),

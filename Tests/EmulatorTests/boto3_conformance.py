@@ -11,12 +11,10 @@ import io
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -27,43 +25,14 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, HTTPClientError
 
-ACCESS_KEY, SECRET_KEY, BUCKET = "pailstore", "pailstore-secret", "test-bucket"
-ODD_KEYS = [
-    "plain", "dir/file", "dir/", "dir//double", "a b+c%d&e=f?g#h", "~!*'()", "ünïcode/中文", "./dot", "../dots", "a/../b",
-    "trailing/", "percent%2Fslash", "tab\tkey", "quote\"<>&'", "x" * 1024, "/leading", "control\x01", "back\\slash",
-]
-MIB = 1 << 20
-TESTS = []
+import conformance
+from conformance import ACCESS_KEY, BUCKET, MIB, SECRET_KEY, equal, test
+
+ODD_KEYS = conformance.ODD_KEYS + ["x" * 1024, "/leading", "back\\slash"]
 
 
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Store:
-    """A running pailstore with a directory of its own."""
-
-    def __init__(self, *arguments, directory=None):
-        self.directory = directory or tempfile.mkdtemp(prefix="pailstore-")
-        self.process = subprocess.Popen(
-            [os.environ["PAILSTORE"], self.directory, "--listen", "127.0.0.1:0", *arguments],
-            stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("pailstore did not start")
-        self.ready = json.loads(line)
-        self.endpoint = self.ready["s3"]
-        self.host = self.endpoint.removeprefix("http://")
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
-
-    def remove(self):
-        self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+class Store(conformance.Store):
+    dialect = "s3"
 
     def client(self, secret=SECRET_KEY, access=ACCESS_KEY, region="us-east-1", attempts=1, endpoint=None, token=None,
                **config):
@@ -71,16 +40,6 @@ class Store:
             "s3", endpoint_url=endpoint or self.endpoint, aws_access_key_id=access, aws_secret_access_key=secret,
             aws_session_token=token, region_name=region,
             config=Config(retries={"total_max_attempts": attempts}, read_timeout=20, **config))
-
-    def faults(self, *lines):
-        request = urllib.request.Request(
-            self.endpoint + "/_pailstore/faults", data="\n".join(lines).encode(), method="PUT")
-        urllib.request.urlopen(request, timeout=10).read()
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
 
 
 def refused(code, call, status=None):
@@ -907,30 +866,6 @@ def wrong_arguments_are_refused(store, s3):
         equal((run.returncode, run.stdout, bool(run.stderr.strip())), (status, "", True), " ".join(arguments))
 
 
-def main():
-    for variable in list(os.environ):
-        if variable.startswith("AWS_") or variable.lower().endswith("_proxy"):
-            del os.environ[variable]
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    os.environ["NO_PROXY"] = "127.0.0.1"
-    store = Store("--bucket", BUCKET)
-    s3 = store.client()
-    chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
-    failures = 0
-    try:
-        for function in chosen:
-            try:
-                clear(s3)
-                function(store, s3)
-            except Exception:
-                failures += 1
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-    finally:
-        store.remove()
-    print(f"{len(chosen) - failures} passed, {failures} failed")
-    return 1 if failures or not chosen else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    sys.exit(conformance.main(Store, {"boto3": lambda store: store.client()}, clear))

@@ -24,8 +24,7 @@ extension ChecksumAlgorithm {
     func combine(_ parts: [(digest: [UInt8], length: Int64)]) -> [UInt8] {
         func join<Sum: CRC>(_ type: Sum.Type) -> [UInt8] {
             let value = parts.reduce(Sum().value) { whole, part in
-                let value = part.digest.reduce(Sum.Value.zero) { $0 << 8 | Sum.Value($1) }
-                return Sum.combine(whole, value, secondLength: part.length)
+                Sum.combine(whole, Sum.value(ofDigest: part.digest), secondLength: part.length)
             }
             return (0..<(Sum.Value.bitWidth / 8)).reversed().map {
                 UInt8(truncatingIfNeeded: value >> Sum.Value($0 * 8))

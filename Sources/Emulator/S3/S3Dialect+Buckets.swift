@@ -20,7 +20,7 @@ extension S3Dialect {
                 for bucket in page {
                     xml.element("Bucket") { xml in
                         xml.element("Name", bucket.name)
-                        xml.element("CreationDate", bucket.record.created.s3Time)
+                        xml.element("CreationDate", bucket.record.created.documentTime)
                         xml.element("BucketRegion", bucket.record.region)
                     }
                 }
@@ -106,9 +106,4 @@ extension S3Dialect {
             xml.element("DisplayName", "pailstore")
         }
     }
-}
-
-extension Timestamp {
-    /// As S3's documents have it: whole seconds, like its headers, with three digits that are always zero.
-    var s3Time: String { Timestamp(seconds: seconds).iso8601(fraction: 3) }
 }

@@ -53,7 +53,7 @@ extension S3Dialect {
         }
         let object = try copy(source, to: call.key, in: bucket, description, request)
         return xml("CopyObjectResult") { xml in
-            xml.element("LastModified", object.record.modified.s3Time)
+            xml.element("LastModified", object.record.modified.documentTime)
             xml.element("ETag", "\"\(object.record.etag)\"")
             if let checksum = object.record.checksum {
                 xml.element(checksum.algorithm.element, checksum.text)
@@ -132,7 +132,7 @@ extension S3Dialect {
             try upload.put(part, content: content, sync: options.sync)
         }
         return xml("CopyPartResult") { xml in
-            xml.element("LastModified", part.modified.s3Time)
+            xml.element("LastModified", part.modified.documentTime)
             xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
             if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
         }

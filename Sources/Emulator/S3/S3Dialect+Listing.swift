@@ -78,7 +78,7 @@ extension S3Dialect {
             let record = object.record
             xml.element("Contents") { xml in
                 xml.element("Key", names.encode(record.key))
-                xml.element("LastModified", record.modified.s3Time)
+                xml.element("LastModified", record.modified.documentTime)
                 xml.element("ETag", "\"\(record.etag)\"")
                 if let checksum = record.checksum {
                     xml.element("ChecksumAlgorithm", checksum.algorithm.rawValue)
@@ -91,7 +91,7 @@ extension S3Dialect {
                     xml.element("RestoreStatus") { xml in
                         xml.element("IsRestoreInProgress", restoration.ready > now)
                         if restoration.ready <= now, let expires = restoration.expires {
-                            xml.element("RestoreExpiryDate", expires.s3Time)
+                            xml.element("RestoreExpiryDate", expires.documentTime)
                         }
                     }
                 }
@@ -125,7 +125,7 @@ extension S3Dialect {
                     xml.element("Key", names.encode(object.record.key))
                     xml.element("VersionId", "null")
                     xml.element("IsLatest", true)
-                    xml.element("LastModified", object.record.modified.s3Time)
+                    xml.element("LastModified", object.record.modified.documentTime)
                     xml.element("ETag", "\"\(object.record.etag)\"")
                     xml.element("Size", object.record.size)
                     xml.element("StorageClass", storageClassName(object.record))
@@ -164,7 +164,7 @@ extension S3Dialect {
                     Self.owner(&xml, as: "Initiator")
                     Self.owner(&xml)
                     xml.element("StorageClass", Self.storageClasses.name(upload.record.description.storageClass))
-                    xml.element("Initiated", upload.record.initiated.s3Time)
+                    xml.element("Initiated", upload.record.initiated.documentTime)
                     if let algorithm = upload.record.checksumAlgorithm {
                         xml.element("ChecksumAlgorithm", algorithm.rawValue)
                         xml.element("ChecksumType", upload.record.wantsFullChecksum ? "FULL_OBJECT" : "COMPOSITE")

@@ -107,7 +107,7 @@ extension S3Dialect {
             for part in page {
                 xml.element("Part") { xml in
                     xml.element("PartNumber", part.number)
-                    xml.element("LastModified", part.modified.s3Time)
+                    xml.element("LastModified", part.modified.documentTime)
                     xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
                     xml.element("Size", part.size)
                     if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
@@ -151,14 +151,9 @@ extension S3Dialect {
     private static func chosenParts(_ root: XMLElement) throws(S3Error) -> [Choice] {
         var chosen: [Choice] = []
         for part in root.all("Part") {
-            guard let number = part.text("PartNumber").flatMap({ Int($0) }) else { throw S3Error.malformedXML }
-            guard let etag = part.text("ETag") else { throw S3Error.malformedXML }
+            guard let choice = ChosenPart(part) else { throw S3Error.malformedXML }
             let checksum = ChecksumAlgorithm.allCases.lazy.compactMap { part.text($0.element) }.first
-            chosen.append(
-                (
-                    ChosenPart(number: number, etag: etag.filter { $0 != "\"" }.lowercased()),
-                    checksum.flatMap { Base64.decode($0) }
-                ))
+            chosen.append((choice, checksum.flatMap { Base64.decode($0) }))
         }
         guard !chosen.isEmpty, chosen.count <= mostParts else { throw S3Error.malformedXML }
         return chosen

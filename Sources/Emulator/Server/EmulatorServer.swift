@@ -59,6 +59,7 @@ package final class EmulatorServer: Sendable {
     private static func dialects(_ library: ObjectLibrary, _ options: EmulatorOptions) -> [any Dialect] {
         [
             S3Dialect(library: library, options: options),
+            OSSDialect(library: library, options: options),
             COSDialect(library: library, options: options),
             KodoDialect(library: library, options: options),
         ]

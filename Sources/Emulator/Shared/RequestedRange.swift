@@ -35,4 +35,12 @@ enum RequestedRange {
         guard case .from(let first, let last?) = self, last < size else { return nil }
         return first..<(last + 1)
     }
+
+    /// Whether every byte asked for exists.
+    func isInside(size: Int64) -> Bool {
+        switch self {
+        case .from(let first, let last): last ?? first < size
+        case .last(let count): count > 0 && count <= size
+        }
+    }
 }

@@ -9,8 +9,6 @@ package final class StoredObject: Sendable {
     /// Grows with every change in the bucket; of two records of a key on disk the higher one counts.
     let sequence: UInt64
     let fileName: String
-    /// What was computed because the record does not say it.
-    private let computedCRC64 = Mutex<UInt64?>(nil)
 
     init(record: ObjectRecord, content: Content, sequence: UInt64) {
         (self.record, self.content, self.sequence) = (record, content, sequence)
@@ -19,15 +17,17 @@ package final class StoredObject: Sendable {
 
     /// CRC-64/ECMA of the object's bytes; reads them all the first time when no dialect computed it before.
     package func crc64() throws(StorageError) -> UInt64 {
-        if let known = record.crc64 ?? computedCRC64.withLock({ $0 }) { return known }
-        var sum = CRC64ECMA()
-        try content.forEachPiece(of: 0..<content.size) { (piece) throws(StorageError) in
-            sum.update(piece)
-        } onError: {
-            $0
+        if let known = record.crc64 { return known }
+        let digest = try content.digest("crc64-ecma") { () throws(StorageError) in
+            var sum = CRC64ECMA()
+            try content.forEachPiece(of: 0..<content.size) { (piece) throws(StorageError) in
+                sum.update(piece)
+            } onError: {
+                $0
+            }
+            return sum.finish()
         }
-        computedCRC64.withLock { [value = sum.value] in $0 = value }
-        return sum.value
+        return digest.reduce(0) { $0 << 8 | UInt64($1) }
     }
 }
 

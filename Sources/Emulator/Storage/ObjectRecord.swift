@@ -152,7 +152,7 @@ package struct ObjectRecord: Hashable, Sendable {
     /// In bytes.
     package let size: Int64
     /// Without quotes.
-    package let etag: String
+    package var etag: String
     package var modified: Timestamp
     package var description: ObjectDescription
     package var checksum: StoredChecksum?
