@@ -53,8 +53,15 @@ extension BucketFileSystem {
 
     /// With `attrs=exact`, whether what is known of the entry is only what a listing tells.
     func needsHeaders(_ entry: Entry) -> Bool {
-        policy.attributes == .exact && entry.attributes.kind == .file && !entry.attributes.headersKnown
-            && !entry.isPending
+        guard policy.attributes == .exact, !entry.attributes.headersKnown, !entry.isPending else { return false }
+        switch entry.attributes.kind {
+        case .file: return true
+        case .symlink: return false
+        case .directory:
+            // Many have no marker: the store is not asked for it again before what it said is old.
+            guard store.capabilities.markers, !isFixed(entry) else { return false }
+            return markersMissing.withLock { $0.value(for: entry.ino) }.map { time.now() >= $0 + policy.ttl } ?? true
+        }
     }
 
     private func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
@@ -161,7 +168,12 @@ extension BucketFileSystem {
     func learnHeaders(of entry: Entry) async throws(FileSystemError) -> Entry {
         let start = metadata.beginRequest()
         let key = try key(of: entry.ino)
-        let info = try await remote { store throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+        let info: ObjectInfo
+        do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
+            guard error.kind == .notFound, entry.attributes.kind == .directory else { throw FileSystemError(error) }
+            markersMissing.withLock { _ = $0.insert(start.at, for: entry.ino) }
+            return entry
+        }
         guard let learned = try record(info, of: entry, since: start) else {
             throw FileSystemError(.notFound, "\(entry.name) was removed")
         }

@@ -52,6 +52,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
     /// Which version the kernel's page cache of an inode was filled from.
     let pageCacheVersions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
+    /// When directories turned out to have no marker, whose headers `attrs=exact` shows.
+    let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
     /// What the store counts, for statfs.
     let usage = Mutex(KnownUsage())
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)

@@ -257,6 +257,26 @@ import Testing
         }
     }
 
+    @Test func exactAttributesOfADirectoryAreThoseOfItsMarker() async throws {
+        let tree = try MountedTree()
+        tree.policy.attributes = .exact
+        let marker = ObjectMetadata(user: ["mode": "16832", "mtime": "1000000000"])
+        tree.store.setObject("kept/", [], metadata: marker)
+        tree.store.setObject("kept/file", [1])
+        tree.store.setObject("bare/file", [1])
+        try await tree.remount()
+        for _ in 0..<2 {
+            let status = try await tree.find("kept")
+            #expect(status.mode == 0o700)
+            #expect(status.modified == Timestamp(seconds: 1_000_000_000))
+            #expect(try await tree.find("bare").mode == tree.policy.directoryMode)
+        }
+        #expect(tree.store.requests(.head).map(\.key) == ["kept/", "bare/"])
+        tree.time.advance(by: .seconds(61))
+        tree.store.setObject("bare/", [], metadata: marker)
+        #expect(try await tree.find("bare").mode == 0o700)
+    }
+
     @Test func exactAttributesAreAskedForOnceForEachObject() async throws {
         let tree = try MountedTree()
         tree.policy.attributes = .exact

@@ -14,7 +14,8 @@ struct Store: Sendable {
     static let accessKey = "pailstore"
     static let secretKey = "pailstore-secret"
 
-    let endpoint: String
+    /// Of each dialect.
+    let endpoints: [String: String]
     let bucket: String
     private let child: Child
     private let logPath: String
@@ -32,19 +33,22 @@ struct Store: Sendable {
                 "--seed", "1",
             ],
             environment: scratch.environment(), directory: scratch.directory, scratch: scratch)
-        struct Ready: Decodable { let s3: String }
         let ready = await poll(for: .seconds(20)) {
             child.output.split(separator: "\n").first.flatMap {
-                try? JSONDecoder().decode(Ready.self, from: Data($0.utf8))
+                (try? JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])?
+                    .compactMapValues { $0 as? String }
             }
         }
-        guard let ready else {
+        let endpoints = ready?.filter { $0.value.hasPrefix("http") }
+        guard let endpoints, endpoints["s3"] != nil else {
             child.send(SIGKILL)
             throw ChildFailed(command: Programs.pailstore, outcome: await child.wait(deadline: .seconds(5)))
         }
-        let endpoint = ready.s3.hasPrefix("http") ? ready.s3 : "http://\(ready.s3)"
-        return Store(endpoint: endpoint, bucket: bucket, child: child, logPath: log, scratch: scratch)
+        return Store(endpoints: endpoints, bucket: bucket, child: child, logPath: log, scratch: scratch)
     }
+
+    /// Of the S3 dialect.
+    var endpoint: String { endpoints["s3"] ?? "" }
 
     /// Every request answered so far.
     var requests: [LoggedRequest] {

@@ -4,28 +4,34 @@ import Testing
 
 /// Where a mount finds its bucket.
 struct Bucket: Sendable {
+    var scheme = "s3"
     var endpoint: String
+    /// Where boto3 finds the same objects.
+    var outside: String
     var name: String
     var accessKey: String
     var secretKey: String
 
     init(of store: Store) {
-        (endpoint, name) = (store.endpoint, store.bucket)
+        (endpoint, outside, name) = (store.endpoint, store.endpoint, store.bucket)
         (accessKey, secretKey) = (Store.accessKey, Store.secretKey)
     }
 
     init(endpoint: String, name: String, accessKey: String, secretKey: String) {
-        (self.endpoint, self.name) = (endpoint, name)
+        (self.endpoint, outside, self.name) = (endpoint, endpoint, name)
         (self.accessKey, self.secretKey) = (accessKey, secretKey)
     }
 
-    var url: String { "s3://\(name)" }
+    var url: String { "\(scheme)://\(name)" }
+
+    /// What a mount has to be told to find it.
+    var options = ["region=us-east-1", "path-style"]
 
     /// For pailfs, and under the names the helpers read.
     var environment: [String: String] {
         [
             "PAILFS_ACCESS_KEY_ID": accessKey, "PAILFS_SECRET_ACCESS_KEY": secretKey,
-            "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "ENDPOINT": endpoint, "BUCKET": name,
+            "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "ENDPOINT": outside, "BUCKET": name,
         ]
     }
 }
@@ -48,10 +54,8 @@ final class World {
 
     /// The `-o` value of an ordinary mount of this bucket.
     func options(_ more: [String], cache: String = "cache") -> String {
-        ([
-            "endpoint=\(bucket.endpoint)", "region=us-east-1", "path-style",
-            "cache-dir=\(scratch.path(cache))", "log=\(logPath)",
-        ] + more).joined(separator: ",")
+        (["endpoint=\(bucket.endpoint)"] + bucket.options
+            + ["cache-dir=\(scratch.path(cache))", "log=\(logPath)"] + more).joined(separator: ",")
     }
 
     /// Mounts as a user would and checks that the kernel answers as soon as the command has returned. `cache` names the
