@@ -18,6 +18,13 @@ struct MemoryConformanceTests {
             try await promise.prove()
         }
     }
+
+    @Suite(.against { try await withEmulator(.cos, $0) })
+    struct COS {
+        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+            try await promise.prove()
+        }
+    }
 }
 
 /// A server that is not ours, so that client and emulator are not wrong in the same way.

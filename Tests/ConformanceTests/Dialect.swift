@@ -6,6 +6,7 @@ import Providers
 /// The dialects that servers of tests speak, and the store that speaks each.
 enum Dialect: String, CaseIterable, Sendable {
     case s3
+    case cos
     case cssp
     /// OpenStack's, which only a server of its own speaks.
     case swift
@@ -21,12 +22,9 @@ enum Dialect: String, CaseIterable, Sendable {
 
     func makeStore(_ wish: Wish) throws -> any ObjectStore {
         switch self {
-        case .s3:
-            var settings = FamilyStore.Settings(bucket: wish.bucket, .generic)
-            settings.endpoint = wish.server.endpoint
-            settings.region = wish.region
-            return try FamilyStore(
-                settings, credentials: wish.credentials, engine: wish.server.engine, time: wish.time)
+        case .s3: return try member(.generic, wish)
+        // Copies name the host of the source's bucket, and that its region.
+        case .cos: return try member(.cos, wish, region: "ap-guangzhou")
         case .cssp:
             var settings = SwiftStore.Settings(container: wish.bucket)
             settings.profile = .cssp
@@ -45,5 +43,13 @@ enum Dialect: String, CaseIterable, Sendable {
                 settings, authenticator: found.authenticator(wish.server.engine, time: wish.time),
                 engine: wish.server.engine, time: wish.time)
         }
+    }
+
+    /// A store of the S3-shaped family.
+    private func member(_ profile: FamilyProfile, _ wish: Wish, region: String? = nil) throws -> FamilyStore {
+        var settings = FamilyStore.Settings(bucket: wish.bucket, profile)
+        settings.endpoint = wish.server.endpoint
+        settings.region = wish.region ?? region
+        return try FamilyStore(settings, credentials: wish.credentials, engine: wish.server.engine, time: wish.time)
     }
 }

@@ -24,6 +24,12 @@ extension Promise {
         try await bucket.store.completeUpload(bucket.key(name), upload, parts: parts, condition: condition)
     }
 
+    private static func listed(
+        _ name: ByteString, _ upload: UploadID, in bucket: Bucket
+    ) async throws(ObjectStoreError) -> [UploadedPart] {
+        try await bucket.store.listParts(bucket.key(name), upload).map(\.asListed)
+    }
+
     static let uploads: [Promise] = [
         Promise("Parts sent in any order make one object") { bucket in
             let partSize = bucket.partSize
@@ -31,7 +37,7 @@ extension Promise {
             let upload = try await begin("large + odd", in: bucket, metadata: bucket.everyHeader)
             let second = try await send(Array(bytes[partSize...]), 2, to: upload, "large + odd", in: bucket)
             let first = try await send(Array(bytes[..<partSize]), 1, to: upload, "large + odd", in: bucket)
-            #expect(try await bucket.store.listParts(bucket.key("large + odd"), upload) == [first, second])
+            #expect(try await listed("large + odd", upload, in: bucket) == [first, second].map(\.asListed))
             if bucket.capabilities.listUploads {
                 let uploads = try await bucket.store.listUploads(prefix: bucket.prefix)
                 let name: ByteString = bucket.differences.encodesPlusInUploads ? "large + odd" : "large   odd"
@@ -55,8 +61,8 @@ extension Promise {
             let old = try await send([1], 1, to: upload, "object", in: bucket)
             let new = try await send([2, 3], 1, to: upload, "object", in: bucket)
             #expect(old.etag != new.etag)
-            let listed = try await bucket.store.listParts(bucket.key("object"), upload)
-            #expect(Set(listed) == (bucket.differences.forgetsReplacedParts ? [new] : [old, new]))
+            let held = bucket.differences.forgetsReplacedParts ? [new] : [old, new]
+            #expect(Set(try await listed("object", upload, in: bucket)) == Set(held.map(\.asListed)))
             _ = try await complete("object", upload, [new], in: bucket)
             #expect(try await bucket.content("object") == [2, 3])
         },
@@ -149,4 +155,9 @@ extension Bucket {
         guard capabilities.listUploads else { return }
         #expect(try await store.listUploads(prefix: prefix).isEmpty)
     }
+}
+
+extension UploadedPart {
+    /// Without the checksum, which answers to parts tell and lists of them do not.
+    fileprivate var asListed: UploadedPart { UploadedPart(number: number, etag: etag, size: size) }
 }

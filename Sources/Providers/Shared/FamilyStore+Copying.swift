@@ -12,7 +12,10 @@ extension FamilyStore {
             add(metadata, to: &call.headers)
         }
         addDefaults(storageClass: request.storageClass, to: &call.headers)
-        if capabilities.copyCondition { try add(request.condition, call, to: &call.headers) }
+        if let condition = request.condition {
+            guard capabilities.copyCondition else { throw notSupported(call, "a condition on what a copy overwrites") }
+            try add(condition, call, to: &call.headers)
+        }
         return try await outcome(call, try await send(call))
     }
 
