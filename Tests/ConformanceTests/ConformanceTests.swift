@@ -38,7 +38,7 @@ struct SeaweedConformanceTests {
 }
 
 @Suite(
-    .enabled(if: RealSwift.isInstalled, "OpenStack Swift is not installed: scripts/setup test"),
+    .enabled(if: OpenStackSwift.isInstalled, "OpenStack Swift is not installed: scripts/setup test"),
     .against(RealSwift.run), .timeLimit(.minutes(3)))
 struct RealSwiftConformanceTests {
     @Test(arguments: Promise.all) func openStackSwiftKeepsItsPromise(_ promise: Promise) async throws {

@@ -26,7 +26,7 @@ enum Seaweed {
         let directory = try TemporaryDirectory()
         try identities.write(toFile: directory.path("s3.json"), atomically: true, encoding: .utf8)
         try FileManager.default.createDirectory(atPath: directory.path("data"), withIntermediateDirectories: false)
-        let ports = try unusedPorts(8)
+        let ports = unusedPorts(8)
         let names = ["master", "volume", "filer", "s3"].flatMap { ["-\($0).port", "-\($0).port.grpc"] }
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/bin/sh")
@@ -79,27 +79,6 @@ enum Seaweed {
         let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
         Issue.record("SeaweedFS did not become ready: \(text.suffix(2000))")
         throw CancellationError()
-    }
-
-    /// Ports the kernel gives out now; all are held until all are known, so they differ.
-    static func unusedPorts(_ count: Int) throws -> [Int] {
-        var sockets: [Int32] = []
-        defer { for socket in sockets { close(socket) } }
-        return try (0..<count).map { _ in
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            sockets.append(descriptor)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                    bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-                }
-            }
-            try #require(isBound)
-            return Int(UInt16(bigEndian: address.sin_port))
-        }
     }
 
     /// As version 4.48 answers.

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -56,7 +57,7 @@ extension RealMounts {
                  "credentials": [{"accessKey": "tester", "secretKey": "tester-secret"}]}]}
                 """
             try identities.write(toFile: scratch.path("s3.json"), atomically: true, encoding: .utf8)
-            let ports = try unusedPorts(8)
+            let ports = unusedPorts(8)
             let names = ["master", "volume", "filer", "s3"].flatMap { ["-\($0).port", "-\($0).port.grpc"] }
             let server = try Child(
                 [
@@ -80,27 +81,6 @@ extension RealMounts {
             server.send(SIGKILL)  // on SIGTERM this server waits for clients that are gone
             _ = await server.wait(deadline: .seconds(30))
             try result.get()
-        }
-
-        /// Ports the kernel gives out now; all are held until all are known, so they differ.
-        private func unusedPorts(_ count: Int) throws -> [UInt16] {
-            var sockets: [Int32] = []
-            defer { sockets.forEach { close($0) } }
-            return try (0..<count).map { _ in
-                let socket = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-                sockets.append(socket)
-                var address = sockaddr_in()
-                address.sin_family = sa_family_t(AF_INET)
-                address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-                var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-                let bound = withUnsafeMutablePointer(to: &address) { pointer in
-                    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                        bind(socket, $0, length) == 0 && getsockname(socket, $0, &length) == 0
-                    }
-                }
-                try #require(bound)
-                return UInt16(bigEndian: address.sin_port)
-            }
         }
     }
 }
