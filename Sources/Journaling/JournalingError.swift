@@ -1,4 +1,5 @@
 package import Basics
+package import SQLite
 
 /// Why the local state of a mount cannot be used: the one error type of this room. Each text names the remedy.
 package enum JournalingError: Error, Sendable, Hashable {
@@ -9,6 +10,20 @@ package enum JournalingError: Error, Sendable, Hashable {
     /// The cache directory is a symbolic link or no directory at all.
     case notADirectory(directory: String)
     case file(FileError)
+    /// `journal.db` cannot be opened or read.
+    case journal(path: String, SQLiteError)
+    /// A row could not be written: nothing of it is there.
+    case write(SQLiteError)
+}
+
+extension JournalingError {
+    /// Whether the disk has no room for a row.
+    package var isDiskFull: Bool {
+        switch self {
+        case .journal(_, let cause), .write(let cause): cause.kind == .full
+        case .held, .foreign, .notADirectory, .file: false
+        }
+    }
 }
 
 extension JournalingError: CustomStringConvertible {
@@ -26,6 +41,11 @@ extension JournalingError: CustomStringConvertible {
             return "the cache directory \(directory) is a symbolic link or no directory; "
                 + "give the directory itself as cache-dir"
         case .file(let error): return error.description
+        case .journal(let path, let error):
+            return
+                "the journal \(path) cannot be used: \(error); it names the files that are not in the bucket yet, whose "
+                + "bytes are in staging/ beside it: keep a copy of both before you move it away"
+        case .write(let error): return "the journal could not be written: \(error)"
         }
     }
 }

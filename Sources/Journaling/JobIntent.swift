@@ -1,0 +1,59 @@
+package import Basics
+
+/// Something to be done at the store that takes more than one request, or that a program was told is done already.
+///
+/// The row is written and flushed before the first request and removed after the last. Each job can be begun again from its
+/// start: what is done already is seen from the objects.
+package enum JobIntent: Codable, Sendable, Hashable {
+    /// A name that programs have seen go; open handles kept its object.
+    case removal(RemovalRecord)
+    case rename(RenameRecord)
+    /// Every object of a directory moves; which ones, the job's items say.
+    case tree(from: ByteString, to: ByteString)
+
+    /// For the log and for stop points.
+    package var name: String {
+        switch self {
+        case .removal: "removal"
+        case .rename: "rename"
+        case .tree: "tree"
+        }
+    }
+}
+
+/// An object that goes, if it is still the one that was meant.
+package struct RemovalRecord: Codable, Sendable, Hashable {
+    package var key: ByteString
+    /// nil when the object was never seen: then `commits` tell.
+    package var etag: String?
+    /// What the ids of commits begin with that may have made it.
+    package var commits: [String]
+
+    package init(key: ByteString, etag: String?, commits: [String]) {
+        (self.key, self.etag, self.commits) = (key, etag, commits)
+    }
+}
+
+/// A file takes another key: a copy, then the deletion of the source.
+package struct RenameRecord: Codable, Sendable, Hashable {
+    /// The version that moves.
+    package var source: VersionRecord
+    package var to: ByteString
+    package var storageClass: String?
+    /// The ETag of what was at the new key; nil when nothing was known to be there.
+    package var replaced: String?
+
+    package init(source: VersionRecord, to: ByteString, storageClass: String?, replaced: String?) {
+        (self.source, self.to, self.storageClass, self.replaced) = (source, to, storageClass, replaced)
+    }
+}
+
+/// One object of a tree that moves.
+package struct ItemRecord: Codable, Sendable, Hashable {
+    package var source: VersionRecord
+    package var storageClass: String?
+
+    package init(source: VersionRecord, storageClass: String?) {
+        (self.source, self.storageClass) = (source, storageClass)
+    }
+}

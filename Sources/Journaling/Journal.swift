@@ -1,0 +1,150 @@
+import Basics
+import SQLite
+import Synchronization
+
+/// The durable intents of one mount: `journal.db` in its cache directory.
+///
+/// A row is written before the act it speaks of, and staged bytes are flushed before the row that promises them; what each
+/// row means and what a crash beside it leaves is said at the records. Owns the database; asks no store. A write that
+/// returned outlives the process; one that was to be `flushed` outlives the machine's power too. Writers that come
+/// together share one transaction and one flush: the first of them carries the others' changes out (`lead`), while they
+/// wait. Any thread may call; calls do disk I/O and block, so never under a lock. An error means that nothing of the
+/// call's changes is there, and is the caller's to tell its program.
+package final class Journal: Sendable {
+    private final class Ticket: Sendable {
+        enum Outcome: Sendable {
+            case done(SQLiteError?)
+            /// The leader has left: this one carries on.
+            case lead
+        }
+
+        let changes: [JournalChange]
+        let isFlushed: Bool
+        let outcome = Mutex<Outcome?>(nil)
+        let isOver = Semaphore()
+
+        init(_ changes: [JournalChange], isFlushed: Bool) { (self.changes, self.isFlushed) = (changes, isFlushed) }
+
+        func end(_ outcome: Outcome) {
+            self.outcome.withLock { $0 = outcome }
+            isOver.signal()
+        }
+
+        func wait() -> Outcome {
+            isOver.wait()
+            return outcome.withLock { $0.take() } ?? .lead
+        }
+    }
+
+    private struct Queue {
+        var waiting: [Ticket] = []
+        var isLed = false
+    }
+
+    /// The running system, to tell rows that a power cut may have made untrue. /proc/sys/kernel/random/boot_id
+    package let boot: String
+    /// The last file that an earlier process wrote down: those up to here that have no row are done with.
+    package let lastKnownFile: IntentID
+    private let database: Database
+    private let queue = Mutex(Queue())
+    private let lastID: Atomic<Int64>
+    private let stop: StopPoint?
+    private let passages = Atomic<Int>(0)
+
+    /// Opens or creates the journal. Never replaces one that cannot be read: it may be all there is of somebody's bytes.
+    package init(path: String, stop: StopPoint? = nil) throws(JournalingError) {
+        var options = Database.Options()
+        options.synchronous = .full
+        options.readers = 0
+        do throws(SQLiteError) {
+            database = try Database(.file(path), options: options, migrations: JournalSchema.migrations)
+            let numbers = try database.read(JournalSchema.numbers)
+            lastKnownFile = IntentID(rawValue: numbers.file)
+            lastID = Atomic(numbers.any)
+            try database.write(JournalSchema.takeHeadroom)
+        } catch { throw .journal(path: path, error) }
+        self.stop = stop
+        let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(0..<64)) ?? []
+        boot = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
+    }
+
+    /// Everything there is.
+    package func contents() throws(JournalingError) -> JournalContents {
+        do { return try database.read(JournalSchema.contents) } catch { throw .write(error) }
+    }
+
+    /// A number for a new row.
+    package func newID() -> IntentID { IntentID(rawValue: lastID.add(1, ordering: .relaxed).newValue) }
+
+    /// Makes all of `changes` or none; see the type for `flushed`.
+    package func write(_ changes: [JournalChange], flushed: Bool) throws(JournalingError) {
+        guard !changes.isEmpty else { return }
+        pass(.before, changes)
+        let ticket = Ticket(changes, isFlushed: flushed)
+        let leads = queue.withLock { queue in
+            queue.waiting.append(ticket)
+            defer { queue.isLed = true }
+            return !queue.isLed
+        }
+        if leads { lead() }
+        var outcome = ticket.wait()
+        if case .lead = outcome {
+            lead()
+            outcome = ticket.wait()
+        }
+        if case .done(let error?) = outcome { throw .write(error) }
+        pass(.after, changes)
+    }
+
+    /// Closes the database; later writes fail.
+    package func close() { database.close() }
+
+    // MARK: Group commit
+
+    /// Carries out what waits now, the leader's own changes among it, and passes the lead on.
+    private func lead() {
+        let batch = queue.withLock { queue in
+            defer { queue.waiting = [] }
+            return queue.waiting
+        }
+        let isFlushed = batch.contains { $0.isFlushed }
+        do throws(SQLiteError) {
+            try carryOut(batch.flatMap(\.changes), isFlushed: isFlushed)
+            for ticket in batch { ticket.end(.done(nil)) }
+        } catch {
+            // One of them may be the reason: each by itself then, so that nobody suffers for another.
+            for ticket in batch {
+                guard batch.count > 1 else {
+                    ticket.end(.done(error))
+                    continue
+                }
+                do throws(SQLiteError) {
+                    try carryOut(ticket.changes, isFlushed: ticket.isFlushed)
+                    ticket.end(.done(nil))
+                } catch { ticket.end(.done(error)) }
+            }
+        }
+        let next = queue.withLock { queue in
+            queue.isLed = !queue.waiting.isEmpty
+            return queue.waiting.first
+        }
+        next?.end(.lead)
+    }
+
+    private func carryOut(_ changes: [JournalChange], isFlushed: Bool) throws(SQLiteError) {
+        try database.write { (connection) throws(SQLiteError) in
+            // In WAL mode FULL flushes the log with each commit and NORMAL leaves it to the next (sqlite.org/pragma.html).
+            try connection.execute(isFlushed ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
+            try connection.transaction { () throws(SQLiteError) in
+                for change in changes { try JournalSchema.apply(change, connection) }
+            }
+        }
+    }
+
+    // MARK: Stop points
+
+    private func pass(_ side: StopPoint.Side, _ changes: [JournalChange]) {
+        guard let stop, stop.side == side, changes.contains(where: { $0.name == stop.step }) else { return }
+        if passages.add(1, ordering: .relaxed).newValue == stop.count { StopPoint.crash() }
+    }
+}

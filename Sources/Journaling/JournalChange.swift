@@ -1,0 +1,27 @@
+/// One change of the journal. Changes written together are made together or not at all.
+package enum JournalChange: Sendable, Hashable {
+    /// Adds the row of a dirty file, or replaces it.
+    case file(IntentID, FileIntent)
+    /// The file is an object now, or is given up. Its uploads stay, to be aborted.
+    case endFile(IntentID)
+    case upload(IntentID, UploadRecord)
+    case part(upload: IntentID, PartRecord)
+    /// The upload became an object, was aborted, or is unknown to the store; its parts go with it.
+    case endUpload(IntentID)
+    case job(IntentID, JobIntent, items: [ItemRecord])
+    case endJob(IntentID)
+
+    /// The step's name for stop points and the log.
+    package var name: String {
+        switch self {
+        case .file(_, let intent):
+            intent.isAcknowledged ? "acknowledge" : intent.attempt == nil ? "open" : "attempt"
+        case .endFile: "end-file"
+        case .upload: "upload"
+        case .part: "part"
+        case .endUpload: "end-upload"
+        case .job(_, let job, _): job.name
+        case .endJob: "end-job"
+        }
+    }
+}

@@ -1,0 +1,198 @@
+import Basics
+import Foundation
+import Journaling
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite struct JournalTests {
+    let directory: TemporaryDirectory
+    var path: String { directory.path("journal.db") }
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    /// Random changes, as a mount would make them and as it never would.
+    private static func changes(_ count: Int, seed: UInt64) -> [JournalChange] {
+        var dice = SeededGenerator(seed: seed)
+        var changes: [JournalChange] = []
+        for _ in 0..<count {
+            let id = IntentID(rawValue: Int64.random(in: 1...6, using: &dice))
+            let number = Int.random(in: 1...4, using: &dice)
+            switch Int.random(in: 0..<9, using: &dice) {
+            case 0...1:
+                var intent = FileIntent(
+                    staging: "\(id.rawValue)", key: ByteString([UInt8.random(in: 0...255, using: &dice), 47, 37, 0]),
+                    base: nil, identity: "id", boot: "boot")
+                if Bool.random(using: &dice) {
+                    intent.base = version("base \(number)", &dice)
+                    intent.condition = .match(etag: "\"e\"")
+                    intent.headers = HeadersRecord(standard: ["content-type": "a/b"], user: ["mtime": "1.5"])
+                    intent.extents = [ExtentRecord(end: 10, source: 0), ExtentRecord(end: 1 << 40, source: 2)]
+                    intent.attempt = "id-\(number)"
+                    intent.ancestors = ["before"]
+                    (intent.isAcknowledged, intent.isFlushed) = (true, true)
+                }
+                changes.append(.file(id, intent))
+            case 2: changes.append(.endFile(id))
+            case 3:
+                changes.append(
+                    .upload(
+                        id,
+                        UploadRecord(
+                            key: "key", upload: "u\(number)", file: number == 1 ? nil : id, attempt: "id-1",
+                            headers: HeadersRecord(standard: [:], user: [:]), partSize: 5, layoutSize: 0)))
+            case 4...5:
+                changes.append(
+                    .part(
+                        upload: id,
+                        PartRecord(
+                            number: number, range: 0..<Int64.random(in: 0...9, using: &dice), etag: "e",
+                            checksum: number == 1 ? nil : UInt64.max - UInt64(number),
+                            copiedFrom: number == 1 ? "b" : nil)))
+            case 6: changes.append(.endUpload(id))
+            case 7:
+                let items = (0..<number).map { ItemRecord(source: version("item \($0)", &dice), storageClass: nil) }
+                let job: JobIntent =
+                    switch number {
+                    case 1: .removal(RemovalRecord(key: "gone", etag: nil, commits: ["c"]))
+                    case 2: .tree(from: "a/", to: "b/")
+                    default:
+                        .rename(
+                            RenameRecord(source: version("a", &dice), to: "b", storageClass: "COLD", replaced: nil))
+                    }
+                changes.append(.job(id, job, items: items))
+            default: changes.append(.endJob(id))
+            }
+        }
+        return changes
+    }
+
+    private static func version(_ key: String, _ dice: inout SeededGenerator) -> VersionRecord {
+        VersionRecord(
+            key: ByteString(key), etag: "e\(Int.random(in: 0...9, using: &dice))", size: 7,
+            modified: Timestamp(seconds: -3, nanoseconds: 5), versionID: Bool.random(using: &dice) ? "v" : nil)
+    }
+
+    @Test(arguments: 0..<20)
+    func theDatabaseHoldsWhatTheChangesLeadTo(seed: UInt64) throws {
+        var model = JournalContents()
+        var journal: Journal? = try Journal(path: path)
+        var rest = Self.changes(80, seed: seed)[...]
+        var dice = SeededGenerator(seed: seed ^ 99)
+        while !rest.isEmpty {
+            let some = Array(rest.prefix(Int.random(in: 1...5, using: &dice)))
+            rest = rest.dropFirst(some.count)
+            try journal?.write(some, flushed: Bool.random(using: &dice))
+            for change in some { model.apply(change) }
+            if Int.random(in: 0..<10, using: &dice) == 0 {
+                journal?.close()
+                journal = try Journal(path: path)
+            }
+            #expect(try journal?.contents() == model, "seed \(seed)")
+        }
+    }
+
+    @Test func whatAKilledProcessWroteIsThere() throws {
+        let journal = try Journal(path: path)
+        let intent = FileIntent(staging: "1", key: "a/b", base: nil, identity: "x", boot: journal.boot)
+        try journal.write([.file(journal.newID(), intent)], flushed: false)
+        // The files as they are, without a close: what kill -9 leaves.
+        let copy = directory.path("copy.db")
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: path + suffix, toPath: copy + suffix)
+        }
+        #expect(try Journal(path: copy).contents().files.values.map(\.key) == ["a/b"])
+        withExtendedLifetime(journal) {}
+    }
+
+    @Test func numbersAreNotUsedAgainWhileARowHasThem() throws {
+        let journal = try Journal(path: path)
+        let ids = (0..<3).map { _ in journal.newID() }
+        #expect(Set(ids).count == 3)
+        let last = try #require(ids.last)
+        try journal.write(
+            [.job(last, .removal(RemovalRecord(key: "k", etag: "e", commits: [])), items: [])], flushed: true)
+        journal.close()
+        #expect(try Journal(path: path).newID() > last)
+    }
+
+    @Test func manyWritersShareTheirCommits() async throws {
+        let journal = try Journal(path: path)
+        await withTaskGroup(of: Void.self) { group in
+            for writer in 0..<8 {
+                let pool = WorkerPool(threads: 1, name: "writer")
+                group.addTask {
+                    await pool.start {
+                        for _ in 0..<50 {
+                            let id = journal.newID()
+                            do throws(JournalingError) {
+                                try journal.write(
+                                    [
+                                        .job(
+                                            id,
+                                            .removal(
+                                                RemovalRecord(key: ByteString("\(writer)"), etag: nil, commits: [])),
+                                            items: [])
+                                    ], flushed: true)
+                                if id.rawValue % 2 == 0 { try journal.write([.endJob(id)], flushed: false) }
+                            } catch { Issue.record("\(error)") }
+                        }
+                    }.value
+                }
+            }
+        }
+        let jobs = try journal.contents().jobs
+        #expect(jobs.count == 200)
+        #expect(jobs.keys.allSatisfy { $0.rawValue % 2 == 1 })
+    }
+
+    @Test func aWriteThatFailsIsToldToItsCallerAlone() throws {
+        let journal = try Journal(path: path)
+        journal.close()
+        #expect(throws: JournalingError.self) {
+            try journal.write([.endFile(IntentID(rawValue: 1))], flushed: true)
+        }
+    }
+
+    @Test func aDamagedJournalIsNotReplaced() throws {
+        try File.writeAtomically(Array("no database, but somebody's only hope".utf8), to: path)
+        let error = #expect(throws: JournalingError.self) { try Journal(path: path) }
+        #expect(error?.description.contains("keep a copy") == true)
+        #expect(try File(path).size > 10)
+    }
+
+    @Test(arguments: [
+        ("before:open", true), ("after:rename:3", true), ("after", false), ("during:open", false), ("after::1", false),
+        ("after:open:0", false), ("after:open:x", false), ("", false),
+    ])
+    func stopPointsAreReadFromText(text: String, isOne: Bool) { #expect((StopPoint(text) != nil) == isOne) }
+
+    @Test func aStopPointKillsTheProcessAtItsStep() async throws {
+        await #expect(processExitsWith: .signal(SIGKILL)) {
+            let directory = try TemporaryDirectory()
+            let journal = try Journal(path: directory.path("journal.db"), stop: StopPoint("after:end-job:2"))
+            for _ in 0..<2 { try journal.write([.endJob(journal.newID())], flushed: false) }
+        }
+    }
+
+    @Test func straysAreTheUploadsOfNoFile() {
+        var contents = JournalContents()
+        let headers = HeadersRecord(standard: [:], user: [:])
+        func upload(_ id: Int64, of file: Int64?) {
+            contents.apply(
+                .upload(
+                    IntentID(rawValue: id),
+                    UploadRecord(
+                        key: "k", upload: "u\(id)", file: file.map { IntentID(rawValue: $0) }, attempt: "a",
+                        headers: headers, partSize: 1, layoutSize: 0)))
+        }
+        contents.apply(
+            .file(
+                IntentID(rawValue: 1), FileIntent(staging: "1", key: "k", base: nil, identity: "i", boot: "b")))
+        upload(2, of: 1)
+        upload(3, of: 9)
+        upload(4, of: nil)
+        #expect(contents.strayUploads.map(\.id.rawValue) == [3, 4])
+        #expect(contents.uploads(of: IntentID(rawValue: 1)).map(\.id.rawValue) == [2])
+    }
+}
