@@ -90,11 +90,14 @@ let package = Package(
         tests("MetadataTests", ["Metadata", "SQLite", "ObjectStorage", "Basics"]),
         tests("BlocksTests", ["Blocks", "SQLite", "ObjectStorage", "Digests", "Basics"]),
         tests("JournalingTests", ["Journaling", "Basics"]),
-        tests("StagingTests", ["Staging", "Basics"]),
-        tests("CommitsTests", ["Commits", "Staging", "ObjectStorage", "Digests", "Basics", logging]),
+        tests("StagingTests", ["Staging", "Journaling", "Basics"]),
+        tests("CommitsTests", ["Commits", "Staging", "Journaling", "ObjectStorage", "Digests", "Basics", logging]),
         tests(
             "FileSystemTests",
-            ["FileSystem", "Commits", "Staging", "Blocks", "Metadata", "SQLite", "ObjectStorage", "Basics", logging]),
+            [
+                "FileSystem", "Commits", "Staging", "Journaling", "Blocks", "Metadata", "SQLite", "ObjectStorage",
+                "Basics", logging,
+            ]),
         tests("FuseBridgeTests", ["FuseBridge", "FileSystem", "Metadata", "Basics", "CLinux", logging]),
         tests("SettingsTests", ["Settings", "ObjectStorage", "Basics"]),
         tests(

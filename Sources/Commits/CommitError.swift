@@ -1,3 +1,4 @@
+package import Journaling
 package import ObjectStorage
 package import Staging
 
@@ -7,6 +8,8 @@ package enum CommitError: Error, Sendable, Hashable {
     case conflict(ObjectStoreError)
     case store(ObjectStoreError)
     case staging(StagingError)
+    /// The journal could not take a row, so the act that it speaks of was left alone.
+    case journal(JournalingError)
     /// The committing task was cancelled, or the file was abandoned.
     case cancelled
 }
@@ -27,6 +30,7 @@ extension CommitError: CustomStringConvertible {
         case .conflict(let error): "the object changed: \(error)"
         case .store(let error): error.description
         case .staging(let error): error.description
+        case .journal(let error): error.description
         case .cancelled: "the commit was cancelled"
         }
     }

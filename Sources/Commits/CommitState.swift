@@ -31,6 +31,8 @@ struct CommitState: Sendable {
     /// Uploads to abort once nothing of them is under way; nil: its creation is.
     private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
     private var layout: PartLayout
+    /// What the layout was made from.
+    private(set) var layoutPlan: (partSize: Int64, size: Int64)
     private var run: Run?
     private var creating: Ticket?
     private var aborting: Set<Ticket> = []
@@ -49,13 +51,18 @@ struct CommitState: Sendable {
     private var attempts: [String: Attempt] = [:]
     private(set) var doubtful: ObjectKey?
     private(set) var landed: Landed?
+    /// Identities of commits of this file before this one, which may still land.
+    private let ancestors: [String]
 
     /// `identity` is random: the commit ids are made from it.
-    init(identity: String, options: CommitOptions, capabilities: Capabilities) {
+    init(identity: String, options: CommitOptions, capabilities: Capabilities, ancestors: [String] = []) {
         (self.identity, self.options, self.capabilities) = (identity, options, capabilities)
+        self.ancestors = ancestors
+        layoutPlan = (options.partSize, 0)
         layout = PartLayout(partSize: options.partSize, size: 0, capabilities: capabilities)
     }
 
+    var hasUpload: Bool { upload != nil || creating != nil }
     var isQuiet: Bool { flights.isEmpty && creating == nil && retired.isEmpty }
 
     // MARK: Writing
@@ -125,6 +132,7 @@ struct CommitState: Sendable {
         waiting = []
         failures = 0
         if request.size > layout.capacity {
+            layoutPlan = (options.partSize, request.size)
             layout = PartLayout(partSize: options.partSize, size: request.size, capabilities: capabilities)
         }
     }
@@ -292,6 +300,33 @@ struct CommitState: Sendable {
         }
     }
 
+    // MARK: After a crash
+
+    /// The last attempt of an earlier process with the bytes there are: the next commit asks first what became of it.
+    mutating func resume(_ attempt: Attempt) {
+        attempts[attempt.id] = attempt
+        doubtful = attempt.key
+    }
+
+    /// Goes on with an upload of an earlier process, whose `parts` the store was seen to have. `attempt` is the commit id in
+    /// its headers. False when this commit has an upload already.
+    mutating func adopt(
+        _ id: UploadID, key: ObjectKey, metadata: ObjectMetadata, attempt: String, partSize: Int64, layoutSize: Int64,
+        parts: [SentParts.Part]
+    ) -> Bool {
+        guard !isAbandoned, upload == nil, creating == nil else { return false }
+        layoutPlan = (partSize, layoutSize)
+        layout = PartLayout(partSize: partSize, size: layoutSize, capabilities: capabilities)
+        var upload = Upload(
+            epoch: newTicket(), key: key, metadata: metadata, attempt: attempt, layout: layout, id: id)
+        upload.doubtedGeneration = attempts[attempt]?.generation
+        for part in parts where layout.range(of: part.uploaded.number - 1).lowerBound == part.range.lowerBound {
+            upload.sent.insert(part)
+        }
+        self.upload = upload
+        return true
+    }
+
     // MARK: Attempts
 
     /// The object's headers with the commit id.
@@ -322,16 +357,22 @@ struct CommitState: Sendable {
     }
 
     /// A HEAD was answered. Returns whether one of our attempts made what is there.
-    mutating func looked(_ info: ObjectInfo?) -> Bool {
+    mutating func looked(_ info: ObjectInfo?, at key: ObjectKey) -> Bool {
         doubtful = nil
-        guard let info, let id = info.metadata.user[CommitOptions.commitHeader], let attempt = attempts[id] else {
-            return false
-        }
+        guard let info, let id = info.metadata.user[CommitOptions.commitHeader],
+            let attempt = attempts[id] ?? ancestor(id, key, info)
+        else { return false }
         land(attempt, info.version)
         var metadata = info.metadata
         metadata.user[CommitOptions.commitHeader] = nil
         if metadata.user != attempt.metadata.user { landed?.metadata = metadata }
         return true
+    }
+
+    /// An attempt of an earlier process, of bytes that are not these.
+    private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
+        guard ancestors.contains(where: { id.hasPrefix($0 + "-") }) else { return nil }
+        return Attempt(id: id, key: key, metadata: info.metadata, generation: .max)
     }
 
     /// The landed version has these headers now, and perhaps another ETag.

@@ -12,6 +12,7 @@ extension FileCommit {
     ) async throws(CommitError) -> ObjectVersion {
         try await enter()
         defer { leave() }
+        try await resumeUploads()
         while true {
             let request = CommitState.Request(
                 key: key, metadata: metadata, condition: condition, generation: staged.generation,
@@ -19,6 +20,7 @@ extension FileCommit {
             // An older try of ours may land late and change what to ask for; and somebody may write all the same.
             guard let landed = try await land(request), staged.generation == request.generation else { continue }
             apply { $0.reported() }
+            recordEnd(of: landed.attempt)
             await giveUpUpload()
             return landed.version
         }
@@ -71,6 +73,7 @@ extension FileCommit {
             state.attempting(attempt)
             return attempt
         }
+        try record(attempt.id, request, condition)
         let put = PutRequest(
             request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
@@ -93,6 +96,13 @@ extension FileCommit {
         }
     }
 
+    /// Before the attempt, so that the next process knows whose object it finds.
+    private func record(
+        _ attempt: String, _ request: CommitState.Request, _ condition: WriteCondition?
+    ) throws(CommitError) {
+        do { try record?.attempting(attempt, request, condition, base: base) } catch { throw .journal(error) }
+    }
+
     /// nil when it is worth another try: the store lost the upload, or had an older try of ours.
     private func complete(
         _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request
@@ -102,6 +112,7 @@ extension FileCommit {
             id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
         let condition = try await condition(of: request)
         apply { $0.attempting(attempt) }
+        try record(attempt.id, request, condition)
         let failure: ObjectStoreError
         do throws(ObjectStoreError) {
             let answer = try await store.completeUpload(upload.key, id, parts: parts, condition: condition)
@@ -115,7 +126,7 @@ extension FileCommit {
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
             case .store(let reason) where reason.kind == .partRejected:
                 if report({ $0.rejectedParts() }) { return nil }
-            case .store, .staging, .cancelled: break
+            case .store, .staging, .journal, .cancelled: break
             }
             throw error
         }
@@ -133,7 +144,7 @@ extension FileCommit {
         if canCheck { return condition }
         let info = try await info(request.key)
         // An older try of ours may have landed late.
-        if report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) {
+        if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.landed }) {
             _ = rebase(landed)
             return nil
         }
@@ -200,7 +211,7 @@ extension FileCommit {
     private func look() async throws(CommitError) -> CommitState.Landed? {
         guard let key = withShared({ $0.state.doubtful }) else { return nil }
         let info = try await info(key)
-        guard report({ $0.looked(info) }), let landed = withShared({ $0.state.landed }) else { return nil }
+        guard report({ $0.looked(info, at: key) }), let landed = withShared({ $0.state.landed }) else { return nil }
         return rebase(landed)
     }
 

@@ -1,4 +1,5 @@
 package import Basics
+import Journaling
 package import Logging
 package import ObjectStorage
 package import Staging
@@ -9,8 +10,8 @@ import Synchronization
 /// One for each `StagedFile`, from its first write until its bytes are committed or given up. `CommitState` decides; this
 /// class locks it, performs its actions on the worker pool and feeds the answers back. The staged file tells it of every
 /// change, so a part whose bytes changed is sent again whoever changed them. Locks: `shared` is a leaf; nothing is awaited
-/// under it. Any thread may call anything; commits run one after the other. A crash leaves the staged file, and perhaps an
-/// upload at the store.
+/// under it. Any thread may call anything; commits run one after the other. A crash leaves the staged file, perhaps an upload
+/// at the store, and the rows of `record`, which say what to make of both.
 package final class FileCommit: Sendable {
     struct Shared {
         var state: CommitState
@@ -18,6 +19,8 @@ package final class FileCommit: Sendable {
         /// Where bytes come from that were not written: once a commit landed, its version.
         var base: (any BaseContent)?
         var isCommitting = false
+        /// What an earlier process had begun; looked at by the first commit.
+        var resumable: [(id: IntentID, upload: JournalContents.Upload)] = []
     }
 
     let store: any ObjectStore
@@ -25,19 +28,23 @@ package final class FileCommit: Sendable {
     let options: CommitOptions
     let uploads: UploadLimiter
     let time: any TimeSource
+    let record: FileRecord?
     private let pool: WorkerPool
     private let logger: Logger
     private let shared: Mutex<Shared>
     private let signal = ChangeSignal()
 
-    /// `base` is the version below `staged`, nil for a new file. `uploads` bounds the transfers of the whole mount.
+    /// `base` is the version below `staged`, nil for a new file. `uploads` bounds the transfers of the whole mount. Without a
+    /// `record` a crash leaves nothing to go on with.
     package init(
         store: any ObjectStore, staged: StagedFile, base: (any BaseContent)?, options: CommitOptions,
-        uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger
+        uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger, record: FileRecord? = nil
     ) {
         (self.store, self.staged, self.options, self.uploads) = (store, staged, options, uploads)
-        (self.pool, self.time, self.logger) = (pool, time, logger)
-        let state = CommitState(identity: RandomID.hex(), options: options, capabilities: store.capabilities)
+        (self.pool, self.time, self.logger, self.record) = (pool, time, logger, record)
+        let state = CommitState(
+            identity: record?.identity ?? RandomID.hex(), options: options, capabilities: store.capabilities,
+            ancestors: record?.intent.ancestors ?? [])
         shared = Mutex(Shared(state: state, base: base))
         staged.observeChanges { [weak self] range in self?.apply { $0.changed(range) } }
     }
@@ -137,8 +144,8 @@ package final class FileCommit: Sendable {
         case .createUpload(let epoch, let request):
             pool.start { [self] in
                 let result: Result<UploadID, CommitError>
-                do throws(ObjectStoreError) { result = .success(try await store.createUpload(request)) } catch {
-                    result = .failure(CommitError(error))
+                do throws(CommitError) { result = .success(try await createUpload(epoch, request)) } catch {
+                    result = .failure(error)
                     logger.debug("upload not begun", metadata: ["key": "\(request.key)", "error": "\(error)"])
                 }
                 report { $0.created(epoch, result) }
@@ -165,7 +172,11 @@ package final class FileCommit: Sendable {
             shared.withLock { $0.tasks[ticket] }?.cancel()
         case .abort(let epoch, let key, let upload):
             pool.start { [self] in
-                do throws(ObjectStoreError) { try await store.abortUpload(key, upload) } catch {
+                do {
+                    try await store.abortUpload(key, upload)
+                    try record?.ended(upload)
+                } catch {
+                    // Its row stays, and the abort is tried again later.
                     logger.warning(
                         "upload not aborted",
                         metadata: ["key": "\(key)", "upload": "\(upload)", "error": "\(error)"])
@@ -181,16 +192,53 @@ package final class FileCommit: Sendable {
         do { try await uploads.acquire() } catch { throw .cancelled }
         defer { uploads.release() }
         let request = PartRequest(key, upload, number: part.number)
+        let sent: UploadedPart
+        var row = PartRecord(number: part.number, range: part.range, etag: "", checksum: nil, copiedFrom: nil)
         if part.isCopy, let base {
             let source = CopySource(base.key, ifMatch: base.version.etag)
-            do { return try await store.uploadPartCopy(request, from: source, range: part.range) } catch {
+            do { sent = try await store.uploadPartCopy(request, from: source, range: part.range) } catch {
                 throw CommitError(base: error)
             }
+            row.copiedFrom = base.version.etag.text
+        } else {
+            try await fill(part.range)
+            let body = staged.source(part.range)
+            if record != nil {
+                do throws(ByteTransferError) { row.checksum = try FileRecord.checksum(of: body) } catch {
+                    throw .staging(.failed(errno: error.errno, reason: error.reason))
+                }
+            }
+            do { sent = try await store.uploadPart(request, body: body) } catch { throw CommitError(error) }
         }
-        try await fill(part.range)
-        do { return try await store.uploadPart(request, body: staged.source(part.range)) } catch {
-            throw CommitError(error)
+        row.etag = sent.etag.text
+        do { try record?.sent(row, to: upload) } catch { throw .journal(error) }
+        return sent
+    }
+
+    /// Begins an upload and writes it down before anything is sent to it.
+    private func createUpload(
+        _ epoch: CommitState.Ticket, _ request: PutRequest
+    ) async throws(CommitError) -> UploadID {
+        let upload: UploadID
+        do { upload = try await store.createUpload(request) } catch { throw CommitError(error) }
+        guard let record else { return upload }
+        let plan = withShared { $0.state.layoutPlan }
+        do {
+            try record.began(
+                upload, request, attempt: request.metadata.user[CommitOptions.commitHeader] ?? "",
+                partSize: plan.partSize, layoutSize: plan.size)
+            return upload
+        } catch {
+            try? await store.abortUpload(request.key, upload)
+            throw .journal(error)
         }
+    }
+
+    /// The attempt's upload is no more.
+    func recordEnd(of attempt: CommitState.Attempt) {
+        guard let record, let upload = record.upload(of: attempt.id) else { return }
+        // A row that stays is an abort of nothing at the next start.
+        try? record.ended(upload)
     }
 
     /// Brings the bytes of `range` that are still the base's to the staged file.

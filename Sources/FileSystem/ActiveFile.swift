@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import Commits
+import Journaling
 import Metadata
 import ObjectStorage
 import Staging
@@ -12,18 +13,20 @@ import Synchronization
 /// what may happen: writes share `writing`, while a commit, a rename and a removal have it alone; reads share `content`,
 /// which is taken alone only for the moment in which committed bytes move from staging to the block cache, so that no read
 /// meets bytes on the move. Everything else is in the mutex; lock order: `writing`, `content`, then the mutex.
-/// A crash loses this object and leaves its staged bytes on disk.
+/// A crash loses this object and leaves its staged bytes on disk, and a row in the journal that tells what they are.
 final class ActiveFile: Sendable {
     /// Bytes written here and not committed, over `State.base`.
     struct Overlay: Sendable {
         let staged: StagedFile
         let commit: FileCommit
+        let record: FileRecord
     }
 
-    /// An object that outlives its name while handles need it.
+    /// An object that outlives its name while handles need it; `job` is the journal's word for it.
     struct Deletion: Sendable {
         let key: ObjectKey
         let entry: Entry
+        let job: IntentID
     }
 
     struct State {

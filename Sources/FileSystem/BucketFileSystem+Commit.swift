@@ -65,6 +65,11 @@ extension BucketFileSystem {
                 state.attributes.gid = known.gid ?? learned.attributes.gid
             }
         }
+        if let version = try await takeOverDoomed(key) {
+            file.state.withLock { state in
+                if state.condition == .absent { state.condition = .match(version.etag) }
+            }
+        }
         let headers = headersForCommit(of: file)
         let (overlay, base, condition) = file.state.withLock { ($0.overlay, $0.base, $0.condition) }
         guard let overlay else {
@@ -94,6 +99,10 @@ extension BucketFileSystem {
         // The object is committed, and the view of it must follow.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
+        do throws(FileSystemError) { try end(overlay.record) } catch {
+            // The object is there all the same, and the row is found to be done at the next start.
+            remember(error, "commit", file.ino)
+        }
         if base != nil { rooms.blocks.forget(key) }
         if let handover = overlay.staged.release() {
             rooms.blocks.adopt(
@@ -149,6 +158,7 @@ extension BucketFileSystem {
             throw FileSystemError(error)
         }
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
+        try end(overlay.record)
         overlay.staged.discard()
         file.state.withLock { state in
             state.overlay = nil

@@ -101,13 +101,17 @@ extension BucketFileSystem {
         var attributes = Attributes(kind: .file, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
         (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, caller.gid)
         attributes.headersKnown = true
-        let overlay: ActiveFile.Overlay
-        do throws(StagingError) { overlay = try self.overlay(on: nil, size: 0) } catch {
-            throw FileSystemError(error)
-        }
-        let component = try newKey(name, in: parent, kind: .file).component
-        let entry = try cached { metadata throws(MetadataError) in
-            try metadata.create(component, in: parent, attributes, pending: true)
+        let (component, key) = try newKey(name, in: parent, kind: .file)
+        let overlay = try self.overlay(on: nil, size: 0, key: key)
+        let entry: Entry
+        do throws(FileSystemError) {
+            entry = try cached { metadata throws(MetadataError) in
+                try metadata.create(component, in: parent, attributes, pending: true)
+            }
+        } catch {
+            try end(overlay.record)
+            overlay.staged.discard()
+            throw error
         }
         let file = files.retain(entry.ino) {
             var state = ActiveFile.State(attributes: attributes)
@@ -136,17 +140,18 @@ extension BucketFileSystem {
         let file = handle.file
         handle.close()
         let isLast = files.release(file)
-        let (isDirty, isUnlinked, deletion, overlay) = file.state.withLock { state in
-            (state.isDirty, state.isUnlinked, isLast ? state.deleteAtRelease.take() : nil, state.overlay)
-        }
+        let (isDirty, isUnlinked, overlay) = file.state.withLock { ($0.isDirty, $0.isUnlinked, $0.overlay) }
         guard isLast else { return nil }
         if isUnlinked {
             return { [self] in
                 if let overlay {
                     await overlay.commit.abandon()
+                    do throws(FileSystemError) { try end(overlay.record) } catch {
+                        remember(error, "unlink", file.ino)
+                    }
                     overlay.staged.discard()
                 }
-                if let deletion { await carryOut(deletion) }
+                await carryOutDeletion(of: file)
             }
         }
         guard isDirty else { return nil }
@@ -155,16 +160,5 @@ extension BucketFileSystem {
             do throws(FileSystemError) { try await commit(file) } catch { remember(error, "commit", file.ino) }
             files.settle(file)
         }
-    }
-
-    /// The last handle of an unlinked file is gone, and with it the need for its object.
-    private func carryOut(_ deletion: ActiveFile.Deletion) async {
-        do throws(FileSystemError) {
-            try await remote { store throws(ObjectStoreError) in try await store.delete(deletion.key, ifMatch: nil) }
-            try cached { metadata throws(MetadataError) in
-                try metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
-            }
-        } catch { remember(error, "unlink", deletion.entry.ino) }
-        rooms.blocks.forget(deletion.key)
     }
 }

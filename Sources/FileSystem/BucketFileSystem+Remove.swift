@@ -1,6 +1,7 @@
 package import Basics
 import Blocks
 import Commits
+import Journaling
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -33,18 +34,64 @@ extension BucketFileSystem {
         let (overlay, base) = file.state.withLock { ($0.overlay, $0.base) }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
+        let job = rooms.journal.newID()
+        if isNeeded {
+            try await keepDirectory(entry.parent, without: entry)
+            // The name is gone when this call returns, so the object has to go whatever happens to the process.
+            let removal = RemovalRecord(key: key.bytes, etag: base?.version.etag.text, commits: [])
+            try journalled { journal throws(JournalingError) in
+                try journal.write([.job(job, .removal(removal), items: [])], flushed: true)
+            }
+        }
         if entry.isPending || isNeeded {
-            if !entry.isPending { try await keepDirectory(entry.parent, without: entry) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isNeeded) }
         } else {
             try await removeObject(entry)
         }
+        if isNeeded { doomed.withLock { $0[key] = file } }
         file.state.withLock { state in
             state.isUnlinked = true
-            if isNeeded { state.deleteAtRelease = ActiveFile.Deletion(key: key, entry: entry) }
+            if isNeeded { state.deleteAtRelease = ActiveFile.Deletion(key: key, entry: entry, job: job) }
         }
-        await overlay?.commit.abandon()
+        // The last handle may have gone meanwhile.
+        if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
+        if let overlay {
+            // Nobody wants these bytes after a crash, open as the file may be.
+            try end(overlay.record)
+            await overlay.commit.abandon()
+        }
         files.settle(file)
+    }
+
+    /// The last handle of an unlinked file is gone, and with it the need for its object.
+    func carryOutDeletion(of file: ActiveFile) async {
+        await deletions.enterRegardless()
+        defer { deletions.leave() }
+        guard let deletion = file.state.withLock({ $0.deleteAtRelease.take() }) else { return }
+        do throws(FileSystemError) {
+            try await remote { store throws(ObjectStoreError) in try await store.delete(deletion.key, ifMatch: nil) }
+            try cached { metadata throws(MetadataError) in
+                try metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
+            }
+            forgetJob(deletion.job)
+        } catch { remember(error, "unlink", deletion.entry.ino) }
+        doomed.withLock { if $0[deletion.key] === file { $0[deletion.key] = nil } }
+        rooms.blocks.forget(deletion.key)
+    }
+
+    /// A new file takes the name of an object that was to be deleted: its commit replaces that object instead, and nothing
+    /// deletes the new one. Returns the version to replace. Handles on the old one keep the bytes that are here.
+    func takeOverDoomed(_ key: ObjectKey) async throws(FileSystemError) -> ObjectVersion? {
+        guard doomed.withLock({ $0[key] }) != nil else { return nil }
+        await deletions.enterRegardless(alone: true)
+        defer { deletions.leave(alone: true) }
+        guard let file = doomed.withLock({ $0.removeValue(forKey: key) }),
+            let deletion = file.state.withLock({ $0.deleteAtRelease.take() })
+        else { return nil }
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.endJob(deletion.job)], flushed: true)
+        }
+        return deletion.entry.attributes.version
     }
 
     private func removeObject(_ entry: Entry) async throws(FileSystemError) {

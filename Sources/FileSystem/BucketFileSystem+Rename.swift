@@ -1,6 +1,7 @@
 package import Basics
 import Blocks
 import Commits
+import Journaling
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -63,27 +64,46 @@ extension BucketFileSystem {
         if current.isPending {
             try await detach(target, unlessAt: component)
             let replaced = target?.component == component ? target?.attributes.version : nil
-            file?.state.withLock { $0.condition = replaced.map { .match($0.etag) } ?? .absent }
+            let condition = replaced.map { WriteCondition.match($0.etag) } ?? .absent
+            let record = file?.state.withLock { state in
+                state.condition = condition
+                return state.overlay?.record
+            }
+            do throws(JournalingError) { try record?.moved(to: newKey, condition: condition) } catch {
+                throw FileSystemError(error)
+            }
             try moveEntry(current, to: newParent, component)
             return
         }
         let key = try key(of: source.ino)
+        let replaced = target?.component == component ? target?.attributes.version : nil
         // Where the store renames, the parent's marker has to be there before its last file is gone.
         let moves = store.capabilities.move
-        if moves { try await keepDirectory(current.parent, without: current) }
         let version: ObjectVersion?
-        do { version = try await transfer(current, from: key, to: newKey) } catch {
-            guard error.kind == .stale, file == nil else { throw error }
-            // Changed behind our back since it was listed: what is there now is what gets renamed.
-            current = try await learnHeaders(of: current)
-            version = try await transfer(current, from: key, to: newKey)
+        _ = try await takeOverDoomed(newKey)
+        var job = try begin(current, key, to: newKey, replacing: replaced)
+        do throws(FileSystemError) {
+            if moves { try await keepDirectory(current.parent, without: current) }
+            do { version = try await transfer(current, from: key, to: newKey) } catch {
+                guard error.kind == .stale, file == nil else { throw error }
+                // Changed behind our back since it was listed: what is there now is what gets renamed.
+                current = try await learnHeaders(of: current)
+                forgetJob(job)
+                job = try begin(current, key, to: newKey, replacing: replaced)
+                version = try await transfer(current, from: key, to: newKey)
+            }
+            if !moves { try await keepDirectory(current.parent, without: current) }
+            try await detach(target, unlessAt: component)
+            if !moves {
+                let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
+                try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: ifMatch) }
+            }
+        } catch {
+            // The program is told that it failed: it must not happen later.
+            try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+            throw error
         }
-        if !moves { try await keepDirectory(current.parent, without: current) }
-        try await detach(target, unlessAt: component)
-        if !moves {
-            let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
-            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: ifMatch) }
-        }
+        defer { forgetJob(job) }
         var attributes = file?.attributes ?? current.attributes
         if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
         attributes.version = version
@@ -94,6 +114,21 @@ extension BucketFileSystem {
             try metadata.update(source.ino, attributes, metadata: headers, pending: false)
         }
         file?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
+    }
+
+    /// The intent to rename, before the first request.
+    private func begin(
+        _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, replacing replaced: ObjectVersion?
+    ) throws(FileSystemError) -> IntentID {
+        let job = rooms.journal.newID()
+        guard let version = entry.attributes.version else { return job }
+        let record = RenameRecord(
+            source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
+            replaced: replaced?.etag.text)
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.job(job, .rename(record), items: [])], flushed: true)
+        }
+        return job
     }
 
     private func moveEntry(
@@ -111,7 +146,10 @@ extension BucketFileSystem {
                 state.isUnlinked = true
                 return state.overlay
             }
-            await overlay?.commit.abandon()
+            if let overlay {
+                try end(overlay.record)
+                await overlay.commit.abandon()
+            }
             files.settle(file)
         }
         targets.withLock { _ = $0.removeValue(for: target.ino) }
@@ -136,7 +174,7 @@ extension BucketFileSystem {
                 etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
                 versionID: answer.versionID)
         }
-        let copier = ObjectCopier(store: store, time: time)
+        let copier = ObjectCopier(store: store, journal: rooms.journal, time: time)
         do { return try await copier.copy(key, version, to: newKey, storageClass: entry.attributes.storageClass) } catch
         { throw FileSystemError(error) }
     }
@@ -165,7 +203,19 @@ extension BucketFileSystem {
             try await commitAlone(file)
         }
         let objects = try await objectsBelow(oldPrefix)
-        let copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
+        let job = rooms.journal.newID()
+        let items = objects.map {
+            ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass)
+        }
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.job(job, .tree(from: oldPrefix, to: newKey.bytes), items: items)], flushed: true)
+        }
+        let copies: [ObjectKey: ObjectVersion]
+        do { copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes) } catch {
+            // Nothing was renamed, and the program is told so.
+            try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+            throw error
+        }
         try await keepDirectory(source.parent, without: source)
         if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders) }
         if let target {
@@ -177,6 +227,7 @@ extension BucketFileSystem {
         try adoptVersions(copies, below: source.ino)
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
         try await deleteAll(objects.reversed().map(\.key))
+        forgetJob(job)
         reopenBases(copies)
     }
 
@@ -225,7 +276,7 @@ extension BucketFileSystem {
     private func copyAll(
         _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString
     ) async throws(FileSystemError) -> [ObjectKey: ObjectVersion] {
-        let copier = ObjectCopier(store: store, time: time)
+        let copier = ObjectCopier(store: store, journal: rooms.journal, time: time)
         let longest = store.capabilities.longestKey
         for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
             throw FileSystemError(.nameTooLong, "\(object.key) would exceed \(longest) bytes at its new place")

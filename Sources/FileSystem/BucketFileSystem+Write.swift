@@ -1,6 +1,7 @@
 package import Basics
 import Blocks
 import Commits
+import Journaling
 package import Metadata
 import ObjectStorage
 import Staging
@@ -76,10 +77,10 @@ extension BucketFileSystem {
     func overlay(of file: ActiveFile) throws(FileSystemError) -> ActiveFile.Overlay {
         let (existing, base) = file.state.withLock { ($0.overlay, $0.base) }
         if let existing { return existing }
-        let made: ActiveFile.Overlay
-        do throws(StagingError) { made = try overlay(on: base, size: base?.version.size ?? 0) } catch {
-            throw FileSystemError(error)
-        }
+        // A file without a name has no key: what was its key tells at least what it was.
+        let place = base?.key ?? (try? key(of: file.ino)) ?? ObjectKey("unlinked")
+        let made = try overlay(on: base, size: base?.version.size ?? 0, key: place)
+        if file.state.withLock({ $0.isUnlinked }) { try end(made.record) }
         // Two first writes may share the gate: one overlay wins.
         let winner = file.state.withLock { state -> ActiveFile.Overlay in
             if let overlay = state.overlay { return overlay }
@@ -87,17 +88,39 @@ extension BucketFileSystem {
             state.condition = base.map { .match($0.version.etag) } ?? .absent
             return made
         }
-        if winner.staged !== made.staged { made.staged.discard() }
+        if winner.staged !== made.staged {
+            try end(made.record)
+            made.staged.discard()
+        }
         return winner
     }
 
-    func overlay(on base: CachedObject?, size: Int64) throws(StagingError) -> ActiveFile.Overlay {
-        let staged = try rooms.staging.create(baseSize: size)
+    func overlay(on base: CachedObject?, size: Int64, key: ObjectKey) throws(FileSystemError) -> ActiveFile.Overlay {
+        let id = rooms.journal.newID()
+        let record: FileRecord
+        do throws(JournalingError) {
+            record = try FileRecord(
+                id, key: key, base: base.map { ($0.key, $0.version) }, now: time.now(), in: rooms.journal)
+        } catch { throw FileSystemError(error) }
+        do throws(StagingError) {
+            return overlay(try rooms.staging.create(id, baseSize: size), on: base, record)
+        } catch {
+            try end(record)
+            throw FileSystemError(error)
+        }
+    }
+
+    func overlay(_ staged: StagedFile, on base: CachedObject?, _ record: FileRecord) -> ActiveFile.Overlay {
         let content = base.map { BaseObject(object: $0, buffers: rooms.buffers) }
         let commit = FileCommit(
             store: store, staged: staged, base: content, options: commitOptions, uploads: rooms.uploads,
-            pool: rooms.pool, time: time, logger: rooms.logger)
-        return ActiveFile.Overlay(staged: staged, commit: commit)
+            pool: rooms.pool, time: time, logger: rooms.logger, record: record)
+        return ActiveFile.Overlay(staged: staged, commit: commit, record: record)
+    }
+
+    /// The file is stored or given up: nothing of it is gone on with after a crash.
+    func end(_ record: FileRecord, also changes: [JournalChange] = []) throws(FileSystemError) {
+        do { try record.end(also: changes) } catch { throw FileSystemError(error) }
     }
 
     /// ftruncate, or the O_TRUNC of an open file.

@@ -1,6 +1,7 @@
 package import Basics
 package import Blocks
 package import Commits
+package import Journaling
 package import Logging
 package import Metadata
 package import ObjectStorage
@@ -19,6 +20,7 @@ package final class BucketFileSystem: FileSystemOperations {
         package var metadata: MetadataCache
         package var blocks: BlockCache
         package var staging: StagingArea
+        package var journal: Journal
         package var store: any ObjectStore
         package var uploads: UploadLimiter
         package var buffers: BufferPool
@@ -27,10 +29,12 @@ package final class BucketFileSystem: FileSystemOperations {
         package var logger: Logger
 
         package init(
-            metadata: MetadataCache, blocks: BlockCache, staging: StagingArea, store: any ObjectStore,
-            uploads: UploadLimiter, buffers: BufferPool, pool: WorkerPool, time: any TimeSource, logger: Logger
+            metadata: MetadataCache, blocks: BlockCache, staging: StagingArea, journal: Journal,
+            store: any ObjectStore, uploads: UploadLimiter, buffers: BufferPool, pool: WorkerPool, time: any TimeSource,
+            logger: Logger
         ) {
-            (self.metadata, self.blocks, self.staging, self.store) = (metadata, blocks, staging, store)
+            (self.metadata, self.blocks, self.staging, self.journal) = (metadata, blocks, staging, journal)
+            self.store = store
             (self.uploads, self.buffers, self.pool, self.time, self.logger) = (uploads, buffers, pool, time, logger)
         }
     }
@@ -47,6 +51,10 @@ package final class BucketFileSystem: FileSystemOperations {
     /// Targets of symbolic links; a link is never changed in place.
     let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
     let namespace = TaskGate()
+    /// Objects whose names are gone and that open handles still need, by key. `deletions` is shared by those who delete one
+    /// and taken alone by a commit to its key.
+    let doomed = Mutex<[ObjectKey: ActiveFile]>([:])
+    let deletions = TaskGate()
     let lastErrors = Mutex(LRU<InodeNumber, String>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
@@ -127,6 +135,14 @@ package final class BucketFileSystem: FileSystemOperations {
     ) async throws(FileSystemError) -> Value {
         do { return try await body(rooms.store) } catch { throw FileSystemError(error) }
     }
+
+    /// Writes to the journal, or fails as the disk does.
+    func journalled(_ body: (Journal) throws(JournalingError) -> Void) throws(FileSystemError) {
+        do { try body(rooms.journal) } catch { throw FileSystemError(error) }
+    }
+
+    /// Takes a row away whose act is done. A row that stays is found to be done at the next start.
+    func forgetJob(_ id: IntentID) { try? rooms.journal.write([.endJob(id)], flushed: false) }
 
     func entry(_ ino: InodeNumber) throws(FileSystemError) -> Entry {
         guard let entry = try cached({ metadata throws(MetadataError) in try metadata.entry(ino) }) else {

@@ -1,5 +1,6 @@
 import Blocks
 import Commits
+import Journaling
 import Metadata
 import ObjectStorage
 import Staging
@@ -25,8 +26,13 @@ extension FileSystemError {
             self.init(.stale, "somebody else changed the object since it was opened: \(cause)")
         case .store(let cause): self.init(cause)
         case .staging(let cause): self.init(cause)
+        case .journal(let cause): self.init(cause)
         case .cancelled: self = .interrupted
         }
+    }
+
+    init(_ error: JournalingError) {
+        self.init(error.isDiskFull ? .noSpace : .inputOutput, error.description)
     }
 
     init(_ error: MetadataError) {

@@ -156,6 +156,40 @@ extension MetadataCache {
         }
     }
 
+    /// The store may have something else at `key` than is known: the next use of its name asks. Costs a look-up for each
+    /// directory above it; for a key of a directory also `invalidate` of what is known below it.
+    package func distrust(_ key: ByteString) throws(MetadataError) {
+        let now = clock.now
+        invalidatedAt.store(now, ordering: .relaxed)
+        let tree = try write { (connection) throws(SQLiteError) -> Int64? in
+            var directory: Int64 = 1
+            for component in Self.components(of: key) {
+                // What is known of the directory ends the way: its listing would have to tell of the rest.
+                try Self.markStale(directory, now, connection)
+                guard let row = try EntryRow.find(connection, parent: directory, component: component) else {
+                    return nil
+                }
+                try connection.run("UPDATE entry SET stale_at = ?2 WHERE ino = ?1", row.ino, now)
+                guard row.attributes.kind == .directory else { return nil }
+                directory = row.ino
+            }
+            return directory
+        }
+        if let tree, tree != 1 { try invalidate(InodeNumber(row: tree), subtree: true) }
+    }
+
+    /// The components of a key, each directory's with its slash.
+    static func components(of key: ByteString) -> [ByteString] {
+        var components: [ByteString] = []
+        var start = 0
+        for (index, byte) in key.bytes.enumerated() where byte == UInt8(ascii: "/") {
+            components.append(ByteString(key.bytes[start...index]))
+            start = index + 1
+        }
+        if start < key.count { components.append(ByteString(key.bytes[start...])) }
+        return components
+    }
+
     // MARK: Pieces
 
     /// Runs a transaction that can refuse before it has written.

@@ -10,6 +10,21 @@ struct LocalFile: Sendable {
         do { file = try File(path, .readWrite, create: .exclusive) } catch { throw StagingError(error) }
     }
 
+    /// One that is there.
+    init(opening path: String) throws(StagingError) {
+        do { file = try File(path, .readWrite) } catch { throw StagingError(error) }
+    }
+
+    /// Its length on the disk, in bytes.
+    var size: Int64 {
+        get throws(StagingError) { do { return try file.size } catch { throw StagingError(error) } }
+    }
+
+    /// fdatasync(2)
+    func flush() throws(StagingError) {
+        do { try file.syncData() } catch { throw StagingError(error) }
+    }
+
     func write(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
         do { try file.write(bytes, at: offset) } catch { throw StagingError(error) }
     }

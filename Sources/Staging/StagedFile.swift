@@ -8,8 +8,8 @@ import Synchronization
 /// Two locks: `disk` orders the changes of one file and is held across their local pwrite, ftruncate or fallocate, so
 /// that committed bytes copied in by `fill` never land on a write that came first; `content` is the short one, inside
 /// it, and is all that readers take. A change that takes bytes away updates the map before the disk and bumps `epoch`,
-/// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind; the next
-/// `StagingArea` moves it to `orphans/`.
+/// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind, and so does the end
+/// of this object without `discard` or `release`: what becomes of it is the journal's to say.
 package final class StagedFile: Sendable {
     private struct Content {
         var extents: ExtentMap
@@ -24,6 +24,8 @@ package final class StagedFile: Sendable {
         /// Whether every hole made so far reads as zeros from the file itself.
         var holesAreZero = true
         var isOpen = true
+        /// Set when the kernel could not write bytes back: whatever the file says then, they are not believed.
+        var failure: StagingError?
     }
 
     /// Where the file is.
@@ -40,7 +42,48 @@ package final class StagedFile: Sendable {
         file = try LocalFile(creating: path)
     }
 
-    deinit { discard() }
+    /// The file of an earlier process. Blocks that hold nothing staged are given back.
+    init(reopening path: String, extents: ExtentMap, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
+        content = Mutex(Content(extents: extents))
+        file = try LocalFile(opening: path)
+        let staged = extents.pieces(in: 0..<extents.size).filter { $0.source == .staged }
+        guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
+        var blocks = DiskBlocks()
+        var end: Int64 = 0
+        for piece in staged {
+            let touched = DiskBlocks.touched(by: piece.range)
+            if end < touched.lowerBound { _ = file.punch(Self.bytes(of: end..<touched.lowerBound)) }
+            blocks.insert(touched)
+            end = touched.upperBound
+        }
+        try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
+        ledger.adopt(blocks.count * DiskBlocks.blockSize)
+        disk.withLock { disk in
+            disk.blocks = blocks
+            disk.holesAreZero = false
+        }
+    }
+
+    /// Gives the ledger's bytes back; the file stays.
+    deinit {
+        disk.withLock { disk in
+            if close(&disk) { release(disk.blocks.remove(0..<Int64.max)) }
+        }
+    }
+
+    /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and so says
+    /// every later call. fdatasync(2)
+    package func flush() throws(StagingError) {
+        try disk.withLock { disk throws(StagingError) in
+            guard disk.isOpen else { throw .notStaged }
+            if let failure = disk.failure { throw failure }
+            do throws(StagingError) { try file.flush() } catch {
+                disk.failure = error
+                throw error
+            }
+        }
+    }
 
     /// The length of the file in bytes as programs see it.
     package var size: Int64 { content.withLock { $0.extents.size } }

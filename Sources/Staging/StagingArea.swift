@@ -1,10 +1,11 @@
 package import Basics
-import Synchronization
+package import Journaling
 
 /// The directory `staging/`: where the files of uncommitted bytes are made.
 ///
-/// Owns the directory; one process at a time uses it (the lock on the cache directory sees to that). What a dead
-/// process left there is moved to `orphans/` below it, kept, and counted in the ledger.
+/// Owns the directory; one process at a time uses it (the lock on the cache directory sees to that). A file is named by the
+/// number of its row in the journal. Of what a dead process left there, files with a row stay, files whose row has ended
+/// are removed, and what no journal ever spoke of is moved to `orphans/` below it. All that stays counts in the ledger.
 package final class StagingArea: Sendable {
     /// What processes before this one left uncommitted.
     package struct Orphans: Sendable, Hashable {
@@ -15,13 +16,16 @@ package final class StagingArea: Sendable {
 
     private let directory: String
     private let ledger: SpaceLedger
-    private let next = Atomic<UInt64>(1)
 
     /// What lies in `orphans/`.
     package let orphans: Orphans
 
-    /// Makes the directory if needed and moves leftovers away, in time proportional to their number.
-    package init(directory: String, ledger: SpaceLedger, time: any TimeSource) throws(StagingError) {
+    /// Makes the directory if needed and clears it of leftovers, in time proportional to their number. `kept` are the names
+    /// that rows of the journal have; `lastKnown` is the last number it ever gave to a file before this process.
+    package init(
+        directory: String, ledger: SpaceLedger, time: any TimeSource, kept: Set<String> = [],
+        lastKnown: IntentID = IntentID(rawValue: 0)
+    ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
         var orphans = Orphans()
         do {
@@ -29,9 +33,14 @@ package final class StagingArea: Sendable {
             try Directory.create(orphanage)
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
-            // The names are our own: numbers.
             for name in try Directory.names(in: directory) where name != "orphans" {
-                try File.rename("\(directory)/\(name)", to: "\(orphanage)/\(prefix)\(name)")
+                if kept.contains(name.description) { continue }
+                let path = "\(directory)/\(name)"
+                if let number = Int64(name.description), number <= lastKnown.rawValue {
+                    try File.remove(path)
+                } else {
+                    try File.rename(path, to: "\(orphanage)/\(prefix)\(name)")
+                }
             }
             for name in try Directory.names(in: orphanage) {
                 orphans.files += 1
@@ -42,9 +51,38 @@ package final class StagingArea: Sendable {
         self.orphans = orphans
     }
 
-    /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file).
-    package func create(baseSize: Int64) throws(StagingError) -> StagedFile {
-        let number = next.add(1, ordering: .relaxed).oldValue
-        return try StagedFile(path: "\(directory)/\(number)", baseSize: baseSize, ledger: ledger)
+    /// The name that the file of a row has.
+    package static func name(of row: IntentID) -> String { "\(row.rawValue)" }
+
+    /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
+    package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
+        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, ledger: ledger)
     }
+
+    /// A file that an earlier process left, with the extents of its row.
+    package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
+        try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
+    }
+
+    /// Counts a file that stays as it is, and returns how much of the disk it takes, in bytes; 0 when it is not there.
+    package func hold(_ name: String) throws(StagingError) -> Int64 {
+        do {
+            guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
+            let allocated = try File(path(name)).allocated
+            ledger.adopt(allocated)
+            return allocated
+        } catch { throw StagingError(error) }
+    }
+
+    /// Removes a file that nobody has open or counts.
+    package func remove(_ name: String) throws(StagingError) {
+        do { try File.remove(path(name)) } catch { throw StagingError(error) }
+    }
+
+    /// Makes the names of new files survive a power cut. fsync(2)
+    package func syncNames() throws(StagingError) {
+        do { try Directory.sync(directory) } catch { throw StagingError(error) }
+    }
+
+    private func path(_ name: String) -> String { "\(directory)/\(name)" }
 }

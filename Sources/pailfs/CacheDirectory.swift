@@ -46,6 +46,23 @@ struct CacheDirectory: Sendable {
         } catch { throw unusable(error.description) }
     }
 
+    /// The journal, which is never replaced. A test may have the process killed at one of its steps.
+    func journal(environment: [String: String]) throws(CommandError) -> Journal {
+        var stop: StopPoint?
+        if let text = environment[Self.stopVariable] {
+            stop = StopPoint(text)
+            guard stop != nil else {
+                throw CommandError(
+                    "\(Self.stopVariable)=\(text) is no stop point; write before:STEP or after:STEP, or unset it")
+            }
+        }
+        do throws(JournalingError) { return try Journal(path: path + "/journal.db", stop: stop) } catch {
+            throw CommandError(error.description)
+        }
+    }
+
+    private static let stopVariable = "PAILFS_STOP_POINT"
+
     /// The quota on what is kept here.
     func ledger(limit: Int64, floor: Int64) -> SpaceLedger {
         SpaceLedger(limit: limit, floor: floor) { [path] in (try? Directory.space(at: path).free) ?? 0 }

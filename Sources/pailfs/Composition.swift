@@ -36,6 +36,7 @@ private final class InfoListener: Sendable {
 final class Composition: Sendable {
     let session: FuseSession
     private let lock: CacheDirectoryLock
+    private let journal: Journal
     private let metadata: Database
     private let index: Database
     private let blocks: BlockCache
@@ -48,6 +49,10 @@ final class Composition: Sendable {
 
         let cache = try CacheDirectory(request, mountpoint: mountpoint)
         lock = cache.lock
+        journal = try cache.journal(environment: request.environment)
+        // What an earlier process began is settled before anything else looks at the bucket.
+        let plan = try Self.recover(
+            journal, cache, store: store, readOnly: settings.readOnly, pool: pool, time: time, logger: logger)
         metadata = try cache.database("meta.db", migrations: MetadataCache.migrations)
         index = try cache.database("blocks.db", migrations: BlockCache.migrations)
         // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
@@ -65,15 +70,18 @@ final class Composition: Sendable {
                 directory: cache.path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
                 onInfo: { key, info in listener.hear(info, of: key) })
-            staging = try StagingArea(directory: cache.path + "/staging", ledger: ledger, time: time)
+            staging = try StagingArea(
+                directory: cache.path + "/staging", ledger: ledger, time: time, kept: plan.stagedNames,
+                lastKnown: journal.lastKnownFile)
         } catch { throw cache.unusable("\(error)") }
         let fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
-                metadata: entries, blocks: blocks, staging: staging, store: store,
+                metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
                 uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
         listener.attach(fileSystem)
+        do { try fileSystem.takeUp(plan) } catch { throw cache.unusable("\(error)") }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(
@@ -86,6 +94,7 @@ final class Composition: Sendable {
         blocks.close()
         index.close()
         metadata.close()
+        journal.close()
     }
 
     // MARK: settings in each room's terms

@@ -1,5 +1,6 @@
 import Basics
 import Commits
+import Journaling
 import Logging
 import ObjectStorage
 import Staging
@@ -34,7 +35,7 @@ final class Rig: Sendable {
         directory = try TemporaryDirectory()
         let ledger = SpaceLedger(limit: 1 << 40, floor: 0) { 1 << 50 }
         let area = try StagingArea(directory: directory.path("staging"), ledger: ledger, time: SystemTime())
-        staged = try area.create(baseSize: Int64(content.count))
+        staged = try area.create(IntentID(rawValue: 1), baseSize: Int64(content.count))
         let version = base.map { store.setObject($0, content) }
         var options = CommitOptions()
         options.partSize = 64 << 10

@@ -2,6 +2,7 @@ import Basics
 import Blocks
 import Commits
 import FileSystem
+import Journaling
 import Logging
 import Metadata
 import ObjectStorage
@@ -71,9 +72,11 @@ final class MountedTree {
             directory: path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
             pool: pool, time: time, options: BlockOptions(), logger: logger,
             onInfo: { key, info in listener.system.withLock { $0.system }?.learn(info, of: key) })
-        let staging = try StagingArea(directory: path + "/staging", ledger: ledger, time: time)
+        let journal = try Journal(path: path + "/journal.db")
+        let staging = try StagingArea(
+            directory: path + "/staging", ledger: ledger, time: time, lastKnown: journal.lastKnownFile)
         return BucketFileSystem.Rooms(
-            metadata: metadata, blocks: blocks, staging: staging, store: store, uploads: UploadLimiter(limit: 8),
+            metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store, uploads: UploadLimiter(limit: 8),
             buffers: buffers, pool: pool, time: time, logger: logger)
     }
 

@@ -47,6 +47,24 @@ import Testing
         #expect(tree.store.keys.isEmpty)
     }
 
+    @Test func aNewFileOfTheSameNameOutlivesTheOneThatWasRemovedWhileOpen() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("old".utf8))
+        tree.store.setObject("g", Array("other".utf8))
+        let old = try await tree.open("f", readOnly)
+        try await tree.unlink("f")
+        try await tree.store("f", Array("new".utf8))
+        try await tree.close(old)
+        #expect(tree.store.content("f") == Array("new".utf8))
+        let again = try await tree.open("f", readOnly)
+        tree.rooms.blocks.forget("f")
+        try await tree.unlink("f")
+        try await tree.rename("g", to: "f")
+        try await tree.close(again)
+        #expect(tree.store.content("f") == Array("other".utf8))
+        #expect(tree.store.keys == ["f"])
+    }
+
     @Test func aHandleKeepsTheVersionItWasOpenedOn() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", Array("old".utf8))

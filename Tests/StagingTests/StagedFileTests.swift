@@ -1,4 +1,5 @@
 import Basics
+import Journaling
 import Foundation
 import Staging
 import Synchronization
@@ -21,7 +22,7 @@ struct StagedFileTests {
     func model(seed: UInt64) throws {
         var dice = SeededGenerator(seed: seed)
         let base = dice.bytes(Int.random(in: 0...60_000, using: &dice))
-        let file = try area.create(baseSize: Int64(base.count))
+        let file = try area.create(IntentID(rawValue: 1), baseSize: Int64(base.count))
         var truth = base
         let limit = 80_000
         for step in 0..<150 {
@@ -72,7 +73,7 @@ struct StagedFileTests {
     @Test("zeroes only what it is told to beside bytes of the base that are on their way")
     func zeroBesideFill() throws {
         let base = [UInt8](repeating: 7, count: 12_288)
-        let file = try area.create(baseSize: 12_288)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 12_288)
         try file.prepareFill(base.span.bytes, at: 0)
         try file.zero(100..<4200)
         file.confirmFill(0..<12_288)
@@ -85,7 +86,7 @@ struct StagedFileTests {
     @Test("hands over a file that holds what it says is right")
     func handover() throws {
         let base = [UInt8](repeating: 9, count: 50_000)
-        let file = try area.create(baseSize: 50_000)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 50_000)
         try file.write(([1, 2, 3] as [UInt8]).span.bytes, at: 20_000)
         try file.zero(10_000..<15_000)
         try file.write(([4] as [UInt8]).span.bytes, at: 60_000)
@@ -106,7 +107,7 @@ struct StagedFileTests {
 
     @Test("refuses bytes there is no room for and changes nothing")
     func noSpace() throws {
-        let file = try area.create(baseSize: 0)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
         try file.write([UInt8](repeating: 1, count: 4096).span.bytes, at: 0)
         #expect(throws: StagingError.noSpace) {
             try file.write([UInt8](repeating: 2, count: 1 << 20).span.bytes, at: 100)
@@ -118,7 +119,7 @@ struct StagedFileTests {
 
     @Test("tells of every range that changed, and of no fill")
     func observer() throws {
-        let file = try area.create(baseSize: 100)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 100)
         let seen = Mutex<[ByteRange]>([])
         file.observeChanges { range in seen.withLock { $0.append(range) } }
         try file.write(([1, 2] as [UInt8]).span.bytes, at: 10)
@@ -131,19 +132,19 @@ struct StagedFileTests {
 
     @Test("survives its process as an orphan that the ledger counts")
     func orphans() throws {
-        let file = try area.create(baseSize: 0)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
         try file.write([UInt8](repeating: 1, count: 10_000).span.bytes, at: 0)
         let fresh = SpaceLedger(limit: 1 << 20, floor: 0) { 1 << 40 }
         let next = try StagingArea(directory: directory.path("staging"), ledger: fresh, time: SystemTime())
         #expect(next.orphans.files == 1)
         #expect(next.orphans.bytes >= 10_000)
         #expect(fresh.used == next.orphans.bytes)
-        _ = try next.create(baseSize: 0)
+        _ = try next.create(IntentID(rawValue: 1), baseSize: 0)
     }
 
     @Test("keeps its bytes through reads, writes and cuts at once")
     func concurrency() async throws {
-        let file = try area.create(baseSize: 0)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
         try file.write([UInt8](repeating: 1, count: 8192).span.bytes, at: 0)
         await withTaskGroup(of: Void.self) { group in
             group.addTask {

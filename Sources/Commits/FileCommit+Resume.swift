@@ -1,0 +1,72 @@
+import Basics
+package import Journaling
+import ObjectStorage
+import Staging
+
+/// Going on where an earlier process ended: the parts that the store has are not sent again.
+extension FileCommit {
+    /// Takes over what the journal knows of the file. To be called before the first commit; nothing is asked of the store yet.
+    package func resume(_ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]) {
+        let generation = staged.generation
+        apply { state in
+            guard let id = intent.attempt else { return }
+            state.resume(
+                CommitState.Attempt(
+                    id: id, key: ObjectKey(intent.key), metadata: intent.headers?.metadata ?? ObjectMetadata(),
+                    generation: generation))
+        }
+        withShared { $0.resumable = uploads }
+    }
+
+    /// The newest upload of the file is gone on with; the others are of no use.
+    func resumeUploads() async throws(CommitError) {
+        while let (_, upload) = withShared({ $0.resumable.last }) {
+            let id = UploadID(upload.record.upload)
+            if !withShared({ $0.state.hasUpload }), let parts = try await partsStillThere(upload) {
+                let taken = apply { state in
+                    state.adopt(
+                        id, key: ObjectKey(upload.record.key), metadata: upload.record.headers.metadata,
+                        attempt: upload.record.attempt, partSize: upload.record.partSize,
+                        layoutSize: upload.record.layoutSize, parts: parts)
+                }
+                if !taken { try await abort(id, ObjectKey(upload.record.key)) }
+            } else {
+                try await abort(id, ObjectKey(upload.record.key))
+            }
+            _ = withShared { $0.resumable.popLast() }
+        }
+    }
+
+    /// The parts that the store lists as they were sent and whose bytes are still the file's; nil when it does not know the
+    /// upload.
+    private func partsStillThere(_ upload: JournalContents.Upload) async throws(CommitError) -> [SentParts.Part]? {
+        let listed: [UploadedPart]
+        do throws(ObjectStoreError) {
+            listed = try await store.listParts(ObjectKey(upload.record.key), UploadID(upload.record.upload))
+        } catch {
+            if error.kind == .noSuchUpload || error.kind == .notFound { return nil }
+            throw CommitError(error)
+        }
+        let extents = staged.extents
+        return listed.compactMap { part in
+            guard let row = upload.parts[part.number], row.etag == part.etag.text, row.range.length == part.size,
+                row.range.upperBound <= extents.size, holds(row, extents)
+            else { return nil }
+            return SentParts.Part(range: row.range, uploaded: part)
+        }
+    }
+
+    /// Whether the part has the bytes that the file has.
+    private func holds(_ part: PartRecord, _ extents: ExtentMap) -> Bool {
+        if let source = part.copiedFrom {
+            return base?.version.etag.text == source && extents.isEntirely(.base, in: part.range)
+        }
+        guard let checksum = part.checksum, extents.isFree(of: .base, in: part.range) else { return false }
+        return (try? FileRecord.checksum(of: staged.source(part.range))) == checksum
+    }
+
+    private func abort(_ upload: UploadID, _ key: ObjectKey) async throws(CommitError) {
+        do throws(ObjectStoreError) { try await store.abortUpload(key, upload) } catch { throw CommitError(error) }
+        do { try record?.ended(upload) } catch { throw .journal(error) }
+    }
+}

@@ -1,0 +1,158 @@
+package import Basics
+import Digests
+package import Journaling
+package import ObjectStorage
+package import Staging
+import Synchronization
+
+/// A dirty file's rows in the journal, kept in step with what happens to it.
+///
+/// Each call is made before the act that it speaks of, except for `began` and `sent`, which follow the store's answer. What
+/// programs were told is safe is flushed; the rest outlives the process but perhaps not a power cut, after which nobody was
+/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. The mutex is a
+/// leaf.
+package final class FileRecord: Sendable {
+    private struct State {
+        var intent: FileIntent
+        /// By the store's name.
+        var uploads: [String: (row: IntentID, attempt: String)] = [:]
+        var hasEnded = false
+    }
+
+    package let id: IntentID
+    private let journal: Journal
+    private let state: Mutex<State>
+
+    /// A new dirty file named after `id`, over `base`. Throws when the row could not be written.
+    package init(
+        _ id: IntentID, key: ObjectKey, base: (key: ObjectKey, version: ObjectVersion)?, now: Timestamp,
+        in journal: Journal
+    ) throws(JournalingError) {
+        (self.id, self.journal) = (id, journal)
+        var intent = FileIntent(
+            staging: StagingArea.name(of: id), key: key.bytes, base: base.map { VersionRecord($0.key, $0.version) },
+            identity: RandomID.hex(), boot: journal.boot)
+        intent.condition = base.map { .match(etag: $0.version.etag.text) } ?? .absent
+        intent.changed = now.seconds
+        state = Mutex(State(intent: intent))
+        try journal.write([.file(id, intent)], flushed: false)
+    }
+
+    /// The file of an earlier process. Its commits get ids of their own; those from before are its ancestors'.
+    package init(resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], in journal: Journal) {
+        (self.id, self.journal) = (id, journal)
+        var intent = intent
+        intent.ancestors.append(intent.identity)
+        intent.identity = RandomID.hex()
+        var state = State(intent: intent)
+        for (id, upload) in uploads { state.uploads[upload.upload] = (id, upload.attempt) }
+        self.state = Mutex(state)
+    }
+
+    /// What commit ids begin with.
+    var identity: String { state.withLock { $0.intent.identity } }
+    package var intent: FileIntent { state.withLock { $0.intent } }
+
+    /// The file has another key, before anything of it was committed.
+    package func moved(to key: ObjectKey, condition: WriteCondition?) throws(JournalingError) {
+        try change(flushed: intent.isAcknowledged) { intent in
+            intent.key = key.bytes
+            intent.condition = ConditionRecord(condition)
+        }
+    }
+
+    /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
+    /// committed to `key` whatever happens. Callers keep writers out while it runs.
+    package func acknowledge(
+        _ staged: StagedFile, key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?, now: Timestamp
+    ) throws(CommitError) {
+        do { try staged.flush() } catch { throw .staging(error) }
+        let extents = staged.extents
+        do throws(JournalingError) {
+            try change(flushed: true) { [journal] intent in
+                intent.key = key.bytes
+                intent.condition = ConditionRecord(condition)
+                intent.headers = HeadersRecord(metadata)
+                intent.setMap(extents)
+                intent.boot = journal.boot
+                intent.changed = now.seconds
+                (intent.isAcknowledged, intent.isFlushed) = (true, true)
+            }
+        } catch { throw .journal(error) }
+    }
+
+    /// A put or complete is about to be sent.
+    func attempting(
+        _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?
+    ) throws(JournalingError) {
+        try change(flushed: intent.isAcknowledged) { intent in
+            intent.attempt = id
+            intent.key = request.key.bytes
+            intent.condition = ConditionRecord(condition)
+            intent.headers = HeadersRecord(request.metadata)
+            intent.base = base.map { VersionRecord($0.key, $0.version) }
+            intent.setMap(request.extents)
+        }
+    }
+
+    /// The store has begun an upload.
+    func began(
+        _ upload: UploadID, _ request: PutRequest, attempt: String, partSize: Int64, layoutSize: Int64
+    ) throws(JournalingError) {
+        let row = journal.newID()
+        var metadata = request.metadata
+        metadata.user[CommitOptions.commitHeader] = nil
+        let record = UploadRecord(
+            key: request.key.bytes, upload: upload.text, file: id, attempt: attempt, headers: HeadersRecord(metadata),
+            partSize: partSize, layoutSize: layoutSize)
+        try journal.write([.upload(row, record)], flushed: true)
+        state.withLock { $0.uploads[upload.text] = (row, attempt) }
+    }
+
+    /// The upload whose headers carry a commit id.
+    func upload(of attempt: String) -> UploadID? {
+        state.withLock { $0.uploads.first { $0.value.attempt == attempt }?.key }.map { UploadID($0) }
+    }
+
+    /// The store has a part.
+    func sent(_ part: PartRecord, to upload: UploadID) throws(JournalingError) {
+        guard let row = state.withLock({ $0.uploads[upload.text]?.row }) else { return }
+        try journal.write([.part(upload: row, part)], flushed: false)
+    }
+
+    /// The upload was aborted, became an object, or is not known any more.
+    func ended(_ upload: UploadID) throws(JournalingError) {
+        guard let row = state.withLock({ $0.uploads.removeValue(forKey: upload.text)?.row }) else { return }
+        try journal.write([.endUpload(row)], flushed: false)
+    }
+
+    /// The object is in the bucket, or the file is given up. `also` is written in the same moment. Where nothing was promised
+    /// a row that cannot be removed is no error: the next start finds nothing to go on with.
+    package func end(also others: [JournalChange] = []) throws(JournalingError) {
+        let (isFirst, isAcknowledged) = state.withLock { state in
+            defer { state.hasEnded = true }
+            return (!state.hasEnded, state.intent.isAcknowledged)
+        }
+        let changes = (isFirst ? [JournalChange.endFile(id)] : []) + others
+        do { try journal.write(changes, flushed: isAcknowledged || !others.isEmpty) } catch {
+            guard isAcknowledged || !others.isEmpty else { return }
+            if isFirst { state.withLock { $0.hasEnded = false } }
+            throw error
+        }
+    }
+
+    private func change(flushed: Bool, _ body: (inout FileIntent) -> Void) throws(JournalingError) {
+        let (intent, hasEnded) = state.withLock { state in
+            body(&state.intent)
+            return (state.intent, state.hasEnded)
+        }
+        if !hasEnded { try journal.write([.file(id, intent)], flushed: flushed) }
+    }
+
+    /// The checksum that `PartRecord` keeps.
+    static func checksum(of source: any ByteSource) throws(ByteTransferError) -> UInt64 {
+        var crc = CRC64NVME()
+        try source.forEachPiece { crc.update($0) }
+        return crc.value
+    }
+}

@@ -1,0 +1,116 @@
+package import Basics
+package import Journaling
+package import Logging
+package import ObjectStorage
+
+/// Finishes jobs of the journal that a crash, or a store that refused for a while, has left half done.
+///
+/// Knows nothing but the rows and what the store shows, so it can be begun any number of times. An object that is not the one
+/// a row speaks of was put there by somebody else, and is left as it is.
+package struct JobRunner: Sendable {
+    private let store: any ObjectStore
+    private let journal: Journal
+    private let copier: ObjectCopier
+    private let logger: Logger
+
+    package init(store: any ObjectStore, journal: Journal, time: any TimeSource, logger: Logger) {
+        (self.store, self.journal, self.logger) = (store, journal, logger)
+        copier = ObjectCopier(store: store, journal: journal, time: time)
+    }
+
+    /// Carries the job out and takes its row away. Throws while the store does not let it; the row stays then.
+    package func finish(_ id: IntentID, _ job: JournalContents.Job) async throws(CommitError) {
+        do throws(ObjectStoreError) {
+            switch job.intent {
+            case .removal(let record): try await remove(record)
+            case .rename(let record): try await move(record.source, to: ObjectKey(record.to), record)
+            case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
+            }
+        } catch { throw CommitError(error) }
+        do { try journal.write([.endJob(id)], flushed: true) } catch { throw .journal(error) }
+        logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
+    }
+
+    /// Aborts an upload of ours that nothing will complete.
+    package func abort(_ id: IntentID, _ upload: UploadRecord) async throws(CommitError) {
+        do throws(ObjectStoreError) {
+            try await store.abortUpload(ObjectKey(upload.key), UploadID(upload.upload))
+        } catch { throw CommitError(error) }
+        do { try journal.write([.endUpload(id)], flushed: false) } catch { throw .journal(error) }
+    }
+
+    // MARK: Pieces
+
+    private func remove(_ record: RemovalRecord) async throws(ObjectStoreError) {
+        let key = ObjectKey(record.key)
+        guard let found = try await info(key) else { return }
+        let commit = found.metadata.user[CommitOptions.commitHeader]
+        let isOurs = commit.map { commit in record.commits.contains { commit.hasPrefix($0 + "-") } } ?? false
+        guard isOurs || found.version.etag.text == record.etag else { return leave(key) }
+        try await store.delete(key, ifMatch: store.capabilities.deleteIfMatch ? found.version.etag : nil)
+    }
+
+    /// Nothing is deleted before its copy was seen.
+    private func move(
+        _ source: VersionRecord, to key: ObjectKey, _ rename: RenameRecord
+    ) async throws(ObjectStoreError) {
+        let from = ObjectKey(source.key)
+        guard let original = try await info(from) else { return }
+        guard original.version.etag.text == source.etag else { return leave(from) }
+        let target = try await info(key)
+        if !isCopy(target, of: original) {
+            // What was there when the rename began may be replaced, nothing else.
+            guard target?.version.etag.text == rename.replaced else { return leave(key) }
+            _ = try await copier.copy(from, source.version, to: key, storageClass: rename.storageClass)
+        }
+        try await store.delete(from, ifMatch: store.capabilities.deleteIfMatch ? original.version.etag : nil)
+    }
+
+    private func moveTree(_ items: [ItemRecord], from: ByteString, to: ByteString) async throws(ObjectStoreError) {
+        var verified: [ObjectKey] = []
+        for item in items {
+            let source = ObjectKey(item.source.key)
+            guard let original = try await info(source) else { continue }
+            guard original.version.etag.text == item.source.etag else {
+                leave(source)
+                continue
+            }
+            let key = ObjectKey(to + item.source.key.dropFirst(from.count))
+            let target = try await info(key)
+            if !isCopy(target, of: original) {
+                guard target == nil else {
+                    leave(key)
+                    continue
+                }
+                _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
+            }
+            verified.append(source)
+        }
+        // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+        let batch = max(1, store.capabilities.deleteBatch)
+        let keys = Array(verified.reversed())
+        for start in stride(from: 0, to: keys.count, by: batch) {
+            let failed = try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
+            if let error = failed.first { throw error }
+        }
+    }
+
+    /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them.
+    private func isCopy(_ copy: ObjectInfo?, of original: ObjectInfo) -> Bool {
+        guard let copy, copy.version.size == original.version.size else { return false }
+        if copy.version.etag == original.version.etag { return true }
+        return original.metadata.user[CommitOptions.commitHeader] != nil
+            && copy.metadata.user == original.metadata.user
+    }
+
+    private func info(_ key: ObjectKey) async throws(ObjectStoreError) -> ObjectInfo? {
+        do { return try await store.head(key, condition: nil) } catch {
+            if error.kind == .notFound { return nil }
+            throw error
+        }
+    }
+
+    private func leave(_ key: ObjectKey) {
+        logger.warning("an object changed since a job began, and is left as it is", metadata: ["key": "\(key)"])
+    }
+}

@@ -1,0 +1,80 @@
+import Basics
+package import Journaling
+package import ObjectStorage
+package import Staging
+
+/// The journal's plain values and the nouns of the store, one as the other.
+extension VersionRecord {
+    package init(_ key: ObjectKey, _ version: ObjectVersion) {
+        self.init(
+            key: key.bytes, etag: version.etag.text, size: version.size, modified: version.modified,
+            versionID: version.versionID)
+    }
+
+    package var version: ObjectVersion {
+        ObjectVersion(etag: ETag(etag), size: size, modified: modified, versionID: versionID)
+    }
+}
+
+extension ConditionRecord {
+    init(_ condition: WriteCondition?) {
+        self =
+            switch condition {
+            case .absent: .absent
+            case .match(let etag): .match(etag: etag.text)
+            case nil: .any
+            }
+    }
+
+    package var condition: WriteCondition? {
+        switch self {
+        case .any: nil
+        case .absent: .absent
+        case .match(let etag): .match(ETag(etag))
+        }
+    }
+}
+
+extension HeadersRecord {
+    private static let names: [(name: String, path: any (WritableKeyPath<ObjectMetadata, String?> & Sendable))] = [
+        ("content-type", \.contentType), ("cache-control", \.cacheControl),
+        ("content-disposition", \.contentDisposition), ("content-encoding", \.contentEncoding),
+        ("content-language", \.contentLanguage), ("expires", \.expires),
+    ]
+
+    package init(_ metadata: ObjectMetadata) {
+        var standard: [String: String] = [:]
+        for (name, path) in Self.names { standard[name] = metadata[keyPath: path] }
+        self.init(standard: standard, user: metadata.user)
+    }
+
+    package var metadata: ObjectMetadata {
+        var metadata = ObjectMetadata(user: user)
+        for (name, path) in Self.names { metadata[keyPath: path] = standard[name] }
+        return metadata
+    }
+}
+
+extension FileIntent {
+    /// The map of the row; nil when the row tells none, or one that no file can have.
+    package var map: ExtentMap? {
+        guard let extents else { return nil }
+        var map = ExtentMap(baseSize: 0)
+        for extent in extents {
+            guard extent.end > map.size, let source = PieceSource(rawValue: extent.source) else { return nil }
+            map.set(map.size..<extent.end, to: source)
+        }
+        return map
+    }
+
+    mutating func setMap(_ map: ExtentMap) {
+        extents = map.pieces(in: 0..<map.size).map {
+            ExtentRecord(end: $0.range.upperBound, source: $0.source.rawValue)
+        }
+    }
+
+    /// Whether an object with this commit id was made by this file's commits.
+    func isOurs(_ id: String) -> Bool {
+        ([identity] + ancestors).contains { id.hasPrefix($0 + "-") }
+    }
+}

@@ -1,0 +1,104 @@
+package import Basics
+package import Journaling
+package import Logging
+package import ObjectStorage
+
+/// What the journal of an earlier process asks for before anything is served: jobs are finished, uploads that nothing will
+/// complete are aborted, and of each file it is found out whether it became an object.
+///
+/// Takes a few requests for each row and none for anything else. What the store refuses now stays in the journal.
+package struct Recovery: Sendable {
+    /// What there is to go on with.
+    package struct Plan: Sendable {
+        /// Files that a program was told are safe and that are not in the bucket yet, the oldest first.
+        package var promised: [(id: IntentID, intent: FileIntent)] = []
+        /// Files that nobody was promised: kept for whoever wants them, and not committed unasked.
+        package var unpromised: [(id: IntentID, intent: FileIntent)] = []
+        /// Uploads by the file they belong to.
+        package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
+        /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
+        package var touched: Set<ByteString> = []
+        /// Rows that could not be worked off.
+        package var left: [String] = []
+
+        /// Names in `staging/` that rows speak of.
+        package var stagedNames: Set<String> { Set((promised + unpromised).map(\.intent.staging)) }
+    }
+
+    private let store: any ObjectStore
+    private let journal: Journal
+    private let runner: JobRunner
+    private let logger: Logger
+
+    package init(store: any ObjectStore, journal: Journal, time: any TimeSource, logger: Logger) {
+        (self.store, self.journal, self.logger) = (store, journal, logger)
+        runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
+    }
+
+    /// Throws when the journal cannot be read.
+    package func run() async throws(JournalingError) -> Plan {
+        let contents = try journal.contents()
+        var plan = Plan()
+        // In the order of their beginning: a later job may stand on an earlier one.
+        for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) {
+            plan.touched.formUnion(Self.keys(of: job.intent))
+            do throws(CommitError) { try await runner.finish(id, job) } catch {
+                plan.left.append("\(job.intent.name): \(error)")
+            }
+        }
+        for (id, upload) in contents.strayUploads {
+            await abort(id, upload.record, &plan)
+        }
+        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) {
+            plan.touched.insert(intent.key)
+            let uploads = contents.uploads(of: id)
+            if await hasLanded(intent) {
+                let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
+                try journal.write([.endFile(id)] + made.map { .endUpload($0.id) }, flushed: true)
+                for other in uploads where other.upload.record.attempt != intent.attempt {
+                    await abort(other.id, other.upload.record, &plan)
+                }
+                continue
+            }
+            if intent.isAcknowledged {
+                plan.promised.append((id, intent))
+                plan.uploads[id] = uploads
+                continue
+            }
+            // Its bytes are here, and nobody may ever want them: parts at the store would cost for good.
+            for upload in uploads { await abort(upload.id, upload.upload.record, &plan) }
+            plan.unpromised.append((id, intent))
+        }
+        for reason in plan.left { logger.warning("left for later", metadata: ["reason": "\(reason)"]) }
+        return plan
+    }
+
+    /// The files only, without a request and without a change.
+    package func look() throws(JournalingError) -> Plan {
+        let contents = try journal.contents()
+        var plan = Plan()
+        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) { plan.unpromised.append((id, intent)) }
+        return plan
+    }
+
+    private func abort(_ id: IntentID, _ upload: UploadRecord, _ plan: inout Plan) async {
+        do throws(CommitError) { try await runner.abort(id, upload) } catch {
+            plan.left.append("abort of an upload of \(upload.key): \(error)")
+        }
+    }
+
+    /// Whether the last attempt made the object that is there. What cannot be asked counts as no: the next commit asks again.
+    private func hasLanded(_ intent: FileIntent) async -> Bool {
+        guard let attempt = intent.attempt else { return false }
+        guard let info = try? await store.head(ObjectKey(intent.key), condition: nil) else { return false }
+        return info.metadata.user[CommitOptions.commitHeader] == attempt
+    }
+
+    private static func keys(of job: JobIntent) -> [ByteString] {
+        switch job {
+        case .removal(let record): [record.key]
+        case .rename(let record): [record.source.key, record.to]
+        case .tree(let from, let to): [from, to]
+        }
+    }
+}

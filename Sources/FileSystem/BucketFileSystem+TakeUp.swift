@@ -1,0 +1,33 @@
+import Basics
+package import Commits
+import Journaling
+import Logging
+import Metadata
+import Staging
+
+/// What an earlier process left, taken up before the kernel asks for anything.
+extension BucketFileSystem {
+    /// Throws when the caches or the journal cannot be written.
+    package func takeUp(_ plan: Recovery.Plan) throws(FileSystemError) {
+        for key in plan.touched {
+            try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
+            // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
+        }
+        var kept = 0
+        for (id, intent) in plan.unpromised {
+            do throws(StagingError) {
+                if try rooms.staging.hold(intent.staging) > 0 {
+                    kept += 1
+                    continue
+                }
+            } catch { throw FileSystemError(error) }
+            // Nothing was written to it.
+            try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
+            do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch { throw FileSystemError(error) }
+        }
+        if kept > 0 {
+            rooms.logger.warning(
+                "files that were being written when pailfs ended are kept", metadata: ["files": "\(kept)"])
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Basics
+import Commits
+import Journaling
+import Logging
+import ObjectStorage
+import Synchronization
+
+extension Composition {
+    /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
+    static func recover(
+        _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, pool: WorkerPool,
+        time: any TimeSource, logger: Logger
+    ) throws(CommandError) -> Recovery.Plan {
+        final class Answer: Sendable {
+            let result = Mutex<Result<Recovery.Plan, JournalingError>?>(nil)
+            let arrived = Semaphore()
+        }
+        let answer = Answer()
+        let recovery = Recovery(store: store, journal: journal, time: time, logger: logger)
+        pool.start {
+            do throws(JournalingError) {
+                let plan = readOnly ? try recovery.look() : try await recovery.run()
+                answer.result.withLock { $0 = .success(plan) }
+            } catch { answer.result.withLock { $0 = .failure(error) } }
+            answer.arrived.signal()
+        }
+        answer.arrived.wait()
+        switch answer.result.withLock({ $0 }) {
+        case .success(let plan): return plan
+        case .failure(let error): throw cache.unusable(error.description)
+        case nil: throw cache.unusable("the journal was not read")
+        }
+    }
+}

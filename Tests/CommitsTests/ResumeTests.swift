@@ -1,0 +1,299 @@
+import Basics
+import Commits
+import Journaling
+import Logging
+import ObjectStorage
+import Staging
+import TestSupport
+import Testing
+
+private let part = 64 << 10
+
+extension MemoryStore {
+    /// Refuses all requests of a kind after the first `count`.
+    fileprivate func fail(_ operation: ObjectStoreError.Operation, after count: Int) {
+        fault = { [weak self] asked, _ in
+            // The request that asks is counted already.
+            guard asked == operation, let self, self.count(operation) > count else { return nil }
+            return Rig.error(.serverFault, operation)
+        }
+    }
+}
+
+/// A process that writes a file and dies, and the one after it: all they share is the disk and the store.
+private final class TwoLives {
+    let store = MemoryStore(capabilities: Rig.capabilities())
+    let pool = WorkerPool(threads: 4, name: "resume")
+    let directory: TemporaryDirectory
+    let content = Rig.bytes(6 * part + 100)
+    var metadata = ObjectMetadata(contentType: "a/b", user: ["mtime": "1000"])
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    struct Life {
+        let journal: Journal
+        let staged: StagedFile
+        let record: FileRecord
+        let commit: FileCommit
+    }
+
+    private func journal() throws -> Journal { try Journal(path: directory.path("journal.db")) }
+
+    private func area(_ journal: Journal, kept: Set<String> = []) throws -> StagingArea {
+        try StagingArea(
+            directory: directory.path("staging"), ledger: SpaceLedger(limit: 1 << 40, floor: 0) { 1 << 50 },
+            time: SystemTime(), kept: kept, lastKnown: journal.lastKnownFile)
+    }
+
+    private func life(_ journal: Journal, _ staged: StagedFile, _ record: FileRecord) -> Life {
+        var options = CommitOptions()
+        options.partSize = Int64(part)
+        options.uploadsPerFile = 1
+        let commit = FileCommit(
+            store: store, staged: staged, base: nil, options: options, uploads: UploadLimiter(limit: 6), pool: pool,
+            time: SystemTime(), logger: Logger(label: "resume"), record: record)
+        return Life(journal: journal, staged: staged, record: record, commit: commit)
+    }
+
+    func first() throws -> Life {
+        let journal = try journal()
+        let id = journal.newID()
+        let record = try FileRecord(id, key: "file", base: nil, now: Timestamp(seconds: 5), in: journal)
+        return life(journal, try area(journal).create(id, baseSize: 0), record)
+    }
+
+    /// Writes everything and commits, which fails where the store says so.
+    func write(_ life: Life, acknowledged: Bool = true) async throws {
+        let content = content
+        try life.staged.write(content.span.bytes, at: 0)
+        if acknowledged {
+            try life.record.acknowledge(
+                life.staged, key: "file", metadata: metadata, condition: .absent, now: Timestamp(seconds: 6))
+        }
+        _ = try? await life.commit.commit(to: "file", metadata: metadata, condition: .absent)
+    }
+
+    func second() throws -> Life {
+        let journal = try journal()
+        let contents = try journal.contents()
+        let (id, intent) = try #require(contents.files.first)
+        let staged = try area(journal, kept: [intent.staging]).open(intent.staging, extents: try #require(intent.map))
+        let uploads = contents.uploads(of: id)
+        let record = FileRecord(
+            resuming: id, intent, uploads: Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) }),
+            in: journal)
+        let next = life(journal, staged, record)
+        next.commit.resume(intent, uploads: uploads)
+        store.forgetRequests()
+        return next
+    }
+
+    func recover() async throws -> Recovery.Plan {
+        let recovery = Recovery(
+            store: store, journal: try journal(), time: SystemTime(), logger: Logger(label: "resume"))
+        return try await recovery.run()
+    }
+}
+
+@Suite("A commit after a crash")
+struct ResumeTests {
+    private let lives: TwoLives
+    init() throws { lives = try TwoLives() }
+
+    /// A first life whose store went away after `parts` parts.
+    private func dieAfter(parts: Int, acknowledged: Bool = true) async throws {
+        lives.store.fail(.uploadPart, after: parts)
+        let life = try lives.first()
+        try await lives.write(life, acknowledged: acknowledged)
+        lives.store.fault = nil
+    }
+
+    @Test("sends only the parts that the store does not have")
+    func resumes() async throws {
+        try await dieAfter(parts: 4)
+        let life = try lives.second()
+        _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        #expect(lives.store.content("file") == lives.content)
+        #expect(lives.store.info("file")?.metadata.contentType == "a/b")
+        #expect(lives.store.count(.uploadPart) == 3)
+        #expect(lives.store.count(.createUpload) == 0)
+        #expect(lives.store.uploadsInProgress.isEmpty)
+        try life.record.end()
+        #expect(try life.journal.contents().isEmpty)
+    }
+
+    @Test("sends a part again whose staged bytes are not those that were sent")
+    func changedBytes() async throws {
+        try await dieAfter(parts: 4)
+        let life = try lives.second()
+        let change: [UInt8] = [1, 2, 3]
+        try life.staged.write(change.span.bytes, at: Int64(part) + 5)
+        var content = lives.content
+        content.replaceSubrange(part + 5..<part + 8, with: change)
+        _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        #expect(lives.store.content("file") == content)
+        #expect(lives.store.count(.uploadPart) == 4)
+    }
+
+    @Test("begins anew when the store has lost the upload")
+    func lostUpload() async throws {
+        try await dieAfter(parts: 4)
+        for upload in lives.store.uploadsInProgress { try await lives.store.abortUpload("file", upload.upload) }
+        let life = try lives.second()
+        _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        #expect(lives.store.content("file") == lives.content)
+        #expect(lives.store.uploadsInProgress.isEmpty)
+    }
+
+    @Test("finds out with one HEAD that the last attempt had become the object", arguments: [100, 6 * part])
+    func landed(size: Int) async throws {
+        let life = try lives.first()
+        let content = Array(lives.content[..<size])
+        try life.staged.write(content.span.bytes, at: 0)
+        _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        // It dies before it could write down that the object is there.
+        let second = try lives.second()
+        let version = try await second.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        #expect(lives.store.requests.map(\.operation).filter { $0 != .listParts } == [.head])
+        #expect(lives.store.info("file")?.version.etag == version.etag)
+    }
+
+    @Test("is a conflict when somebody else was there first")
+    func conflict() async throws {
+        try await dieAfter(parts: 2)
+        _ = lives.store.setObject("file", [1])
+        let life = try lives.second()
+        await #expect(throws: CommitError.self) {
+            _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        }
+        #expect(lives.store.content("file") == [1])
+    }
+
+    @Test("of bytes nobody was promised is left to people, without its upload")
+    func unpromised() async throws {
+        try await dieAfter(parts: 2, acknowledged: false)
+        let others = try await lives.store.createUpload(PutRequest("file"))
+        let plan = try await lives.recover()
+        #expect(plan.unpromised.map(\.intent.key) == ["file"])
+        #expect(plan.promised.isEmpty)
+        #expect(lives.store.uploadsInProgress.map(\.upload) == [others])
+        #expect(lives.store.content("file") == nil)
+    }
+
+    @Test("that was done leaves nothing to do")
+    func recoveredLanding() async throws {
+        let life = try lives.first()
+        try await lives.write(life)
+        let plan = try await lives.recover()
+        #expect(plan.promised.isEmpty && plan.unpromised.isEmpty)
+        #expect(plan.touched == ["file"])
+        #expect(try life.journal.contents().isEmpty)
+    }
+}
+
+@Suite("A job after a crash")
+struct JobTests {
+    private let lives: TwoLives
+    private let journal: Journal
+    private let runner: JobRunner
+    private let body = Rig.bytes(500)
+    private var store: MemoryStore { lives.store }
+
+    init() throws {
+        lives = try TwoLives()
+        journal = try Journal(path: lives.directory.path("jobs.db"))
+        runner = JobRunner(
+            store: lives.store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs"))
+    }
+
+    private func finish(_ intent: JobIntent, items: [ItemRecord] = []) async throws {
+        let id = journal.newID()
+        try journal.write([.job(id, intent, items: items)], flushed: true)
+        let job = try #require(try journal.contents().jobs[id])
+        // Twice: a crash in its end has it done again.
+        try await runner.finish(id, job)
+        try await runner.finish(id, job)
+        #expect(try journal.contents().isEmpty)
+    }
+
+    private func record(_ key: ObjectKey) throws -> VersionRecord {
+        VersionRecord(key, try #require(store.info(key)).version)
+    }
+
+    @Test("copies and deletes what a rename had not begun with")
+    func rename() async throws {
+        _ = store.setObject("a", body)
+        try await finish(.rename(RenameRecord(source: try record("a"), to: "b", storageClass: nil, replaced: nil)))
+        #expect(store.keys == ["b"])
+        #expect(store.content("b") == body)
+    }
+
+    @Test("only deletes where the copy is there")
+    func renameHalfDone() async throws {
+        _ = store.setObject("a", body)
+        let source = try record("a")
+        _ = try await store.copy(CopyRequest(CopySource("a"), to: "b"))
+        store.forgetRequests()
+        try await finish(.rename(RenameRecord(source: source, to: "b", storageClass: nil, replaced: nil)))
+        #expect(store.keys == ["b"])
+        #expect(store.count(.copy) == 0)
+    }
+
+    @Test("replaces what was to be replaced, and nothing newer", arguments: [true, false])
+    func renameOverOther(isExpected: Bool) async throws {
+        _ = store.setObject("a", body)
+        let old = store.setObject("b", [1]).etag.text
+        if !isExpected { _ = store.setObject("b", [2]) }
+        try await finish(.rename(RenameRecord(source: try record("a"), to: "b", storageClass: nil, replaced: old)))
+        #expect(store.content("b") == (isExpected ? body : [2]))
+        #expect(store.content("a") == (isExpected ? nil : body))
+    }
+
+    @Test("leaves a source that somebody changed")
+    func changedSource() async throws {
+        _ = store.setObject("a", body)
+        let source = try record("a")
+        _ = store.setObject("a", [7])
+        try await finish(.rename(RenameRecord(source: source, to: "b", storageClass: nil, replaced: nil)))
+        #expect(store.content("a") == [7])
+        #expect(store.content("b") == nil)
+    }
+
+    @Test("removes the object that was meant, and no other", arguments: [true, false])
+    func removal(isSame: Bool) async throws {
+        let etag = store.setObject("a", body).etag.text
+        if !isSame { _ = store.setObject("a", [7]) }
+        try await finish(.removal(RemovalRecord(key: "a", etag: etag, commits: [])))
+        #expect(store.content("a") == (isSame ? nil : [7]))
+    }
+
+    @Test("moves the rest of a tree, and nothing that came later")
+    func tree() async throws {
+        let keys: [ObjectKey] = ["t/", "t/1", "t/2", "t/s/3"]
+        for key in keys { _ = store.setObject(key, key.bytes.bytes) }
+        let items = try keys.map { ItemRecord(source: try record($0), storageClass: nil) }
+        _ = try await store.copy(CopyRequest(CopySource("t/1"), to: "u/1"))
+        try await store.delete("t/1", ifMatch: nil)
+        _ = try await store.copy(CopyRequest(CopySource("t/2"), to: "u/2"))
+        _ = store.setObject("t/later", [9])
+        try await finish(.tree(from: "t/", to: "u/"), items: items)
+        #expect(store.keys == ["t/later", "u/", "u/1", "u/2", "u/s/3"])
+        #expect(store.content("u/s/3") == Array("t/s/3".utf8))
+    }
+
+    @Test("stays while the store refuses it")
+    func refused() async throws {
+        let etag = store.setObject("a", body).etag.text
+        let id = journal.newID()
+        try journal.write(
+            [.job(id, .removal(RemovalRecord(key: "a", etag: etag, commits: [])), items: [])], flushed: true)
+        store.fail(.delete, after: 0)
+        let recovery = Recovery(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs"))
+        let plan = try await recovery.run()
+        #expect(plan.left.count == 1)
+        #expect(try journal.contents().jobs.count == 1)
+        store.fault = nil
+        #expect(try await recovery.run().left.isEmpty)
+        #expect(store.content("a") == nil)
+    }
+}
