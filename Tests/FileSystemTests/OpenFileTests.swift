@@ -1,4 +1,5 @@
 import Basics
+import Blocks
 import FileSystem
 import Metadata
 import ObjectStorage

@@ -1,0 +1,159 @@
+"""What the crash tests stand on: a pailstore, mounts that are killed, and the bucket as boto3 sees it."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import boto3
+import botocore.config
+
+PAILFS = os.environ.get("PAILFS_BIN", "pailfs")
+PAILSTORE = os.environ.get("PAILSTORE_BIN", "pailstore")
+KEY, SECRET = "pailstore", "pailstore-secret"
+DEADLINE = 60
+
+
+def wait_for(what, condition, deadline=DEADLINE):
+    """Polls until `condition` is true; a test that waits in vain fails with the name of what it waited for."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        answer = condition()
+        if answer:
+            return answer
+        time.sleep(0.005)
+    raise AssertionError(f"{what} did not happen within {deadline} s")
+
+
+class Store:
+    """One pailstore process with one bucket."""
+
+    def __init__(self, work):
+        self.log_path = work / "requests.log"
+        self.process = subprocess.Popen(
+            [PAILSTORE, str(work / "store"), "--listen", "127.0.0.1:0", "--bucket", "pail",
+             "--log-requests", str(self.log_path), "--seed", "1"],
+            stdout=subprocess.PIPE, text=True)
+        endpoint = json.loads(self.process.stdout.readline())["s3"]
+        self.endpoint = endpoint if endpoint.startswith("http") else f"http://{endpoint}"
+        self.s3 = boto3.client(
+            "s3", endpoint_url=self.endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET,
+            region_name="us-east-1",
+            config=botocore.config.Config(s3={"addressing_style": "path"}, max_pool_connections=32))
+
+    def objects(self, prefix):
+        """Every key below `prefix`, without it, and its bytes."""
+        found = {}
+        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket="pail", Prefix=prefix + "/"):
+            for entry in page.get("Contents", []):
+                body = self.s3.get_object(Bucket="pail", Key=entry["Key"])["Body"].read()
+                found[entry["Key"][len(prefix) + 1:]] = body
+        return found
+
+    def put(self, prefix, key, body):
+        self.s3.put_object(Bucket="pail", Key=f"{prefix}/{key}", Body=body)
+
+    def uploads(self, prefix):
+        answer = self.s3.list_multipart_uploads(Bucket="pail", Prefix=prefix + "/")
+        return [(entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", [])]
+
+    def requests(self):
+        with open(self.log_path, encoding="utf-8") as log:
+            return [json.loads(line) for line in log if line.endswith("\n")]
+
+    def faults(self, *specs):
+        plan = "".join(spec + "\n" for spec in specs)
+        subprocess.run(["curl", "-sS", "--fail", "-T", "-", f"{self.endpoint}/_pailstore/faults"],
+                       input=plan, text=True, check=True, stdout=subprocess.DEVNULL)
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(DEADLINE)
+
+
+class Mount:
+    """One cache directory and the processes that serve it, one after the other."""
+
+    def __init__(self, store, prefix, work, *options):
+        self.store, self.prefix = store, prefix
+        self.path = work / "mount"
+        self.cache = work / "cache"
+        self.log = work / "pailfs.log"
+        self.path.mkdir(parents=True)
+        self.options = ["part-size=5M", "region=us-east-1", "path-style", f"endpoint={store.endpoint}",
+                        f"cache-dir={self.cache}", *options]
+        self.process = None
+
+    def start(self, stop=None, check=True):
+        environment = dict(os.environ, PAILFS_ACCESS_KEY_ID=KEY, PAILFS_SECRET_ACCESS_KEY=SECRET)
+        if stop:
+            environment["PAILFS_STOP_POINT"] = stop
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [PAILFS, "mount", f"s3://pail/{self.prefix}", str(self.path), "-f", "-o", ",".join(self.options)],
+                env=environment, stdout=log, stderr=log)
+        wait_for("the mount", lambda: os.path.ismount(self.path) or self.process.poll() is not None)
+        if check and self.process.poll() is not None:
+            raise AssertionError(f"pailfs ended with {self.process.returncode}: {self.tail()}")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.died()
+
+    def died(self):
+        """Waits for the process to be killed, and takes the dead mount away."""
+        status = self.process.wait(DEADLINE)
+        if status != -signal.SIGKILL:
+            raise AssertionError(f"pailfs ended with {status} and not by the kill: {self.tail()}")
+        subprocess.run(["fusermount3", "-u", "-z", str(self.path)], stderr=subprocess.DEVNULL, check=False)
+
+    def unmount(self):
+        """An orderly end; what pailfs says of it."""
+        ended = subprocess.run([PAILFS, "unmount", str(self.path)], capture_output=True, text=True, timeout=DEADLINE,
+                               check=False)
+        self.process.wait(DEADLINE)
+        return ended
+
+    def tail(self):
+        return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
+
+    def leave(self):
+        """Leaves nothing behind, whatever happened."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(DEADLINE)
+        subprocess.run(["fusermount3", "-u", "-z", str(self.path)], stderr=subprocess.DEVNULL, check=False)
+
+
+class Bench:
+    """Runs named cases, each below a prefix of its own, and counts."""
+
+    def __init__(self):
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="pailfs-crash-"))
+        self.store = Store(self.work)
+        self.passed, self.failed = 0, []
+
+    def case(self, name, body, *options):
+        number = self.passed + len(self.failed)
+        work = self.work / f"case{number}"
+        work.mkdir()
+        mount = Mount(self.store, f"case{number}", work, *options)
+        try:
+            body(mount)
+            self.passed += 1
+            shutil.rmtree(work, ignore_errors=True)
+        except Exception as error:  # a case that breaks in any way has failed, and the others go on
+            self.failed.append(name)
+            print(f"FAILED {name}: {type(error).__name__}: {error}\n{mount.tail()}", flush=True)
+        finally:
+            mount.leave()
+
+    def end(self):
+        self.store.stop()
+        shutil.rmtree(self.work, ignore_errors=True)
+        print(f"{self.passed} passed, {len(self.failed)} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""usage: crash_matrix.py [NAME...]: kills the mount at every step of its journal and at random times, mounts again, and
+compares the bucket, as boto3 sees it, with what programs were told. PAILFS_TEST_LONG=1 for many more random times.
+
+Promises: a file whose close returned is in the bucket with those bytes; what was under way is as it was before or as it was
+to be, never between; what was removed stays away; no multipart upload is left."""
+
+import os
+import random
+import sys
+import threading
+import time
+
+from bench import Bench
+
+BIG = 11 << 20
+LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
+
+
+def content(seed, size):
+    return random.Random(seed).randbytes(size)
+
+
+class Record:
+    """What programs were told: the files there are, and what the act under way may have made of them."""
+
+    def __init__(self):
+        self.files = {}
+        self.possible = []
+
+    def act(self, act, after):
+        """Runs `act`; the files are `after` then. Until it has returned, both states are right."""
+        self.possible = [after]
+        act()
+        self.files, self.possible = after, []
+
+    def check(self, found):
+        found = {key: body for key, body in found.items() if not key.endswith("/")}
+        for state in [self.files, *self.possible]:
+            if found == state:
+                return
+        wrong = {key for key in found.keys() | self.files.keys() if found.get(key) != self.files.get(key)}
+        raise AssertionError(
+            f"the bucket differs from what programs were told at {sorted(wrong)}: "
+            f"{ {key: len(found[key]) if key in found else None for key in wrong} }")
+
+
+def write(path, body, piece=1 << 20):
+    with open(path, "wb", buffering=0) as file:
+        for start in range(0, len(body), piece):
+            file.write(body[start:start + piece])
+
+
+def workload(mount, record):
+    """Every act that the journal knows, one after the other, until the mount dies."""
+    root, store, prefix = mount.path, mount.store, mount.prefix
+
+    def put(name, body):
+        record.act(lambda: write(root / name, body), {**record.files, name: body})
+
+    def moved(old, new):
+        return {(new + key[len(old):] if key.startswith(old) else key): body for key, body in record.files.items()
+                if not key.startswith(new)}
+
+    def rename(old, new):
+        record.act(lambda: os.rename(root / old, root / new), moved(old, new))
+
+    os.mkdir(root / "dir")
+    put("dir/small", content(1, 5000))
+    put("dir/big", content(2, BIG))
+    put("dir/small", content(3, 7000))
+    rename("dir/small", "dir/other")
+    put("target", content(4, 100))
+    rename("dir/other", "target")
+    os.mkdir(root / "dir/sub")
+    for number in range(3):
+        put(f"dir/sub/{number}", content(10 + number, 3000))
+    rename("dir", "tree")
+    # An object that nothing was read of yet goes when it is closed, but its name goes at once.
+    store.put(prefix, "tree/foreign", content(5, BIG))
+    record.files = {**record.files, "tree/foreign": content(5, BIG)}
+    os.setxattr(root, "user.pailfs.refresh", b"1")
+    with open(root / "tree/foreign", "rb"):
+        record.act(lambda: os.unlink(root / "tree/foreign"),
+                   {key: body for key, body in record.files.items() if key != "tree/foreign"})
+    put("last", content(6, BIG))
+    body = bytearray(record.files["last"])
+    body[100:103] = b"new"
+
+    def overwrite():
+        with open(root / "last", "r+b", buffering=0) as file:
+            file.seek(100)
+            file.write(b"new")
+
+    record.act(overwrite, {**record.files, "last": bytes(body)})
+
+
+def settle(mount, record, orphans=0):
+    """Mounts again, ends in order, and looks at the bucket."""
+    mount.start()
+    ended = mount.unmount()
+    if ended.returncode != 0:
+        raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
+    record.check(mount.store.objects(mount.prefix))
+    uploads = mount.store.uploads(mount.prefix)
+    if len(uploads) > orphans:
+        raise AssertionError(f"uploads are left: {uploads}")
+
+
+def stop_case(stop, orphans=0):
+    def run(mount):
+        record = Record()
+        mount.start(stop)
+        try:
+            workload(mount, record)
+        except OSError:
+            pass
+        # Steps that follow an answer are reached without a program waiting for them.
+        mount.died()
+        settle(mount, record, orphans)
+    return run
+
+
+STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3), ("end-file", 1), ("end-file", 3),
+         ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1), ("rename", 1), ("rename", 2), ("tree", 1),
+         ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
+
+
+def random_case(seed):
+    """Writers that never end, killed at a random time."""
+    def run(mount):
+        dice = random.Random(seed)
+        mount.start()
+        records = [Record() for _ in range(4)]
+
+        def writer(number, record):
+            mine = random.Random(seed * 10 + number)
+            root = mount.path / f"w{number}"
+            try:
+                os.mkdir(root)
+                while True:
+                    name = f"f{mine.randrange(6)}"
+                    act = mine.randrange(10)
+                    if act < 6 or name not in record.files:
+                        size = BIG if mine.randrange(12) == 0 else mine.randrange(1, 60_000)
+                        body = mine.randbytes(size)
+                        record.act(lambda: write(root / name, body), {**record.files, name: body})
+                    elif act < 8:
+                        rest = {key: body for key, body in record.files.items() if key != name}
+                        record.act(lambda: os.unlink(root / name), rest)
+                    else:
+                        new = f"f{mine.randrange(6)}"
+                        after = {key: body for key, body in record.files.items() if key != name}
+                        after[new] = record.files[name]
+                        record.act(lambda: os.rename(root / name, root / new), after)
+            except OSError:
+                pass
+
+        threads = [threading.Thread(target=writer, args=pair) for pair in enumerate(records)]
+        for thread in threads:
+            thread.start()
+        time.sleep(dice.uniform(0.05, 1.2))
+        mount.kill()
+        for thread in threads:
+            thread.join(60)
+            if thread.is_alive():
+                raise AssertionError("a program hangs in a mount that died")
+        mount.start()
+        ended = mount.unmount()
+        if ended.returncode != 0:
+            raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
+        found = mount.store.objects(mount.prefix)
+        for number, record in enumerate(records):
+            own = f"w{number}/"
+            record.check({key[len(own):]: body for key, body in found.items() if key.startswith(own) and not key.endswith("/")})
+    return run
+
+
+def main(names):
+    bench = Bench()
+    cases = []
+    for step, count in STEPS:
+        for side in ("before", "after"):
+            # An upload whose name never reached the disk cannot be told from another program's, and is left alone.
+            orphans = 1 if (side, step) == ("before", "upload") else 0
+            cases.append((f"{side}:{step}:{count}", stop_case(f"{side}:{step}:{count}", orphans)))
+    for seed in range(1000 if LONG else 12):
+        cases.append((f"random {seed}", random_case(seed)))
+    for name, body in cases:
+        if not names or any(word in name for word in names):
+            bench.case(name, body)
+    return bench.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
