@@ -76,7 +76,8 @@ final class MountedTree {
         let staging = try StagingArea(
             directory: path + "/staging", ledger: ledger, time: time, lastKnown: journal.lastKnownFile)
         return BucketFileSystem.Rooms(
-            metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store, uploads: UploadLimiter(limit: 8),
+            metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store,
+            uploads: UploadLimiter(limit: 8),
             buffers: buffers, pool: pool, time: time, logger: logger)
     }
 

@@ -1,6 +1,6 @@
 import Basics
-import Journaling
 import Foundation
+import Journaling
 import Staging
 import Synchronization
 import TestSupport
