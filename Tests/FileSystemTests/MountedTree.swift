@@ -77,8 +77,7 @@ final class MountedTree {
             directory: path + "/staging", ledger: ledger, time: time, lastKnown: journal.lastKnownFile)
         return BucketFileSystem.Rooms(
             metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store,
-            uploads: UploadLimiter(limit: 8),
-            buffers: buffers, pool: pool, time: time, logger: logger)
+            uploads: UploadLimiter(limit: 8), buffers: buffers, pool: pool, time: time, logger: logger)
     }
 
     /// Ends the mount as an orderly unmount does, and mounts again.
