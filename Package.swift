@@ -104,6 +104,7 @@ let package = Package(
             "EmulatorTests", ["Emulator", "Digests", "Basics"],
             exclude: [
                 "boto3_conformance.py", "conformance.py", "cos_conformance.py", "cross_conformance.py",
+                "cssp_conformance.py",
                 "kodo_conformance.py", "oss_conformance.py", "oss_v2_conformance.py",
             ]),
         tests(

@@ -12,6 +12,13 @@ struct MemoryConformanceTests {
 
 /// Each dialect's store against the emulator's side of it.
 @Suite struct EmulatorConformanceTests {
+    @Suite(.against { try await withEmulator(.cssp, $0) })
+    struct CSSP {
+        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+            try await promise.prove()
+        }
+    }
+
     @Suite(.against { try await withEmulator(.s3, $0) })
     struct S3 {
         @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {

@@ -62,6 +62,7 @@ package final class EmulatorServer: Sendable {
             OSSDialect(library: library, options: options),
             COSDialect(library: library, options: options),
             KodoDialect(library: library, options: options),
+            CSSPDialect(library: library, options: options),
         ]
     }
 

@@ -35,15 +35,17 @@ struct ReadConditions {
         }
     }
 
-    func check(_ record: ObjectRecord) -> Outcome {
-        let modified = record.modified.seconds
+    func check(_ record: ObjectRecord) -> Outcome { check(etag: record.etag, modified: record.modified) }
+
+    func check(etag: String, modified time: Timestamp) -> Outcome {
+        let modified = time.seconds
         if let match {
-            guard match.contains("*") || match.contains(record.etag) else { return .failed }
+            guard match.contains("*") || match.contains(etag) else { return .failed }
         } else if let unmodifiedSince, modified > unmodifiedSince.seconds {
             return .failed
         }
         if let noneMatch {
-            if noneMatch.contains("*") || noneMatch.contains(record.etag) { return .notModified }
+            if noneMatch.contains("*") || noneMatch.contains(etag) { return .notModified }
         } else if let modifiedSince, modified <= modifiedSince.seconds {
             return .notModified
         }

@@ -18,6 +18,7 @@ extension Bucket {
         writer.line("region", record.region)
         writer.line(grants: record.access)
         writer.line(cors: record.cors)
+        for property in record.properties { writer.line("property", property.name, property.value) }
         let temporary = "\(directory)/\(temporaryPrefix)\(RandomID.hex())"
         try Disk.write(writer.finish(), to: temporary, sync: sync)
         try Disk.rename(temporary, to: "\(directory)/bucket")
@@ -73,15 +74,18 @@ extension Bucket {
         var (created, region): (Timestamp, String) = (.epoch, "us-east-1")
         var access = AccessControl()
         var cors: [CORSRule] = []
+        var properties: [Field] = []
         for line in reader.lines {
             switch line.text(0) {
             case "created": created = line.time ?? created
             case "region": region = line.text(1)
             case "grant": if let grant = line.grant { access.grants.append(grant) }
+            case "property": properties.append(Field(line.text(1), line.text(2)))
             default: cors.take(line)
             }
         }
-        return BucketRecord(name: name, created: created, region: region, access: access, cors: cors)
+        return BucketRecord(
+            name: name, created: created, region: region, access: access, cors: cors, properties: properties)
     }
 }
 

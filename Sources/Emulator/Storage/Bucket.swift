@@ -55,6 +55,8 @@ package struct BucketRecord: Hashable, Sendable {
     package let region: String
     package var access: AccessControl
     package var cors: [CORSRule] = []
+    /// What only one dialect knows of; every name starts with the dialect's.
+    package var properties: [Field] = []
 }
 
 /// One bucket: objects and uploads on disk, and their index in memory.
@@ -97,6 +99,22 @@ package final class Bucket: Sendable {
 
     package func setAccess(_ access: AccessControl) throws(StorageError) { try change { $0.access = access } }
     package func setCORS(_ rules: [CORSRule]) throws(StorageError) { try change { $0.cors = rules } }
+    package func setProperties(_ properties: ([Field]) -> [Field]) throws(StorageError) {
+        try change { $0.properties = properties($0.properties) }
+    }
+
+    /// How many objects there are, and how many bytes they have by `size`; looks at each.
+    package func figures(_ size: (ObjectRecord) -> Int64) -> (objects: Int64, bytes: Int64) {
+        state.withLock { state in
+            var (objects, bytes): (Int64, Int64) = (0, 0)
+            var position = state.objects.firstPosition { _ in false }
+            while let entry = state.objects.entry(at: position) {
+                (objects, bytes) = (objects + 1, bytes + size(entry.value.record))
+                position = state.objects.position(after: position)
+            }
+            return (objects, bytes)
+        }
+    }
 
     private func change(_ change: (inout BucketRecord) -> Void) throws(StorageError) {
         let record = state.withLock { state in

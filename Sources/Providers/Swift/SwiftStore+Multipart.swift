@@ -194,15 +194,12 @@ extension SwiftStore {
         }
     }
 
-    /// Removes what is too much, and asks a segment itself when the listing shows another.
+    /// Asks a segment itself when the listing shows another, and removes what is too much.
     private func isListed(
         _ parts: [UploadedPart], of upload: UploadID, _ key: ObjectKey
     ) async throws(ObjectStoreError) -> Bool {
         let listed = try await self.parts(of: upload, key, .completeUpload)
         if listed == parts { return true }
-        let surplus = listed.filter { part in !parts.contains { $0.number == part.number } }
-        let names = surplus.map { segments.segment($0.number, of: upload) }
-        try await deleteSegments(names, .completeUpload, key)
         for part in parts where !listed.contains(part) {
             let name = segments.segment(part.number, of: upload)
             let call = call(.completeUpload, .head, segment: name, for: key)
@@ -216,6 +213,10 @@ extension SwiftStore {
                 .partRejected, .completeUpload, key: key, code: "SegmentRejected",
                 message: "part \(part.number) is not there as it was sent")
         }
+        // Only now, as a list of parts that is refused must not cost any.
+        let surplus = listed.filter { part in !parts.contains { $0.number == part.number } }
+        let names = surplus.map { segments.segment($0.number, of: upload) }
+        try await deleteSegments(names, .completeUpload, key)
         return false
     }
 
