@@ -15,6 +15,7 @@ extension FamilyProfile {
         // Wrong regions are told with an endpoint, which may be a stranger's: section 1.
         profile.followsRegion = false
         profile.plusIsSpace = false
+        profile.encodesTokens = true
         profile.namesPageSize = true
         profile.checksum = .crc64ecma("x-oss-hash-crc64ecma")
         profile.createOnly = .header("x-oss-forbid-overwrite")

@@ -5,6 +5,8 @@ import ObjectStorage
 struct FamilyDocuments: Sendable {
     /// In encoded listings `+` is a space.
     let plusIsSpace: Bool
+    /// In encoded listings the continuation token is encoded too.
+    var encodesTokens = false
     /// Left out of what is told of objects.
     let standardClass: String
 
@@ -73,6 +75,7 @@ struct FamilyDocuments: Sendable {
         }
         list.page.commonPrefixes = prefixes.map { decode($0, isEncoded) }.filter { !$0.isEmpty }.map { ObjectKey($0) }
         list.nextMarker = list.nextMarker.map { decode($0, isEncoded) }
+        list.nextToken = list.nextToken.map { decode($0, isEncoded && encodesTokens) }
         return list
     }
 

@@ -65,6 +65,8 @@ package struct FamilyProfile: Sendable {
     package var encodesListings = true
     /// In encoded listings `+` is a space (form encoding).
     package var plusIsSpace = true
+    /// Encoded listings encode their continuation token too.
+    package var encodesTokens = false
     /// The store's own page is smaller than its largest, so every listing says how many it wants.
     package var namesPageSize = false
 

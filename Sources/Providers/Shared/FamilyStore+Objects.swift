@@ -126,6 +126,8 @@ extension FamilyStore {
         call.headers["Content-Type"] = "application/xml"
         _ = try seal(&call, body)
         let response = try await send(call, body: body)
+        // A quiet answer without errors need not even be a document (oss.md section 4.6).
+        guard !response.body.isEmpty else { return [] }
         let errors = try read(call, response) { body throws(XMLError) in try FamilyDocuments.deleteErrors(body) }
         return errors.compactMap { key, document in
             let key = key.isEmpty ? nil : ObjectKey(key)

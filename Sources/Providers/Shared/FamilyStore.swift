@@ -74,7 +74,9 @@ package final class FamilyStore: ObjectStore {
         (self.credentials, self.engine, self.time) = (credentials, engine, time)
         signer = settings.signer ?? profile.signer
         errors = FamilyErrors(profile: profile)
-        documents = FamilyDocuments(plusIsSpace: profile.plusIsSpace, standardClass: profile.standardClass)
+        documents = FamilyDocuments(
+            plusIsSpace: profile.plusIsSpace, encodesTokens: profile.encodesTokens,
+            standardClass: profile.standardClass)
         let rules = profile.endpoints
         let place =
             settings.endpoint ?? (settings.bucket == nil && settings.region == nil ? rules.everyRegion : nil)
