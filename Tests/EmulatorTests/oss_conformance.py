@@ -633,12 +633,30 @@ def buckets(store, bucket):
 
 
 @test
-def preflight_is_refused_without_rules(store, bucket):
-    connection = http.client.HTTPConnection(store.host, timeout=10)
-    connection.request("OPTIONS", f"/{BUCKET}/k", headers={
-        "Origin": "http://example.com", "Access-Control-Request-Method": "PUT"})
-    answer = connection.getresponse()
-    equal((answer.status, b"AccessForbidden" in answer.read()), (403, True), "preflight")
+def preflights_are_answered_by_rules(store, bucket):
+    def ask(method, origin="http://app.example.com"):
+        connection = http.client.HTTPConnection(store.host, timeout=10)
+        connection.request("OPTIONS", f"/{BUCKET}/k", headers={
+            "Origin": origin, "Access-Control-Request-Method": method, "Access-Control-Request-Headers": "x-oss-date"})
+        answer = connection.getresponse()
+        return answer.status, b"AccessForbidden" in answer.read(), answer
+    refused("NoSuchCORSConfiguration", lambda: bucket.get_bucket_cors(), 404)
+    equal(ask("PUT")[:2], (403, True), "without rules")
+    bucket.put_bucket_cors(oss2.models.BucketCors([oss2.models.CorsRule(
+        allowed_origins=["http://*.example.com"], allowed_methods=["GET", "PUT"], allowed_headers=["*"],
+        expose_headers=["x-oss-hash-crc64ecma"], max_age_seconds=60)]))
+    try:
+        rule = bucket.get_bucket_cors().rules[0]
+        equal((rule.allowed_origins, rule.max_age_seconds), (["http://*.example.com"], 60), "kept")
+        status, _, answer = ask("PUT")
+        equal((status, answer.headers["Access-Control-Allow-Origin"], answer.headers["Access-Control-Max-Age"]),
+              (200, "http://app.example.com", "60"), "allowed")
+        equal((ask("DELETE")[0], ask("PUT", "http://example.org")[0]), (403, 403), "another method, another origin")
+        put = bucket.put_object("k", b"", headers={"Origin": "http://app.example.com"})
+        equal(put.headers["Access-Control-Expose-Headers"], "x-oss-hash-crc64ecma", "told on answers")
+    finally:
+        bucket.delete_bucket_cors()
+    refused("NoSuchCORSConfiguration", lambda: bucket.get_bucket_cors(), 404)
 
 
 # ---------------------------------------------------------------- signatures

@@ -126,6 +126,36 @@ extension OSSDialect {
         return ServerResponse(status: 200)
     }
 
+    func bucketCORS(_ call: OSSCall) throws(OSSError) -> ServerResponse {
+        let rules = try bucket(call).record.cors
+        guard !rules.isEmpty else {
+            throw OSSError(404, "NoSuchCORSConfiguration", "The CORS Configuration does not exist.")
+        }
+        return xml("CORSConfiguration") { CORSAnswers.write(rules, &$0) }
+    }
+
+    func setBucketCORS(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
+        let bucket = try bucket(call)
+        guard let rules = CORSAnswers.read(document: try await call.payload.collect()) else {
+            throw OSSError.malformedXML
+        }
+        try OSSError.storing { () throws(StorageError) in try bucket.setCORS(rules) }
+        return ServerResponse(status: 200)
+    }
+
+    func deleteBucketCORS(_ call: OSSCall) throws(OSSError) -> ServerResponse {
+        let bucket = try bucket(call)
+        try OSSError.storing { () throws(StorageError) in try bucket.setCORS([]) }
+        return ServerResponse(status: 204)
+    }
+
+    func preflight(_ call: OSSCall) throws(OSSError) -> ServerResponse {
+        guard let answer = CORSAnswers.preflight(call.request, try bucket(call).record.cors) else {
+            throw OSSError(403, "AccessForbidden", "CORSResponse: This CORS request is not allowed.")
+        }
+        return answer
+    }
+
     func bucketVersioning(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         _ = try bucket(call)
         return xml("VersioningConfiguration") { _ in }
@@ -135,7 +165,7 @@ extension OSSDialect {
     func bucketConfiguration(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         _ = try bucket(call)
         let missing: [(parameter: String, code: String)] = [
-            ("policy", "NoSuchBucketPolicy"), ("lifecycle", "NoSuchLifecycle"), ("cors", "NoSuchCORSConfiguration"),
+            ("policy", "NoSuchBucketPolicy"), ("lifecycle", "NoSuchLifecycle"),
             ("website", "NoSuchWebsiteConfiguration"), ("replication", "NoSuchReplicationConfiguration"),
             ("encryption", "NoSuchServerSideEncryptionRule"), ("worm", "NoSuchWORMConfiguration"),
             ("inventory", "NoSuchInventory"),

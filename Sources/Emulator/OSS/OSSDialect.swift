@@ -42,6 +42,8 @@ struct OSSDialect: Dialect {
             guard target.hasValidPath else { throw OSSError(400, "InvalidURI", "Couldn't parse the specified URI.") }
             try await admit(call)
             response = try await perform(call)
+            let rules = (try? library.bucket(target.bucket))?.record.cors ?? []
+            if call.operation != .optionObject { response.headers += CORSAnswers.headers(request, rules) }
             response.headers = commonHeaders(request) + response.headers
         } catch {
             response = document(of: error, request, target)
@@ -117,8 +119,10 @@ struct OSSDialect: Dialect {
         case .cleanRestoredObject: try cleanRestoredObject(call)
         case .putSymlink: try putSymlink(call)
         case .getSymlink: try symlink(call)
-        case .optionObject:
-            throw OSSError(403, "AccessForbidden", "CORSResponse: CORS is not enabled for this bucket.")
+        case .getBucketCORS: try bucketCORS(call)
+        case .putBucketCORS: try await setBucketCORS(call)
+        case .deleteBucketCORS: try deleteBucketCORS(call)
+        case .optionObject: try preflight(call)
         case .directoryOperation: throw OSSError.notSupported
         case .notImplemented: throw OSSError.notImplemented
         case .methodNotAllowed:

@@ -11,6 +11,9 @@ enum OSSOperation: String, Sendable {
     case getBucketACL = "GetBucketAcl"
     case putBucketACL = "PutBucketAcl"
     case getBucketVersioning = "GetBucketVersioning"
+    case getBucketCORS = "GetBucketCors"
+    case putBucketCORS = "PutBucketCors"
+    case deleteBucketCORS = "DeleteBucketCors"
     /// A bucket's configuration that is never set here: lifecycle, policy and others.
     case getBucketConfiguration = "GetBucketConfiguration"
     case listObjects = "ListObjects"
@@ -50,7 +53,7 @@ enum OSSOperation: String, Sendable {
 
 extension RequestTarget {
     /// By path, by `<bucket>.<domain>`, or by Alibaba's hosts (dossier, section 1): `<bucket>.oss-<region>.aliyuncs.com`,
-    /// `<bucket>.<region>.oss.aliyuncs.com` and `<bucket>.oss-accelerate.aliyuncs.com`.
+    /// `<bucket>.<region>.oss[-internal].aliyuncs.com` and `<bucket>.oss-accelerate.aliyuncs.com`.
     init(oss request: ServerRequest, domains: [String]) {
         self.init(request, domains: domains) { host in OSSHost(host)?.bucket }
     }
@@ -68,7 +71,7 @@ struct OSSHost {
         guard name.hasSuffix(".aliyuncs.com") else { return nil }
         var labels = name.dropLast(".aliyuncs.com".count).split(separator: ".")
         guard let last = labels.popLast() else { return nil }
-        if last == "oss", let region = labels.popLast() {
+        if last == "oss" || last == "oss-internal", let region = labels.popLast() {
             self.region = String(region)
         } else if last.hasPrefix("oss-accelerate") {
             region = nil
@@ -94,7 +97,7 @@ extension OSSOperation {
     }
 
     private static let configurations: Set<String> = [
-        "accessmonitor", "cors", "encryption", "inventory", "lifecycle", "logging", "policy", "publicAccessBlock",
+        "accessmonitor", "encryption", "inventory", "lifecycle", "logging", "policy", "publicAccessBlock",
         "qosInfo", "referer", "replication", "requestPayment", "tagging", "transferAcceleration", "website", "worm",
     ]
 
@@ -107,14 +110,18 @@ extension OSSOperation {
             if request.has("stat") { return .getBucketStat }
             if request.has("acl") { return .getBucketACL }
             if request.has("versioning") { return .getBucketVersioning }
+            if request.has("cors") { return .getBucketCORS }
             if request.has("uploads") { return .listMultipartUploads }
             if request.has("versions") { return .listObjectVersions }
             if isConfiguration { return .getBucketConfiguration }
             return request.parameter("list-type") == "2" ? .listObjectsV2 : .listObjects
         case "PUT":
             if request.has("acl") { return .putBucketACL }
+            if request.has("cors") { return .putBucketCORS }
             return isConfiguration || request.has("versioning") ? .notImplemented : .putBucket
-        case "DELETE": return isConfiguration ? .notImplemented : .deleteBucket
+        case "DELETE":
+            if request.has("cors") { return .deleteBucketCORS }
+            return isConfiguration ? .notImplemented : .deleteBucket
         case "POST": return request.has("delete") ? .deleteMultipleObjects : .notImplemented
         case "OPTIONS": return .optionObject
         default: return .methodNotAllowed
