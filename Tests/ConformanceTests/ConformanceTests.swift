@@ -26,6 +26,13 @@ struct MemoryConformanceTests {
         }
     }
 
+    @Suite(.against { try await withEmulator(.oss, $0) })
+    struct OSS {
+        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+            try await promise.prove()
+        }
+    }
+
     @Suite(.against { try await withEmulator(.cos, $0) })
     struct COS {
         @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {

@@ -6,6 +6,7 @@ import Providers
 /// The dialects that servers of tests speak, and the store that speaks each.
 enum Dialect: String, CaseIterable, Sendable {
     case s3
+    case oss
     case cos
     case cssp
     /// OpenStack's, which only a server of its own speaks.
@@ -23,6 +24,7 @@ enum Dialect: String, CaseIterable, Sendable {
     func makeStore(_ wish: Wish) throws -> any ObjectStore {
         switch self {
         case .s3: return try member(.generic, wish)
+        case .oss: return try member(.oss, wish)
         // Copies name the host of the source's bucket, and that its region.
         case .cos: return try member(.cos, wish, region: "ap-guangzhou")
         case .cssp:
