@@ -64,10 +64,10 @@ def equal(got, wanted, what=""):
         raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
 
 
-def main(store_class, clients, clear):
+def main(store_class, clients, clear, bucket=BUCKET, arguments=()):
     """Runs every test, or those named on the command line, with every client, each in a clean bucket; the exit status.
 
-    `clients` maps what a client is called to what makes it of a store.
+    `clients` maps what a client is called to what makes it of a store, which is started with `arguments`.
     """
     for variable in list(os.environ):
         if variable.startswith(("AWS_", "OSS_", "COS_")) and variable != "AWS_EC2_METADATA_DISABLED":
@@ -75,7 +75,7 @@ def main(store_class, clients, clear):
         if variable.lower().endswith("_proxy"):
             del os.environ[variable]
     os.environ["NO_PROXY"] = "127.0.0.1"
-    store = store_class("--bucket", BUCKET)
+    store = store_class("--bucket", bucket, *arguments)
     chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
     passed = failed = 0
     try:

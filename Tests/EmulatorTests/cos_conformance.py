@@ -17,7 +17,6 @@ import shutil
 import sys
 import tempfile
 import time
-import traceback
 import urllib.error
 import urllib.parse
 from unittest import mock
@@ -25,30 +24,24 @@ from unittest import mock
 from qcloud_cos import CosConfig, CosS3Client
 from qcloud_cos.cos_exception import CosClientError, CosServiceError
 
-from boto3_conformance import ACCESS_KEY, SECRET_KEY, Store, equal
+import conformance
+from conformance import ACCESS_KEY, MIB, SECRET_KEY, equal, test
 
 BUCKET, REGION = "test-1250000000", "ap-guangzhou"
 HOST = f"{BUCKET}.cos.{REGION}.myqcloud.com"
-ODD_KEYS = [
-    "plain", "dir/file", "dir/", "dir//double", "a b+c%d&e=f?g#h", "~!*'()", "ünïcode/中文", "./dot", "../dots", "a/../b",
-    "trailing/", "percent%2Fslash", "tab\tkey", "quote\"<>&'", "x" * 850, "control\x01", "back\\slash",
-]
-MIB = 1 << 20
-TESTS = []
+ODD_KEYS = conformance.ODD_KEYS + ["x" * 850, "back\\slash"]
 
 
-def test(function):
-    TESTS.append(function)
-    return function
+class Store(conformance.Store):
+    dialect = "cos"
 
 
 def connect(store, secret=SECRET_KEY, access=ACCESS_KEY, token=None, retry=0, by_name=False, **config):
     """A client that goes to the store for the hosts of COS: by its address, or as to a proxy."""
-    host = store.ready["cos"].removeprefix("http://")
-    config |= {"Proxies": {"http": store.ready["cos"]}} if by_name else {"ServiceDomain": host}
+    config |= {"Proxies": {"http": store.endpoint}} if by_name else {"ServiceDomain": store.host}
     config = CosConfig(Region=REGION, SecretId=access, SecretKey=secret, Token=token, Scheme="http", **config)
     if not by_name:
-        name, port = host.rsplit(":", 1)
+        name, port = store.host.rsplit(":", 1)
         config.set_ip_port(name, int(port))
     return CosS3Client(config, retry=retry)
 
@@ -104,7 +97,7 @@ def raw(store, method, target, host=HOST, headers=None, data=None, parameters=()
 
 
 def unsigned(store, method, target, headers, data=None):
-    connection = http.client.HTTPConnection(store.ready["cos"].removeprefix("http://"), timeout=20)
+    connection = http.client.HTTPConnection(store.host, timeout=20)
     connection.request(method, target, body=data, headers=headers)
     answer = connection.getresponse()
     result = answer.status, answer.headers, answer.read()
@@ -983,29 +976,6 @@ def everything_survives_a_kill(store, cos):
         own.remove()
 
 
-def main():
-    logging.disable(logging.CRITICAL)
-    for variable in list(os.environ):
-        if variable.lower().endswith("_proxy"):
-            del os.environ[variable]
-    store = Store("--bucket", BUCKET)
-    cos = connect(store)
-    chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
-    failures = 0
-    try:
-        for function in chosen:
-            try:
-                clear(cos)
-                function(store, cos)
-            except Exception:
-                failures += 1
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-    finally:
-        store.remove()
-    print(f"{len(chosen) - failures} passed, {failures} failed")
-    return 1 if failures or not chosen else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    logging.disable(logging.CRITICAL)
+    sys.exit(conformance.main(Store, {"cos-python-sdk-v5": connect}, clear, BUCKET))

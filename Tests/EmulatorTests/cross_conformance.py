@@ -7,16 +7,12 @@ exit status 0 only when nothing failed.
 """
 import http.client
 import io
-import json
 import logging
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import urllib.parse
 
 # qiniu's SDK keeps what it learns of regions in the directory for temporary files: one of our own, set before it is loaded.
@@ -24,6 +20,9 @@ SCRATCH = tempfile.mkdtemp(prefix="cross-conformance-")
 tempfile.tempdir = SCRATCH
 
 import boto3
+import oss2
+import oss2.exceptions
+import oss2.models
 import qiniu
 from botocore.config import Config
 from botocore.exceptions import ClientError
@@ -32,8 +31,10 @@ from qcloud_cos.cos_exception import CosServiceError
 from qiniu.http.endpoint import Endpoint
 from qiniu.http.region import Region, ServiceName
 
-ACCESS_KEY, SECRET_KEY, BUCKET = "pailstore", "pailstore-secret", "cross-1250000000"
-MIB = 1 << 20
+import conformance
+from conformance import ACCESS_KEY, MIB, SECRET_KEY, equal, test
+
+BUCKET = "cross-1250000000"
 # Keys that every provider takes.
 KEYS = ["plain", "dir/file", "dir/", "dir//double", "a b+c%d&e=f?g#h", "~!*'()", "ünïcode/中文", "percent%2Fslash",
         "quote\"<>&'", "co:lon:s", "back\\slash", "x" * 750, "emoji \U0001F642"]
@@ -41,17 +42,10 @@ HEADERS = {"content-type": "text/x-cross", "cache-control": "max-age=7", "conten
            "content-encoding": "x-own", "content-language": "de", "expires": "Tue, 14 Nov 2023 22:13:20 GMT"}
 METADATA = {"mode": "0644", "owner": "me and you"}
 TAGS = {"a": "1", "two words": "b+c"}
-TESTS = []
 
 
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
+class Store(conformance.Store):
+    dialect = "s3"
 
 
 class Missing(Exception):
@@ -65,11 +59,11 @@ class S3:
     shows = {}
     names = {"content-type": "ContentType", "cache-control": "CacheControl", "content-language": "ContentLanguage",
              "content-disposition": "ContentDisposition", "content-encoding": "ContentEncoding", "expires": "Expires"}
-    has_tags = has_access = has_parts = True
+    has_tags = has_access = True
 
-    def __init__(self, ready):
+    def __init__(self, store):
         self.client = boto3.client(
-            "s3", endpoint_url=ready["s3"], aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
+            "s3", endpoint_url=store.ready["s3"], aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
             region_name="us-east-1", config=Config(retries={"total_max_attempts": 1}))
 
     def put(self, key, data, headers={}, metadata={}, storage="standard", tags={}):
@@ -163,10 +157,10 @@ class COS:
     classes = {"standard": "STANDARD", "infrequent": "STANDARD_IA", "archive": "ARCHIVE", "deep": "DEEP_ARCHIVE",
                "intelligent": "INTELLIGENT_TIERING"}
     shows = {"instant": "STANDARD_IA"}
-    has_tags = has_access = has_parts = True
+    has_tags = has_access = True
 
-    def __init__(self, ready):
-        host = ready["cos"].removeprefix("http://")
+    def __init__(self, store):
+        host = store.ready["cos"].removeprefix("http://")
         config = CosConfig(Region="ap-guangzhou", SecretId=ACCESS_KEY, SecretKey=SECRET_KEY, Scheme="http",
                            ServiceDomain=host)
         config.set_ip_port(host.rsplit(":", 1)[0], int(host.rsplit(":", 1)[1]))
@@ -199,6 +193,18 @@ class COS:
 
     def abort(self, key, upload):
         self.client.abort_multipart_upload(BUCKET, key, upload)
+
+    def append(self, key, position, data):
+        return int(self.client.append_object(BUCKET, key, position, data)["x-cos-next-append-position"])
+
+    def link(self, key, target):
+        self.client.put_symlink(BUCKET, key, urllib.parse.quote(target))
+
+    def link_target(self, key):
+        return urllib.parse.unquote(self.client.get_symlink(BUCKET, key)["x-cos-symlink-target"])
+
+    def crc(self, key):
+        return self.client.head_object(BUCKET, key)["x-cos-hash-crc64ecma"]
 
     def get(self, key, range=None):
         arguments = {"Range": f"bytes={range[0]}-{range[1]}"} if range else {}
@@ -261,17 +267,121 @@ class COS:
         return [bucket["Name"] for bucket in self.client.list_buckets()["Buckets"]["Bucket"]]
 
 
+class OSS:
+    name = "oss"
+    classes = {"standard": "Standard", "infrequent": "IA", "archive": "Archive", "deep": "ColdArchive"}
+    shows = {"intelligent": "Standard", "instant": "IA"}
+    has_tags = has_access = True
+
+    def __init__(self, store):
+        self.client = oss2.Bucket(oss2.AuthV4(ACCESS_KEY, SECRET_KEY), store.ready["oss"], BUCKET, region="us-east-1")
+        self.service = oss2.Service(oss2.AuthV4(ACCESS_KEY, SECRET_KEY), store.ready["oss"], region="us-east-1")
+
+    def fields(self, headers, metadata, storage, tags):
+        fields = {**headers, **{"x-oss-meta-" + name: value for name, value in metadata.items()},
+                  "x-oss-storage-class": self.classes[storage]}
+        return fields | ({"x-oss-tagging": urllib.parse.urlencode(tags)} if tags else {})
+
+    def put(self, key, data, headers={}, metadata={}, storage="standard", tags={}):
+        self.client.put_object(key, data, headers=self.fields(headers, metadata, storage, tags))
+
+    def put_parts(self, key, pieces, headers={}, metadata={}, storage="standard", tags={}):
+        upload = self.begin(key, headers, metadata, storage, tags)
+        parts = [oss2.models.PartInfo(number, self.part(key, upload, number, piece))
+                 for number, piece in enumerate(pieces, 1)]
+        self.client.complete_multipart_upload(key, upload, parts)
+
+    def begin(self, key, headers={}, metadata={}, storage="standard", tags={}):
+        fields = self.fields(headers, metadata, storage, tags)
+        return self.client.init_multipart_upload(key, headers=fields).upload_id
+
+    def part(self, key, upload, number, piece):
+        return self.client.upload_part(key, upload, number, piece).etag
+
+    def uploads(self):
+        return [(upload.key, upload.upload_id) for upload in oss2.MultipartUploadIterator(self.client)]
+
+    def abort(self, key, upload):
+        self.client.abort_multipart_upload(key, upload)
+
+    def append(self, key, position, data):
+        return self.client.append_object(key, position, data).next_position
+
+    def link(self, key, target):
+        self.client.put_symlink(target, key)
+
+    def link_target(self, key):
+        return self.client.get_symlink(key).target_key
+
+    def get(self, key, range=None):
+        return self.client.get_object(key, byte_range=range).read()
+
+    def describe(self, key):
+        try:
+            head = self.client.head_object(key).headers
+        except oss2.exceptions.NotFound:
+            raise Missing(key)
+        lower = {name.lower(): value for name, value in head.items()}
+        return {"size": int(lower["content-length"]),
+                "headers": {name: value for name, value in lower.items() if name in HEADERS},
+                "metadata": {name.removeprefix("x-oss-meta-"): value for name, value in lower.items()
+                             if name.startswith("x-oss-meta-")},
+                "storage": lower["x-oss-storage-class"]}
+
+    def tag(self, key):
+        return self.client.head_object(key).headers["ETag"]
+
+    def crc(self, key):
+        return self.client.head_object(key).headers["x-oss-hash-crc64ecma"]
+
+    def list(self):
+        return [(item.key, item.size) for item in oss2.ObjectIteratorV2(self.client)]
+
+    def groups(self):
+        page = self.client.list_objects_v2(delimiter="/")
+        return [item.key for item in page.object_list], page.prefix_list
+
+    def delete(self, key):
+        self.client.delete_object(key)
+
+    def copy(self, key, to):
+        self.client.copy_object(BUCKET, key, to)
+
+    def tags(self, key):
+        return self.client.get_object_tagging(key).tag_set.tagging_rule
+
+    def set_tags(self, key, tags):
+        rule = oss2.models.TaggingRule()
+        for name, value in tags.items():
+            rule.add(name, value)
+        self.client.put_object_tagging(key, oss2.models.Tagging(rule))
+
+    def is_public(self, key):
+        return self.client.get_object_acl(key).acl == "public-read"
+
+    def set_public(self, key, is_public):
+        self.client.put_object_acl(key, "public-read" if is_public else "private")
+
+    def restore(self, key):
+        self.client.restore_object(key)
+
+    def is_restored(self, key):
+        return "expiry-date" in self.client.head_object(key).headers.get("x-oss-restore", "")
+
+    def buckets(self):
+        return [bucket.name for bucket in oss2.BucketIterator(self.service)]
+
+
 class Kodo:
     name = "kodo"
     classes = {"standard": 0, "infrequent": 1, "archive": 2, "deep": 3, "instant": 4, "intelligent": 5}
     shows = {}
     has_tags = has_access = False
-    has_parts = True
 
-    def __init__(self, ready):
-        self.port = int(ready["kodo"].rsplit(":", 1)[1])
+    def __init__(self, store):
+        self.port = int(store.ready["kodo"].rsplit(":", 1)[1])
         self.auth = qiniu.Auth(ACCESS_KEY, SECRET_KEY)
-        endpoint = [Endpoint.from_host(ready["kodo"])]
+        endpoint = [Endpoint.from_host(store.ready["kodo"])]
         self.regions = [Region(region_id="z0", services={name: endpoint for name in (
             ServiceName.UC, ServiceName.UP, ServiceName.IO, ServiceName.RS, ServiceName.RSF, ServiceName.API)})]
         self.manager = qiniu.BucketManager(self.auth, regions=self.regions)
@@ -363,7 +473,7 @@ def shown(reader, storage):
 # ---------------------------------------------------------------- objects
 
 @test
-def bytes_are_the_same_under_every_key(views):
+def bytes_are_the_same_under_every_key(store, views):
     for writer in views:
         for key in KEYS:
             writer.put(key, f"{writer.name} {key}".encode())
@@ -377,7 +487,7 @@ def bytes_are_the_same_under_every_key(views):
 
 
 @test
-def headers_and_metadata_are_the_same(views):
+def headers_and_metadata_are_the_same(store, views):
     for writer, reader in pairs(views):
         writer.put("described", b"12345", HEADERS, METADATA)
         wanted = {"size": 5, "headers": HEADERS, "metadata": METADATA, "storage": reader.classes["standard"]}
@@ -385,7 +495,7 @@ def headers_and_metadata_are_the_same(views):
 
 
 @test
-def storage_classes_are_the_same(views):
+def storage_classes_are_the_same(store, views):
     for writer, reader in pairs(views):
         for storage in writer.classes:
             writer.put(storage, b"x", storage=storage)
@@ -394,7 +504,7 @@ def storage_classes_are_the_same(views):
 
 
 @test
-def objects_in_parts_are_the_same(views):
+def objects_in_parts_are_the_same(store, views):
     pieces = [os.urandom(5 * MIB), os.urandom(5 * MIB), os.urandom(12345)]
     for writer in views:
         writer.put_parts("big", pieces, HEADERS, METADATA, storage="infrequent")
@@ -408,7 +518,7 @@ def objects_in_parts_are_the_same(views):
 
 
 @test
-def overwritten_and_deleted_is_so_for_all(views):
+def overwritten_and_deleted_is_so_for_all(store, views):
     for first, second in pairs(views):
         first.put("k", b"first", HEADERS, METADATA, storage="infrequent")
         second.put("k", b"second")
@@ -427,7 +537,7 @@ def overwritten_and_deleted_is_so_for_all(views):
 
 
 @test
-def copies_by_one_keep_what_another_stored(views):
+def copies_by_one_keep_what_another_stored(store, views):
     for writer, copier in pairs(views):
         writer.put("from", b"copied", HEADERS, METADATA)
         copier.copy("from", "to")
@@ -441,7 +551,7 @@ def copies_by_one_keep_what_another_stored(views):
 
 
 @test
-def listings_group_alike(views):
+def listings_group_alike(store, views):
     for key in ("a/1", "a/2", "b", "c/d/e", "z"):
         views[0].put(key, b"x")
     for reader in views:
@@ -451,7 +561,7 @@ def listings_group_alike(views):
 # ---------------------------------------------------------------- properties
 
 @test
-def tags_are_the_same(views):
+def tags_are_the_same(store, views):
     for writer, reader in pairs(views, lambda view: view.has_tags):
         writer.put("t", b"x", tags=TAGS)
         equal(reader.tags("t"), TAGS, f"{writer.name} read by {reader.name}")
@@ -461,7 +571,7 @@ def tags_are_the_same(views):
 
 
 @test
-def access_is_the_same(views):
+def access_is_the_same(store, views):
     for writer, reader in pairs(views, lambda view: view.has_access):
         writer.put("a", b"x")
         equal(reader.is_public("a"), False, "at first")
@@ -471,14 +581,14 @@ def access_is_the_same(views):
 
 
 @test
-def what_one_restores_is_readable_for_all(views):
+def what_one_restores_is_readable_for_all(store, views):
     for writer, asker in pairs(views):
         writer.put("cold", b"cold", storage="archive")
         for reader in views:
             try:
                 reader.get("cold")
                 raise AssertionError(f"{reader.name} reads what is archived")
-            except (ClientError, CosServiceError, AssertionError) as error:
+            except (ClientError, CosServiceError, oss2.exceptions.ServerError, AssertionError) as error:
                 equal("reads what" in str(error), False, str(error))
         asker.restore("cold")
         deadline = time.monotonic() + 20
@@ -491,7 +601,29 @@ def what_one_restores_is_readable_for_all(views):
 
 
 @test
-def unfinished_uploads_are_the_same(views):
+def what_one_appends_to_another_goes_on_with(store, views):
+    pairs_that_append = pairs(views, lambda view: hasattr(view, "append"))
+    equal(len(pairs_that_append) >= 4, True, "several dialects append")
+    for first, second in pairs_that_append:
+        equal(first.append("log", 0, b"one"), 3, first.name)
+        equal(second.append("log", 3, b"two"), 6, second.name)
+        equal((first.crc("log"), first.append("log", 6, b"")), (second.crc("log"), 6), "CRC-64")
+        for reader in views:
+            equal(reader.get("log"), b"onetwo", f"appended by {first.name} and {second.name}, read by {reader.name}")
+        second.delete("log")
+
+
+@test
+def links_are_the_same(store, views):
+    for writer, reader in pairs(views, lambda view: hasattr(view, "link")):
+        writer.put("dir/tärget", b"target")
+        writer.link("link", "dir/tärget")
+        equal((reader.link_target("link"), reader.get("link")), ("dir/tärget", b"target"), f"{writer.name}, {reader.name}")
+        reader.delete("link")
+
+
+@test
+def unfinished_uploads_are_the_same(store, views):
     for writer, reader in pairs(views, lambda view: hasattr(view, "uploads")):
         upload = writer.begin("unfinished", storage="infrequent")
         writer.part("unfinished", upload, 1, b"x")
@@ -501,55 +633,25 @@ def unfinished_uploads_are_the_same(views):
 
 
 @test
-def buckets_are_the_same(views):
+def buckets_are_the_same(store, views):
     for view in views:
         equal(view.buckets(), [BUCKET], view.name)
 
 
-class Store:
-    """A running pailstore with a directory of its own."""
-
-    def __init__(self):
-        self.directory = tempfile.mkdtemp(prefix="pailstore-")
-        self.process = subprocess.Popen(
-            [os.environ["PAILSTORE"], self.directory, "--listen", "127.0.0.1:0", "--bucket", BUCKET,
-             "--restore-delay", "10ms"], stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("pailstore did not start")
-        self.ready = json.loads(line)
-
-    def remove(self):
-        self.process.send_signal(signal.SIGTERM)
-        self.process.wait(20)
-
-
-def main():
-    logging.disable(logging.CRITICAL)
-    for variable in list(os.environ):
-        if variable.startswith("AWS_") or variable.lower().endswith("_proxy"):
-            del os.environ[variable]
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    store = Store()
-    views = [view(store.ready) for view in (S3, COS, Kodo)]
-    chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
-    failures = 0
-    try:
-        for function in chosen:
-            try:
-                for key, _ in views[0].list():
-                    views[0].delete(key)
-                function(views)
-            except Exception:
-                failures += 1
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-    finally:
-        store.remove()
-        shutil.rmtree(SCRATCH, ignore_errors=True)
-    print(f"{len(chosen) - failures} passed, {failures} failed")
-    return 1 if failures or not chosen else 0
+def clear(views):
+    for key, _ in views[0].list():
+        views[0].delete(key)
+    for key, upload in views[0].uploads():
+        views[0].abort(key, upload)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    logging.disable(logging.CRITICAL)
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+    try:
+        status = conformance.main(
+            Store, {"every SDK": lambda store: [view(store) for view in (S3, OSS, COS, Kodo)]}, clear, BUCKET,
+            ["--restore-delay", "10ms"])
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
+    sys.exit(status)

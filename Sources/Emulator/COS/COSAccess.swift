@@ -38,7 +38,7 @@ extension COSDialect {
 
     /// What a request to change an ACL wants: from its headers, or else from its body.
     private func access(_ call: COSCall) async throws(COSError) -> AccessControl {
-        let body = try await document(call)
+        let body = try await call.payload.collect()
         if let access = try Self.access(fromHeaders: call.request) { return access }
         guard let list = XMLReader.parse(body)?["AccessControlList"] else {
             throw COSError(

@@ -69,7 +69,7 @@ extension COSDialect {
                 "The bucket name '\(name)' is not valid: it must be lower-case letters, digits and '-', then '-' and the "
                     + "number of the account (APPID).")
         }
-        _ = try await document(call)
+        _ = try await call.payload.collect()
         let access = try Self.access(fromHeaders: call.request) ?? AccessControl()
         let region = COSHost.region(call.request.hostName) ?? options.region
         try COSError.storing { () throws(StorageError) in
@@ -102,7 +102,9 @@ extension COSDialect {
 
     func putBucketCORS(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let bucket = try bucket(call)
-        guard let rules = CORSAnswers.read(document: try await document(call)) else { throw COSError.malformedXML }
+        guard let rules = CORSAnswers.read(document: try await call.payload.collect()) else {
+            throw COSError.malformedXML
+        }
         try COSError.storing { () throws(StorageError) in try bucket.setCORS(rules) }
         return ServerResponse(status: 200)
     }

@@ -112,7 +112,7 @@ extension COSDialect {
             let digests = try source.content.digest(range, with: CRC64ECMA())
             let part = PartRecord(
                 number: number, size: range.length, md5: digests.md5, modified: options.time.now(),
-                crc64: digests.digest.map(CRC64ECMA.number))
+                crc64: digests.digest.map { CRC64ECMA.value(ofDigest: $0) })
             let content = try bucket.duplicate(source.content, range: range)
             try upload.put(part, content: content, sync: options.sync)
             return part

@@ -54,7 +54,7 @@ extension COSDialect {
     }
 
     private static func describe(_ record: ObjectRecord, _ xml: inout XMLWriter) {
-        xml.element("LastModified", record.modified.cosTime)
+        xml.element("LastModified", record.modified.documentTime)
         xml.element("ETag", "\"\(record.etag)\"")
         xml.element("Size", record.size)
         owner(&xml)
@@ -129,15 +129,10 @@ extension COSDialect {
                     xml.element("StorageClass", Self.storageClasses.name(upload.record.description.storageClass))
                     Self.owner(&xml, as: "Initiator")
                     Self.owner(&xml)
-                    xml.element("Initiated", upload.record.initiated.cosTime)
+                    xml.element("Initiated", upload.record.initiated.documentTime)
                 }
             }
             xml.commonPrefixes(of: page.listing, names)
         }
     }
-}
-
-extension Timestamp {
-    /// As the documents have it: whole seconds with three digits that are always zero.
-    fileprivate var cosTime: String { Timestamp(seconds: seconds).iso8601(fraction: 3) }
 }

@@ -84,7 +84,7 @@ extension COSDialect {
             for part in page {
                 xml.element("Part") { xml in
                     xml.element("PartNumber", part.number)
-                    xml.element("LastModified", Timestamp(seconds: part.modified.seconds).iso8601(fraction: 3))
+                    xml.element("LastModified", part.modified.documentTime)
                     xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
                     xml.element("Size", part.size)
                 }
@@ -102,9 +102,7 @@ extension COSDialect {
     /// A completion that is repeated finds no upload any more: then only HEAD tells what became of the first.
     func completeMultipartUpload(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        guard let root = XMLReader.parse(try await document(call)), root.name == "CompleteMultipartUpload" else {
-            throw COSError.malformedXML
-        }
+        let root = try await call.payload.document("CompleteMultipartUpload")
         let upload = try openUpload(call, in: bucket)
         try Self.checkCustomerKey(upload.record.description.encryption, request)
         let chosen = try Self.chosenParts(root)
@@ -130,10 +128,8 @@ extension COSDialect {
     private static func chosenParts(_ root: XMLElement) throws(COSError) -> [ChosenPart] {
         var chosen: [ChosenPart] = []
         for part in root.all("Part") {
-            guard let number = part.text("PartNumber").flatMap({ Int($0) }), let etag = part.text("ETag") else {
-                throw COSError.malformedXML
-            }
-            chosen.append(ChosenPart(number: number, etag: etag.filter { $0 != "\"" }.lowercased()))
+            guard let choice = ChosenPart(part) else { throw COSError.malformedXML }
+            chosen.append(choice)
         }
         guard !chosen.isEmpty, chosen.count <= mostParts else { throw COSError.malformedXML }
         return chosen
@@ -151,7 +147,7 @@ extension COSDialect {
         let tag = description.encryption.etag(MD5.of(parts.flatMap(\.md5)))
         return ObjectRecord(
             key: upload.record.key, size: parts.reduce(0) { $0 + $1.size }, etag: "\(tag)-\(parts.count)",
-            modified: modified, description: description, crc64: parts.crc64,
+            modified: modified, description: description, crc64: CRC64ECMA.combine(parts),
             parts: parts.map { $0.with(segments: []) })
     }
 }

@@ -11,7 +11,7 @@ extension COSDialect {
 
     func putObjectTagging(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let (bucket, object) = try object(call)
-        guard let tags = Tagging.read(document: try await document(call)) else { throw COSError.malformedXML }
+        guard let tags = Tagging.read(document: try await call.payload.collect()) else { throw COSError.malformedXML }
         let checked = try Self.checked(tags: tags)
         try change(object, in: bucket) { $0.description.tags = checked }
         return ServerResponse(status: 200)
@@ -33,9 +33,7 @@ extension COSDialect {
 
     func postObjectRestore(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let (bucket, object) = try object(call)
-        guard let root = XMLReader.parse(try await document(call)), root.name == "RestoreRequest" else {
-            throw COSError.malformedXML
-        }
+        let root = try await call.payload.document("RestoreRequest")
         let storageClass = object.record.description.storageClass
         guard storageClass.isFrozen else {
             throw COSError(405, "RestoreNonArchiveObject", "The object is not archived, so it can not be restored.")

@@ -1,6 +1,5 @@
 import Basics
 import Digests
-import NIOCore
 
 /// PUT, append and DELETE (dossier sections 4.4, 4.6 and 4.8).
 extension COSDialect {
@@ -14,30 +13,33 @@ extension COSDialect {
         let crc64: UInt64
     }
 
+    /// CRC-64 and SHA-1 one behind the other.
+    private struct BothDigests: Digest {
+        private var crc64 = CRC64ECMA()
+        private var sha1 = SHA1()
+
+        mutating func update(_ bytes: RawSpan) {
+            crc64.update(bytes)
+            sha1.update(bytes)
+        }
+
+        func finish() -> [UInt8] { crc64.finish() + sha1.finish() }
+    }
+
     /// Streams the body into a new content file of `bucket`, checking every digest the request gives. Only whole objects
     /// may come without their length.
     func receive(_ call: COSCall, into bucket: Bucket, mayBeChunked: Bool = false) async throws(COSError) -> Received {
-        let request = call.request
-        let isChunked = request.header("transfer-encoding")?.lowercased() == "chunked"
-        guard request.contentLength != nil || mayBeChunked && isChunked else { throw COSError.missingLength }
-        guard request.contentLength ?? 0 <= Self.largestPut else { throw COSError.entityTooLarge }
-        let expectedMD5 = try COSError.contentMD5(request)
-        let expectedSHA1 = request.header("x-cos-content-sha1")
-        var sha1 = SHA1()
-        var receiver = ContentReceiver(into: bucket, hasher: CRC64ECMA())
-        while let chunk = try await next(call) {
-            if expectedSHA1 != nil { sha1.update(chunk.readableBytesSpan) }
-            do { try receiver.take(chunk) } catch { throw COSError(error) }
-            guard call.body.receivedBytes <= Self.largestPut else { throw COSError.entityTooLarge }
-        }
-        let received = try COSError.storing { () throws(StorageError) in try receiver.finish() }
-        if let expectedMD5, expectedMD5 != received.md5 { throw COSError.badDigest }
-        if let expectedSHA1, expectedSHA1.lowercased() != Hex.encode(sha1.finish()) {
+        guard call.request.contentLength != nil || mayBeChunked else { throw COSError.missingLength }
+        let sha1 = call.request.header("x-cos-content-sha1")
+        let received = try await call.payload.receive(
+            into: bucket, limit: Self.largestPut, hasher: sha1 == nil ? CRC64ECMA() : BothDigests())
+        let digest = received.digest ?? []
+        if let sha1, sha1.lowercased() != Hex.encode(digest.dropFirst(8)) {
             throw COSError(
                 400, "InvalidSHA1Digest", "The x-cos-content-sha1 you specified did not match what we received.")
         }
         return Received(
-            content: received.content, md5: received.md5, crc64: CRC64ECMA.number(ofDigest: received.digest ?? []))
+            content: received.content, md5: received.md5, crc64: CRC64ECMA.value(ofDigest: Array(digest.prefix(8))))
     }
 
     /// `x-cos-forbid-overwrite`; the conditions of HTTP are not COS's on writes, and pass unseen.
@@ -150,9 +152,7 @@ extension COSDialect {
         guard call.request.hasHeader("content-md5") else {
             throw COSError.invalidRequest("Missing required header for this request: Content-MD5")
         }
-        guard let root = XMLReader.parse(try await document(call)), root.name == "Delete" else {
-            throw COSError.malformedXML
-        }
+        let root = try await call.payload.document("Delete")
         let objects = root.all("Object")
         guard (1...1000).contains(objects.count) else { throw COSError.malformedXML }
         let isQuiet = root.text("Quiet")?.lowercased() == "true"

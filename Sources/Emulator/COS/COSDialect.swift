@@ -1,6 +1,4 @@
 import Basics
-import Digests
-import NIOCore
 
 /// One request to COS on its way through an operation.
 struct COSCall {
@@ -10,6 +8,7 @@ struct COSCall {
     let isSigned: Bool
     let body: RequestBody
 
+    var payload: PlainPayload<COSSpelling> { PlainPayload(body: body, request: request) }
     var key: ByteString { target.key }
 }
 
@@ -25,8 +24,6 @@ struct COSDialect: Dialect {
     /// Who owns everything.
     static let ownerUIN = "100000000001"
     static let ownerID = "qcs::cam::uin/\(ownerUIN):uin/\(ownerUIN)"
-    /// Most bytes of a document a client may send.
-    static let largestDocument = 8 << 20
 
     init(library: ObjectLibrary, options: EmulatorOptions) {
         self.library = library
@@ -195,24 +192,5 @@ extension COSDialect {
             xml.element("ID", ownerID)
             xml.element("DisplayName", ownerUIN)
         }
-    }
-}
-
-/// Bodies.
-extension COSDialect {
-    /// The next bytes of the body; nil at the end.
-    func next(_ call: COSCall) async throws(COSError) -> ByteBuffer? {
-        do { return try await call.body.next() } catch { throw COSError.incompleteBody }
-    }
-
-    /// The whole body of a request that carries a document, held to its `Content-MD5`.
-    func document(_ call: COSCall) async throws(COSError) -> [UInt8] {
-        let expected = try COSError.contentMD5(call.request)
-        let body: [UInt8]
-        do { body = try await call.body.collect(limit: Self.largestDocument) } catch .tooLarge {
-            throw COSError.documentTooLarge
-        } catch { throw COSError.incompleteBody }
-        if let expected, MD5.of(body) != expected { throw COSError.badDigest }
-        return body
     }
 }
