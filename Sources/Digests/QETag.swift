@@ -72,3 +72,34 @@ package struct QETag: Digest {
         Base64.decode(text, alphabet: .urlSafe)?.first == Form.parts.rawValue
     }
 }
+
+/// The hash of content that is stored in parts of known sizes.
+package struct PartedQETag: Digest {
+    private var sizes: ArraySlice<Int64>
+    private var parts: [QETag.Part] = []
+    private var part = QETag()
+    private var length: Int64 = 0
+
+    package init() { self.init(sizes: []) }
+
+    /// What comes behind the last of `sizes`, in bytes, is a part of its own.
+    package init(sizes: [Int64]) { self.sizes = sizes[...] }
+
+    package mutating func update(_ bytes: RawSpan) {
+        var offset = 0
+        while offset < bytes.byteCount {
+            let size = sizes.first ?? .max
+            if length == size {
+                parts.append(QETag.Part(digest: part.finish(), size: size))
+                (part, length, sizes) = (QETag(), 0, sizes.dropFirst())
+                continue
+            }
+            let end = offset + Int(min(Int64(bytes.byteCount - offset), size - length))
+            part.update(bytes.extracting(offset..<end))
+            length += Int64(end - offset)
+            offset = end
+        }
+    }
+
+    package func finish() -> [UInt8] { QETag.joining(parts + [QETag.Part(digest: part.finish(), size: length)]) }
+}

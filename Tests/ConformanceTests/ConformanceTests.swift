@@ -39,6 +39,13 @@ struct MemoryConformanceTests {
             try await promise.prove()
         }
     }
+
+    @Suite(.against { try await withEmulator(.kodo, $0) })
+    struct Kodo {
+        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+            try await promise.prove()
+        }
+    }
 }
 
 /// A server that is not ours, so that client and emulator are not wrong in the same way.

@@ -8,6 +8,7 @@ enum Dialect: String, CaseIterable, Sendable {
     case s3
     case oss
     case cos
+    case kodo
     case cssp
     /// OpenStack's, which only a server of its own speaks.
     case swift
@@ -44,6 +45,12 @@ enum Dialect: String, CaseIterable, Sendable {
             return SwiftStore(
                 settings, authenticator: found.authenticator(wish.server.engine, time: wish.time),
                 engine: wish.server.engine, time: wish.time)
+        case .kodo:
+            var settings = KodoStore.Settings(bucket: wish.bucket)
+            settings.client.endpoint = wish.server.endpoint
+            settings.client.region = wish.region
+            return try KodoStore(
+                settings, credentials: wish.credentials, engine: wish.server.engine, time: wish.time)
         }
     }
 

@@ -38,11 +38,13 @@ final class VerifyingSink: ByteSink {
         case crc64ecma([UInt8])
         case sha1([UInt8])
         case sha256([UInt8])
+        /// Kodo's hash; of content in one piece when there are no sizes of parts, in bytes.
+        case qetag([UInt8], partSizes: [Int64])
 
         var digest: [UInt8] {
             switch self {
             case .md5(let digest), .crc32(let digest), .crc32c(let digest), .crc64nvme(let digest),
-                .crc64ecma(let digest), .sha1(let digest), .sha256(let digest):
+                .crc64ecma(let digest), .sha1(let digest), .sha256(let digest), .qetag(let digest, _):
                 digest
             }
         }
@@ -56,6 +58,7 @@ final class VerifyingSink: ByteSink {
             case .crc64ecma: CRC64ECMA()
             case .sha1: SHA1()
             case .sha256: SHA256()
+            case .qetag(_, let sizes): sizes.isEmpty ? QETag() : PartedQETag(sizes: sizes)
             }
         }
     }

@@ -44,7 +44,8 @@ struct StoreMaker: Sendable {
         case .s3: return try s3()
         case .swift: return try swift()
         case .cssp: return try cssp()
-        case .oss, .cos, .kodo:
+        case .kodo: return try kodo()
+        case .oss, .cos:
             throw ObjectStoreError(.notSupported, .checkAccess, message: "\(request.scheme.rawValue) is not built in")
         }
     }

@@ -1,0 +1,146 @@
+import Basics
+import FoundationEssentials
+import ObjectStorage
+
+/// What Kodo says of an object, in a listing or on its own (kodo.md section 4). Members with their default value may be
+/// missing.
+struct KodoObject: Decodable {
+    let key: String?
+    let fsize: Int64?
+    let hash: String?
+    let mimeType: String?
+    /// The number of its storage class.
+    let type: Int?
+    /// In units of 100 ns since 1970.
+    let putTime: Int64?
+    /// 1 while an archived object is restored, 2 when it is.
+    let restoreStatus: Int?
+    let metadata: [String: String]?
+    /// The sizes of its parts, when they were asked for.
+    let parts: [Int64]?
+
+    enum CodingKeys: String, CodingKey {
+        case key, fsize, hash, mimeType, type, putTime, restoreStatus, parts
+        case metadata = "x-qn-meta"
+    }
+
+    /// nil without a hash. Whole seconds, as the headers of a download have them.
+    var version: ObjectVersion? {
+        guard let hash, !hash.isEmpty else { return nil }
+        let modified = Timestamp(seconds: (putTime ?? 0) / 10_000_000)
+        return ObjectVersion(etag: ETag(hash), size: fsize ?? 0, modified: modified)
+    }
+
+    var storageClass: String? { (type ?? 0) == 0 ? nil : KodoStorageClass.name(type ?? 0) }
+
+    var info: ObjectInfo? {
+        guard let version else { return nil }
+        var info = ObjectInfo(
+            version: version, metadata: ObjectMetadata(contentType: mimeType), storageClass: storageClass)
+        for (name, value) in metadata ?? [:] where value != KodoStore.removed {
+            info.metadata.user[name.lowercased()] = value
+        }
+        switch restoreStatus {
+        case 1: info.restore = .ongoing
+        case 2: info.restore = .restored(until: nil)
+        default: break
+        }
+        return info
+    }
+}
+
+/// The classes by Kodo's numbers, with the names its S3 endpoint has for them (kodo.md section 10).
+enum KodoStorageClass {
+    private static let names = ["STANDARD", "LINE", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR", "INTELLIGENT_TIERING"]
+
+    /// Those that an object can be moved to.
+    static let all = Array(names.prefix(5))
+
+    static func name(_ number: Int) -> String { names.indices.contains(number) ? names[number] : String(number) }
+
+    /// By name or number; nil for neither.
+    static func number(_ text: String) -> Int? { names.firstIndex(of: text.uppercased()) ?? Int(text) }
+
+    /// Archive and deep archive: not readable until they are restored.
+    static func isFrozen(_ number: Int) -> Bool { number == 2 || number == 3 }
+}
+
+/// The other documents that Kodo answers with.
+enum KodoDocuments {
+    /// Of `/list` (kodo.md section 5).
+    struct List: Decodable {
+        let marker: String?
+        let items: [KodoObject]?
+        let commonPrefixes: [String]?
+    }
+
+    /// Of an upload that has ended.
+    struct Stored: Decodable {
+        let hash: String
+        let key: String
+    }
+
+    /// Of one operation of a batch.
+    struct BatchItem: Decodable {
+        struct Failure: Decodable {
+            let error: String?
+        }
+
+        let code: Int
+        let data: Failure?
+    }
+
+    struct Upload: Decodable {
+        let uploadId: String
+    }
+
+    struct Part: Codable {
+        let partNumber: Int
+        let etag: String
+        var size: Int64?
+    }
+
+    struct SentPart: Decodable {
+        let etag: String
+        let md5: String?
+    }
+
+    struct Parts: Decodable {
+        let partNumberMarker: Int?
+        let parts: [Part]?
+    }
+
+    /// What ends an upload in parts (kodo.md section 7).
+    struct Completion: Encodable {
+        let parts: [Part]
+        let mimeType: String?
+        let metadata: [String: String]
+    }
+
+    static func decode<Document: Decodable>(_ type: Document.Type, _ bytes: [UInt8]) -> Document? {
+        try? JSONDecoder().decode(type, from: Data(bytes))
+    }
+}
+
+/// A place in a listing: what Kodo's markers hold, as far as is known (kodo.md section 5).
+struct KodoMarker: Decodable {
+    /// The last name before it.
+    let k: String
+
+    static func after(_ name: ByteString) -> String? {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        guard let text = String(validating: name.bytes, as: UTF8.self), let quoted = try? encoder.encode(text) else {
+            return nil
+        }
+        let document = Array("{\"c\":0,\"k\":".utf8) + Array(quoted) + Array("}".utf8)
+        return Base64.encode(document, alphabet: .urlSafe)
+    }
+
+    init?(_ text: String) {
+        guard let bytes = Base64.decode(text, alphabet: .urlSafe),
+            let marker = KodoDocuments.decode(KodoMarker.self, bytes)
+        else { return nil }
+        self = marker
+    }
+}

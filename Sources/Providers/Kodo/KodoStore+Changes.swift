@@ -1,0 +1,121 @@
+import Basics
+import HTTP
+package import ObjectStorage
+
+/// What rs does to objects (kodo.md section 3).
+extension KodoStore {
+    // MARK: Copying and moving
+
+    /// The source is looked at before: its hash is the copy's, and nothing on the server compares it.
+    package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        guard request.condition == nil else { throw notSupported(.copy, request.key, "conditions on a copy's target") }
+        try check(request.key, .copy)
+        if let metadata = request.metadata { try check(metadata, .copy, request.key) }
+        let wanted = try fileType(request.storageClass, .copy)
+        let source = try await stat(request.source.key, .copy, request.source.ifMatch.map { .ifMatch($0) })
+        if request.source.key != request.key {
+            let target = "/copy/\(entry(request.source.key))/\(entry(request.key))/force/true"
+            _ = try await client.send(KodoClient.Call(.copy, target, request.key))
+        }
+        let etag = source.info.version.etag
+        if let metadata = request.metadata { try await replace(source.info, by: metadata, at: request.key, .copy) }
+        if let wanted, wanted != source.object.type ?? 0 { try await setType(wanted, of: request.key, .copy) }
+        return PutAnswer(etag: etag)
+    }
+
+    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        try check(request.key, .move)
+        let isForced: Bool
+        switch request.condition {
+        case nil: isForced = true
+        case .absent: isForced = false
+        case .match: throw notSupported(.move, request.key, "a condition on what is overwritten")
+        }
+        let source = try await stat(request.source.key, .move, request.source.ifMatch.map { .ifMatch($0) }).info
+        guard request.source.key != request.key else { return PutAnswer(etag: source.version.etag) }
+        let target = "/move/\(entry(request.source.key))/\(entry(request.key))/force/\(isForced)"
+        _ = try await client.send(KodoClient.Call(.move, target, request.key))
+        return PutAnswer(etag: source.version.etag)
+    }
+
+    // MARK: Deleting
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        guard ifMatch == nil else { throw notSupported(.delete, key, "a condition on delete") }
+        guard !isImpossible(key) else { return }
+        do { _ = try await client.send(KodoClient.Call(.delete, "/delete/\(entry(key))", key)) } catch {
+            guard error.kind == .notFound else { throw error }
+        }
+    }
+
+    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        let keys = keys.filter { !isImpossible($0) }
+        guard !keys.isEmpty else { return [] }
+        let form = keys.map { "op=\(PercentEncoding.encode("/delete/\(entry($0))"))" }.joined(separator: "&")
+        var call = KodoClient.Call(.deleteMany, "/batch")
+        call.authorization = .management(Array(form.utf8))
+        let response = try await client.send(call)
+        guard let answers = KodoDocuments.decode([KodoDocuments.BatchItem].self, response.body),
+            answers.count == keys.count
+        else { throw malformed(call, response, "the answer does not tell of each operation") }
+        return zip(keys, answers).compactMap { key, answer in
+            guard !(200..<300).contains(answer.code), answer.code != 612 else { return nil }
+            return KodoErrors.error(
+                status: answer.code, message: answer.data?.error ?? "", .deleteMany, key)
+        }
+    }
+
+    // MARK: Metadata and classes
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try check(metadata, .updateMetadata, key)
+        let info = try await stat(key, .updateMetadata, ifMatch.map { .ifMatch($0) }).info
+        try await replace(info, by: metadata, at: key, .updateMetadata)
+        return PutAnswer(etag: info.version.etag, modified: info.version.modified)
+    }
+
+    /// Changes what differs between `old`, whose headers the object has, and `new`, if the object is still the same.
+    private func replace(
+        _ old: ObjectInfo, by new: ObjectMetadata, at key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) {
+        var changes = ""
+        for name in Set(old.metadata.user.keys).union(new.user.keys).sorted()
+        where old.metadata.user[name] != new.user[name] {
+            changes += "/\(Self.metadataPrefix)\(name)/\(KodoEntry.encode(new.user[name] ?? Self.removed))"
+        }
+        let type = new.contentType ?? old.metadata.contentType ?? "application/octet-stream"
+        guard !changes.isEmpty || type != old.metadata.contentType else { return }
+        let condition = KodoEntry.encode("hash=\(old.version.etag.text)")
+        let target = "/chgm/\(entry(key))/mime/\(KodoEntry.encode(type))\(changes)/cond/\(condition)"
+        _ = try await client.send(KodoClient.Call(operation, target, key))
+    }
+
+    package func setStorageClass(
+        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        guard let type = try fileType(storageClass, .setStorageClass) else { throw missing(.setStorageClass, key) }
+        let info = try await stat(key, .setStorageClass, ifMatch.map { .ifMatch($0) }).info
+        try await setType(type, of: key, .setStorageClass)
+        return PutAnswer(etag: info.version.etag, modified: info.version.modified)
+    }
+
+    private func setType(
+        _ type: Int, of key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) {
+        _ = try await client.send(KodoClient.Call(operation, "/chtype/\(entry(key))/type/\(type)", key))
+    }
+
+    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
+        guard !isImpossible(key) else { throw missing(.restore, key) }
+        let days = request.days ?? 7
+        guard (1...7).contains(days) else {
+            throw ObjectStoreError(
+                .invalidRequest, .restore, key: key, code: "InvalidDays",
+                message: "Kodo restores objects for 1 to 7 days, not \(days)")
+        }
+        _ = try await client.send(
+            KodoClient.Call(.restore, "/restoreAr/\(entry(key))/freezeAfterDays/\(days)", key))
+    }
+}

@@ -1,0 +1,61 @@
+import Basics
+import HTTP
+package import ObjectStorage
+
+/// `/list` of rsf (kodo.md section 5).
+extension KodoStore {
+    package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        guard let start = request.startAfter, request.cursor == nil else { return try await list(request, as: .list) }
+        // A marker made here is what everybody knows and nobody promises: it may be refused, or lead to a place further up.
+        var first = request
+        first.startAfter = nil
+        first.cursor = KodoMarker.after(start).map { ListingCursor(ByteString($0)) }
+        var page: ListingPage
+        do throws(ObjectStoreError) { page = try await list(first, as: .list) } catch {
+            guard error.status == 640 else { throw error }
+            first.cursor = nil
+            page = try await list(first, as: .list)
+        }
+        while true {
+            page.objects.removeAll { $0.key.bytes <= start }
+            page.commonPrefixes.removeAll { $0.bytes <= start }
+            guard page.objects.isEmpty, page.commonPrefixes.isEmpty, let next = page.next else { return page }
+            first.cursor = next
+            page = try await list(first, as: .list)
+        }
+    }
+
+    /// One page of what follows the cursor.
+    func list(
+        _ request: ListRequest, as operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> ListingPage {
+        var query = [
+            "bucket=\(PercentEncoding.encode(settings.bucket))",
+            "limit=\(min(max(request.limit ?? capabilities.listPage, 1), capabilities.listPage))",
+            "prefix=\(PercentEncoding.encode(request.prefix))",
+        ]
+        if let delimiter = request.delimiter { query.append("delimiter=\(PercentEncoding.encode([delimiter]))") }
+        let marker = request.cursor?.bytes
+        if let marker { query.append("marker=\(PercentEncoding.encode(marker))") }
+        var call = KodoClient.Call(operation, "/list?\(query.joined(separator: "&"))")
+        (call.method, call.service, call.collectLimit) = (.get, .rsf, 16 << 20)
+        let response = try await client.send(call)
+        guard let list = KodoDocuments.decode(KodoDocuments.List.self, response.body) else {
+            throw malformed(call, response, "the answer is no listing")
+        }
+        var page = ListingPage()
+        for item in list.items ?? [] {
+            // Some records are empty while there is more to come.
+            guard let key = item.key, !key.isEmpty, let version = item.version else { continue }
+            page.objects.append(
+                ListedObject(key: ObjectKey(key), version: version, storageClass: item.storageClass))
+        }
+        let last = marker.flatMap { KodoMarker($0.description)?.k }
+        page.commonPrefixes = (list.commonPrefixes ?? []).filter { !$0.isEmpty && $0 != last }.map { ObjectKey($0) }
+        if let next = list.marker, !next.isEmpty {
+            guard ByteString(next) != marker else { throw malformed(call, response, "the listing stands still") }
+            page.next = ListingCursor(ByteString(next))
+        }
+        return page
+    }
+}

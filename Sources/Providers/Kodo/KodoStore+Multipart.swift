@@ -1,0 +1,188 @@
+package import Basics
+import Digests
+import FoundationEssentials
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// What is known of the parts that were sent here: hashes of parts that make the whole's, by upload. Bounded: an upload
+/// that nobody ends is forgotten, and its object is then not compared.
+struct KodoUploads {
+    private var parts: [String: [Int: QETag.Part]] = [:]
+    private var order: [String] = []
+    private static let most = 256
+
+    mutating func add(_ part: QETag.Part, number: Int, of upload: String) {
+        if parts[upload] == nil {
+            order.append(upload)
+            if order.count > Self.most { parts[order.removeFirst()] = nil }
+        }
+        parts[upload, default: [:]][number] = part
+    }
+
+    mutating func forget(_ upload: String) {
+        parts[upload] = nil
+        order.removeAll { $0 == upload }
+    }
+
+    /// The hash of the object that `chosen` make; nil when one of them was sent by somebody else.
+    func hash(_ upload: String, _ chosen: [UploadedPart]) -> String? {
+        guard let known = parts[upload] else { return nil }
+        let parts = chosen.compactMap { part in known[part.number].flatMap { $0.size == part.size ? $0 : nil } }
+        return parts.count == chosen.count ? QETag.text(QETag.joining(parts)) : nil
+    }
+}
+
+/// Uploads in parts (kodo.md section 7). Kodo wants to know at the end what others want at the beginning, so the identity
+/// of an upload carries it along, through restarts as well.
+extension KodoStore {
+    private struct Carried: Codable {
+        var metadata: [String: String] = [:]
+        var type: String?
+        var storageClass: String?
+    }
+
+    /// The store's own id, and what was said when the upload began.
+    private static func read(_ upload: UploadID) -> (id: String, carried: Carried) {
+        guard let mark = upload.text.lastIndex(of: "|"),
+            let bytes = Base64.decode(upload.text[upload.text.index(after: mark)...], alphabet: .urlSafe),
+            let carried = KodoDocuments.decode(Carried.self, bytes)
+        else { return (upload.text, Carried()) }
+        return (String(upload.text[..<mark]), carried)
+    }
+
+    private func call(
+        _ operation: ObjectStoreError.Operation, _ method: HTTPMethod, _ key: ObjectKey, _ rest: String,
+        _ policy: KodoPutPolicy? = nil
+    ) -> KodoClient.Call {
+        let name = Base64.encode(key.bytes.bytes, alphabet: .urlSafe)
+        let bucket = PercentEncoding.encode(settings.bucket)
+        var call = KodoClient.Call(operation, "/buckets/\(bucket)/objects/\(name)/uploads\(rest)", key)
+        (call.method, call.service) = (method, .up)
+        call.authorization = .upload(policy ?? KodoPutPolicy(scope: "\(settings.bucket):\(key)"))
+        return call
+    }
+
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        try check(request.key, .createUpload)
+        try check(request.metadata, .createUpload, request.key)
+        _ = try fileType(request.storageClass, .createUpload)
+        let call = call(.createUpload, .post, request.key, "")
+        let response = try await client.send(call)
+        guard let id = KodoDocuments.decode(KodoDocuments.Upload.self, response.body)?.uploadId, !id.isEmpty else {
+            throw malformed(call, response, "the answer has no uploadId")
+        }
+        let carried = Carried(
+            metadata: request.metadata.user, type: request.metadata.contentType, storageClass: request.storageClass)
+        guard let document = try? JSONEncoder().encode(carried) else { return UploadID(id) }
+        return UploadID("\(id)|\(Base64.encode(Array(document), alphabet: .urlSafe))")
+    }
+
+    package func uploadPart(
+        _ part: PartRequest, body: any ByteSource
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        let id = Self.read(part.upload).id
+        let digests = try digests(of: body, .uploadPart, part.key)
+        var call = call(.uploadPart, .put, part.key, "/\(id)/\(part.number)")
+        call.headers["Content-Type"] = "application/octet-stream"
+        call.headers["Content-MD5"] = Hex.encode(digests.md5)
+        let response = try await client.send(call, body: body)
+        guard let sent = KodoDocuments.decode(KodoDocuments.SentPart.self, response.body) else {
+            throw malformed(call, response, "the answer has no etag")
+        }
+        guard sent.md5.map({ $0.lowercased() == Hex.encode(digests.md5) }) ?? true else {
+            throw integrity(call, response, "the store keeps other bytes than were sent")
+        }
+        let known = QETag.Part(digest: digests.hash, size: body.count)
+        uploads.withLock { $0.add(known, number: part.number, of: id) }
+        return UploadedPart(number: part.number, etag: ETag(sent.etag), size: body.count)
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        throw notSupported(.uploadPartCopy, part.key, "copying into parts")
+    }
+
+    package func listParts(
+        _ key: ObjectKey, _ upload: UploadID
+    ) async throws(ObjectStoreError) -> [UploadedPart] {
+        var (parts, marker): ([UploadedPart], Int) = ([], 0)
+        while true {
+            let id = Self.read(upload).id
+            var call = call(
+                .listParts, .get, key, "/\(id)?max-parts=1000\(marker > 0 ? "&part-number-marker=\(marker)" : "")")
+            call.collectLimit = 16 << 20
+            let response = try await client.send(call)
+            guard let page = KodoDocuments.decode(KodoDocuments.Parts.self, response.body) else {
+                throw malformed(call, response, "the answer is no list of parts")
+            }
+            parts += (page.parts ?? []).map {
+                UploadedPart(number: $0.partNumber, etag: ETag($0.etag), size: $0.size ?? 0)
+            }
+            guard let next = page.partNumberMarker, next != 0 else { return parts }
+            guard next > marker else { throw malformed(call, response, "the list of parts stands still") }
+            marker = next
+        }
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        throw notSupported(.listUploads, nil, "list of uploads in progress")
+    }
+
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let (id, carried) = Self.read(upload)
+        let metadata = ObjectMetadata(contentType: carried.type, user: carried.metadata)
+        let request = PutRequest(key, metadata: metadata, condition: condition, storageClass: carried.storageClass)
+        var call = call(.completeUpload, .post, key, "/\(id)", try policy(request, .completeUpload))
+        call.headers["Content-Type"] = "application/json"
+        let document = KodoDocuments.Completion(
+            parts: parts.map { KodoDocuments.Part(partNumber: $0.number, etag: $0.etag.text) },
+            mimeType: carried.type,
+            metadata: Dictionary(
+                uniqueKeysWithValues: carried.metadata.map { (Self.metadataPrefix + $0.key, $0.value) }))
+        guard let body = try? JSONEncoder().encode(document) else {
+            throw ObjectStoreError(
+                .invalidRequest, .completeUpload, key: key, code: "InvalidRequest", message: "the parts are no JSON")
+        }
+        let hash = uploads.withLock { $0.hash(id, parts) }
+        let response: HTTPResponse
+        do { response = try await client.send(call, body: MemorySource(Array(body))) } catch {
+            guard error.kind == .noSuchUpload, let landed = try await landed(key, hash, parts, metadata) else {
+                throw error
+            }
+            uploads.withLock { $0.forget(id) }
+            return landed
+        }
+        guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
+            throw malformed(call, response, "the answer does not tell the hash")
+        }
+        guard hash == nil || hash == stored.hash else {
+            throw integrity(call, response, "the store keeps other bytes than were sent")
+        }
+        if condition != nil { try await confirm(key, metadata, .completeUpload) }
+        uploads.withLock { $0.forget(id) }
+        return PutAnswer(etag: ETag(stored.hash))
+    }
+
+    /// The upload's object, when an earlier try made it and its answer was lost.
+    private func landed(
+        _ key: ObjectKey, _ hash: String?, _ parts: [UploadedPart], _ metadata: ObjectMetadata
+    ) async throws(ObjectStoreError) -> PutAnswer? {
+        guard let hash, let info = try? await stat(key, .completeUpload).info, info.version.etag.text == hash,
+            info.version.size == parts.reduce(0, { $0 + $1.size }),
+            metadata.user.allSatisfy({ info.metadata.user[$0.key] == $0.value })
+        else { return nil }
+        return PutAnswer(etag: info.version.etag, modified: info.version.modified)
+    }
+
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        let id = Self.read(upload).id
+        uploads.withLock { $0.forget(id) }
+        do { _ = try await client.send(call(.abortUpload, .delete, key, "/\(id)")) } catch {
+            guard error.kind == .noSuchUpload || error.kind == .notFound else { throw error }
+        }
+    }
+}

@@ -1,0 +1,253 @@
+package import Basics
+import Digests
+import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// Reading from a domain, and storing in one request (kodo.md sections 6 and 9).
+extension KodoStore {
+    package func get(
+        _ request: GetRequest, into sink: any ByteSink
+    ) async throws(ObjectStoreError) -> GetAnswer {
+        guard !isImpossible(request.key) else { throw missing(.get, request.key) }
+        do throws(ObjectStoreError) {
+            if let answer = try await get(request, into: sink, parts: nil) { return answer }
+            // The hash of an object in parts cannot be checked without their sizes.
+            let object = try await stat(request.key, .get, request.condition, withParts: true).object
+            if let answer = try await get(request, into: sink, parts: object.parts ?? []) { return answer }
+            throw ObjectStoreError(
+                .conflict, .get, key: request.key, code: "Changed", message: "the object changes while it is read")
+        } catch {
+            guard error.kind == .accessDenied, error.status == 403 else { throw error }
+            throw await explained(error, request.key)
+        }
+    }
+
+    /// `parts` are the sizes of the object's, once they were asked for; nil when they must be.
+    private func get(
+        _ request: GetRequest, into sink: any ByteSink, parts: [Int64]?
+    ) async throws(ObjectStoreError) -> GetAnswer? {
+        var call = KodoClient.Call(.get, "", request.key)
+        (call.method, call.authorization) = (.get, .download(request.key))
+        // What is compressed on its way has another hash and length.
+        call.headers["Accept-Encoding"] = "identity"
+        if case .ifNoneMatch(let etag) = request.condition { call.headers["If-None-Match"] = "\"\(etag.text)\"" }
+        if let range = request.range {
+            guard !range.isEmpty else {
+                throw ObjectStoreError(
+                    .invalidRequest, .get, key: request.key, code: "InvalidRequest", message: "an empty range")
+            }
+            call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
+        }
+        let verifying = VerifyingSink(sink)
+        let (wanted, condition) = (request.range, request.condition)
+        let refused = Mutex<Refusal?>(nil)
+        let response = try await client.send(call, sink: verifying) { [self, call] response in
+            guard response.isSuccess else { return .collect }
+            // What is not the bytes asked for must not reach the sink.
+            if let refusal = refusal(call, response, wanted, condition) {
+                refused.withLock { $0 = refusal }
+                return .refuse
+            }
+            guard wanted == nil, let etag = Self.etag(response) else { return .deliver }
+            if parts == nil, QETag.dependsOnParts(etag.text) {
+                refused.withLock { $0 = .needsParts }
+                return .refuse
+            }
+            let digest = Base64.decode(etag.text, alphabet: .urlSafe)
+            verifying.expect(digest.map { .qetag($0, partSizes: QETag.dependsOnParts(etag.text) ? parts ?? [] : []) })
+            return .deliver
+        }
+        switch refused.withLock({ $0 }) {
+        case .error(let error)?: throw error
+        case .needsParts?: return nil
+        case nil: break
+        }
+        let answered = wanted == nil ? nil : FamilyStore.contentRange(response.headers)
+        let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
+        guard promised ?? response.delivered == response.delivered else {
+            throw integrity(call, response, "the body is not as long as promised")
+        }
+        guard verifying.isKept else { throw integrity(call, response, "the body does not match its hash") }
+        let info = try info(call, response, size: answered?.total ?? response.delivered)
+        return GetAnswer(
+            info: info, range: ByteRange(at: answered?.range.lowerBound ?? 0, count: response.delivered))
+    }
+
+    /// The hash in an answer; one of a body that was compressed after all ends in `.gz`.
+    private static func etag(_ response: HTTPResponse) -> ETag? {
+        response.headers["ETag"].map { text in
+            let etag = ETag(text)
+            return etag.text.hasSuffix(".gz") ? ETag(String(etag.text.dropLast(3))) : etag
+        }
+    }
+
+    /// Why a body is not taken.
+    private enum Refusal {
+        case error(ObjectStoreError)
+        /// Nothing is wrong but that the bytes could not be checked.
+        case needsParts
+    }
+
+    private func refusal(
+        _ call: KodoClient.Call, _ response: HTTPResponse, _ wanted: ByteRange?, _ condition: ReadCondition?
+    ) -> Refusal? {
+        if let reason = FamilyStore.problem(response, asked: wanted) {
+            return .error(malformed(call, response, reason))
+        }
+        guard let etag = Self.etag(response) else {
+            return .error(malformed(call, response, "the answer has no ETag"))
+        }
+        return Self.check(condition, etag, call, response).map { .error($0) }
+    }
+
+    /// A refusal to read, looked into: archived objects are refused so.
+    private func explained(_ error: ObjectStoreError, _ key: ObjectKey) async -> ObjectStoreError {
+        guard let object = try? await stat(key, .get).object, KodoStorageClass.isFrozen(object.type ?? 0),
+            object.restoreStatus != 2
+        else { return error }
+        var error = error
+        error.kind = .archived(restoring: object.restoreStatus == 1)
+        return error
+    }
+
+    /// The object's properties from the headers of a download; its class is not among them.
+    private func info(
+        _ call: KodoClient.Call, _ response: HTTPResponse, size: Int64
+    ) throws(ObjectStoreError) -> ObjectInfo {
+        let headers = response.headers
+        guard let etag = Self.etag(response) else { throw malformed(call, response, "the answer has no ETag") }
+        let modified = headers["Last-Modified"].flatMap { Timestamp(httpDate: $0) } ?? .epoch
+        var metadata = ObjectMetadata(contentType: headers["Content-Type"])
+        metadata.cacheControl = headers["Cache-Control"]
+        metadata.contentDisposition = headers["Content-Disposition"]
+        metadata.contentEncoding = headers["Content-Encoding"]
+        metadata.contentLanguage = headers["Content-Language"]
+        metadata.expires = headers["Expires"]
+        for field in headers.fields where field.value != Self.removed {
+            let name = field.name.lowercased()
+            guard name.hasPrefix(Self.metadataPrefix) else { continue }
+            metadata.user[String(name.dropFirst(Self.metadataPrefix.count))] = field.value
+        }
+        return ObjectInfo(version: ObjectVersion(etag: etag, size: size, modified: modified), metadata: metadata)
+    }
+
+    // MARK: Storing
+
+    package func put(
+        _ request: PutRequest, body: any ByteSource
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try check(request.key, .put)
+        try check(request.metadata, .put, request.key)
+        let policy = try policy(request, .put)
+        let digests = try digests(of: body, .put, request.key)
+        var fields: [(name: String, value: [UInt8])] = [
+            ("key", request.key.bytes.bytes), ("crc32", Array(String(digests.crc32).utf8)),
+        ]
+        for (name, value) in request.metadata.user.sorted(by: { $0.key < $1.key }) {
+            fields.append((Self.metadataPrefix + name, Array(value.utf8)))
+        }
+        for (name, value) in Self.formHeaders(request.metadata) { fields.append((name, Array(value.utf8))) }
+        let (boundary, type) = ("pailfs-\(RandomID.hex())", request.metadata.contentType)
+        var call = KodoClient.Call(.put, "/", request.key)
+        (call.service, call.headers["Content-Type"]) = (.up, KodoForm.contentType(boundary: boundary))
+        call.authorization = .form(policy) { [fields] token in
+            KodoForm(
+                fields: [(name: "token", value: Array(token.utf8))] + fields, file: body, type: type,
+                boundary: boundary)
+        }
+        let response = try await client.send(call)
+        guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
+            throw malformed(call, response, "the answer does not tell the hash")
+        }
+        guard stored.hash == QETag.text(digests.hash) else {
+            throw integrity(call, response, "the store keeps other bytes than were sent")
+        }
+        if request.condition != nil { try await confirm(request.key, request.metadata, .put) }
+        return PutAnswer(etag: ETag(stored.hash))
+    }
+
+    /// Headers can be given with a form and never again.
+    private static func formHeaders(_ metadata: ObjectMetadata) -> [(name: String, value: String)] {
+        [
+            ("cacheControl", metadata.cacheControl), ("contentDisposition", metadata.contentDisposition),
+            ("contentEncoding", metadata.contentEncoding), ("contentLanguage", metadata.contentLanguage),
+            ("expires", metadata.expires),
+        ].compactMap { name, value in value.map { (name, $0) } }
+    }
+
+    /// What an upload's token allows: this key, and nothing to be replaced where nothing may be there.
+    func policy(
+        _ request: PutRequest, _ operation: ObjectStoreError.Operation
+    ) throws(ObjectStoreError) -> KodoPutPolicy {
+        var policy = KodoPutPolicy(scope: "\(settings.bucket):\(request.key)")
+        switch request.condition {
+        case .absent: policy.insertOnly = 1
+        case .match: throw notSupported(operation, request.key, "a condition on what is overwritten")
+        case nil: break
+        }
+        policy.fileType = try fileType(request.storageClass, operation)
+        if request.metadata.contentType != nil { policy.detectMime = -1 }
+        return policy
+    }
+
+    /// Makes sure that the object is the one just stored. Kodo takes the same bytes again as success even where nothing may
+    /// be replaced (kodo.md section 17), and leaves the first writer's object: its metadata tells.
+    func confirm(
+        _ key: ObjectKey, _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) {
+        let info = try await stat(key, operation).info
+        let isOurs = metadata.user.allSatisfy { info.metadata.user[$0.key] == $0.value }
+        guard isOurs, info.metadata.user.count == metadata.user.count else {
+            throw ObjectStoreError(
+                .preconditionFailed, operation, key: key, code: "Exists",
+                message: "somebody else has stored the same bytes there")
+        }
+    }
+
+    struct Digests {
+        var md5: [UInt8]
+        var crc32: UInt32
+        var hash: [UInt8]
+    }
+
+    /// Reads the body once. Blocks on local bytes.
+    func digests(
+        of body: any ByteSource, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) throws(ObjectStoreError) -> Digests {
+        var (md5, crc32, hash) = (MD5(), CRC32(), QETag())
+        do {
+            try body.forEachPiece { piece in
+                if operation == .uploadPart { md5.update(piece) } else { crc32.update(piece) }
+                hash.update(piece)
+            }
+        } catch {
+            throw ObjectStoreError(
+                .local(errno: error.errno), operation, key: key, code: "Local", message: error.reason)
+        }
+        return Digests(md5: md5.finish(), crc32: crc32.value, hash: hash.finish())
+    }
+
+    /// Names and values that Kodo takes (kodo.md section 12).
+    func check(
+        _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) throws(ObjectStoreError) {
+        var size = 0
+        for (name, value) in metadata.user {
+            size += Self.metadataPrefix.utf8.count + name.utf8.count + value.utf8.count
+            let isName =
+                name.utf8.count <= 40 && !name.isEmpty
+                && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_!".contains($0)) }
+            guard isName else {
+                throw ObjectStoreError(
+                    .invalidRequest, operation, key: key, code: "InvalidMetadata",
+                    message: "\(name) is no name of metadata for Kodo: at most 40 letters, digits, '-' and '_'")
+            }
+        }
+        guard size <= 1024 else {
+            throw ObjectStoreError(
+                .metadataTooLarge, operation, key: key, code: "MetadataTooLarge",
+                message: "the metadata has \(size) bytes, Kodo takes 1024")
+        }
+    }
+}

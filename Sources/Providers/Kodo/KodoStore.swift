@@ -1,0 +1,173 @@
+package import Basics
+import Digests
+package import HTTP
+package import ObjectStorage
+import Synchronization
+
+/// A bucket of Qiniu Kodo, over its own protocol (kodo.md).
+///
+/// Objects are read from the bucket's domain, changed through rs, listed through rsf, stored through up. Metadata changes
+/// in place; an object is renamed in one request; nothing is conditional on the server but creation, so conditions on a
+/// source are looked at right before. Holds no object data; what it keeps of uploads under way, to compare the finished
+/// object with, is in a mutex, a leaf.
+package final class KodoStore: ObjectStore {
+    package struct Settings: Sendable {
+        package var bucket: String
+        package var client = KodoClient.Settings()
+        /// Class of new objects, by name or number; nil leaves it to the store.
+        package var storageClass: String?
+
+        package init(bucket: String) { self.bucket = bucket }
+    }
+
+    /// Metadata cannot be taken away (kodo.md section 3), so what is gone gets this value, which is none of a text in
+    /// percent-encoding.
+    static let removed = "%"
+    static let metadataPrefix = "x-qn-meta-"
+
+    package let capabilities = KodoStore.limits
+    let settings: Settings
+    let client: KodoClient
+    let uploads = Mutex(KodoUploads())
+
+    /// Throws when endpoint, domain or storage class cannot be used; asks nobody anything yet.
+    package init(
+        _ settings: Settings, credentials: any CredentialsProvider, engine: HTTPEngine, time: any TimeSource
+    ) throws(ObjectStoreError) {
+        self.settings = settings
+        client = try KodoClient(
+            bucket: settings.bucket, settings.client, credentials: credentials, engine: engine, time: time)
+        _ = try fileType(nil, .checkAccess)
+    }
+
+    /// What every bucket can do (kodo.md sections 0 and 12).
+    package static let limits: Capabilities = {
+        var limits = Capabilities()
+        limits.longestKey = 750
+        limits.largestPut = 1 << 30
+        limits.largestCopy = .max
+        limits.largestObject = 10_000 << 30
+        limits.smallestPart = 1 << 20
+        limits.largestPart = 1 << 30
+        // 1024 with the prefix of every name; this leaves room for 22 names.
+        limits.metadataBudget = 800
+        limits.putIfMatch = false
+        limits.copyCondition = false
+        limits.partCopy = false
+        limits.metadataUpdate = .inPlace
+        limits.headers = []
+        limits.listUploads = false
+        limits.storageClasses = KodoStorageClass.all
+        limits.restore = true
+        limits.move = true
+        return limits
+    }()
+
+    // MARK: Keys
+
+    func entry(_ key: ObjectKey) -> String { KodoEntry.encode(settings.bucket, key) }
+
+    /// No object can have such a key.
+    func isImpossible(_ key: ObjectKey) -> Bool {
+        key.bytes.count > capabilities.longestKey || String(validating: key.bytes.bytes, as: UTF8.self) == nil
+    }
+
+    /// Refuses, before any byte moves, what the store would refuse.
+    func check(_ key: ObjectKey, _ operation: ObjectStoreError.Operation) throws(ObjectStoreError) {
+        guard key.bytes.count <= capabilities.longestKey else {
+            throw ObjectStoreError(
+                .keyTooLong, operation, key: key, code: "KeyTooLong",
+                message: "the key has \(key.bytes.count) bytes, Kodo takes \(capabilities.longestKey)")
+        }
+        guard !isImpossible(key) else {
+            throw ObjectStoreError(
+                .invalidRequest, operation, key: key, code: "InvalidKey", message: "Kodo takes keys in UTF-8 only")
+        }
+    }
+
+    func missing(_ operation: ObjectStoreError.Operation, _ key: ObjectKey) -> ObjectStoreError {
+        ObjectStoreError(.notFound, operation, key: key, code: "NoSuchFile", message: "no such file or directory")
+    }
+
+    /// The number of the class that a new object gets; nil leaves it to the store.
+    func fileType(
+        _ wanted: String?, _ operation: ObjectStoreError.Operation
+    ) throws(ObjectStoreError) -> Int? {
+        guard let name = wanted ?? settings.storageClass else { return nil }
+        guard let number = KodoStorageClass.number(name) else {
+            throw ObjectStoreError(
+                .invalidRequest, operation, code: "InvalidStorageClass",
+                message: "\(name) is no storage class of Kodo: \(KodoStorageClass.all.joined(separator: ", "))")
+        }
+        return number
+    }
+
+    // MARK: Requests without an object
+
+    package func checkAccess() async throws(ObjectStoreError) {
+        _ = try await list(ListRequest(limit: 1), as: .checkAccess)
+        // A bucket that nothing can be read from is of no use.
+        _ = try await client.place(.checkAccess)
+    }
+
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        try client.presign(key, lifetime: lifetime)
+    }
+
+    // MARK: Looking
+
+    package func head(
+        _ key: ObjectKey, condition: ReadCondition?
+    ) async throws(ObjectStoreError) -> ObjectInfo {
+        try await stat(key, .head, condition).info
+    }
+
+    /// What rs tells, at once and of the newest version.
+    func stat(
+        _ key: ObjectKey, _ operation: ObjectStoreError.Operation, _ condition: ReadCondition? = nil,
+        withParts: Bool = false
+    ) async throws(ObjectStoreError) -> (info: ObjectInfo, object: KodoObject) {
+        guard !isImpossible(key) else { throw missing(operation, key) }
+        let call = KodoClient.Call(operation, "/stat/\(entry(key))\(withParts ? "?needparts=true" : "")", key)
+        let response = try await client.send(call)
+        guard let object = KodoDocuments.decode(KodoObject.self, response.body), let info = object.info else {
+            throw malformed(call, response, "the answer does not describe an object")
+        }
+        if let problem = Self.check(condition, info.version.etag, call, response) { throw problem }
+        return (info, object)
+    }
+
+    /// What a read ends with when the object is not as the condition wants it: nothing of this is the store's to decide.
+    static func check(
+        _ condition: ReadCondition?, _ etag: ETag, _ call: KodoClient.Call, _ response: HTTPResponse
+    ) -> ObjectStoreError? {
+        let (kind, message): (ObjectStoreError.Kind, String)
+        switch condition {
+        case .ifMatch(let wanted) where wanted != etag:
+            (kind, message) = (.preconditionFailed, "the object is another version now")
+        case .ifNoneMatch(let known) where known == etag: (kind, message) = (.notModified, "the object is the same")
+        default: return nil
+        }
+        return ObjectStoreError(
+            kind, call.operation, key: call.key, status: response.status, code: "OtherVersion", message: message,
+            requestID: response.headers["X-Reqid"])
+    }
+
+    // MARK: Answers
+
+    func malformed(_ call: KodoClient.Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(
+            .malformedAnswer, call.operation, key: call.key, status: response.status, code: "MalformedAnswer",
+            message: reason, requestID: response.headers["X-Reqid"])
+    }
+
+    func integrity(_ call: KodoClient.Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+        ObjectStoreError(
+            .integrity, call.operation, key: call.key, status: response.status, code: "ChecksumMismatch",
+            message: reason, requestID: response.headers["X-Reqid"])
+    }
+
+    func notSupported(_ operation: ObjectStoreError.Operation, _ key: ObjectKey?, _ what: String) -> ObjectStoreError {
+        .lacking(operation, key, what)
+    }
+}

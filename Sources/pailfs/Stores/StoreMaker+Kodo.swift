@@ -1,0 +1,28 @@
+import ObjectStorage
+import Providers
+import Settings
+
+extension StoreMaker {
+    /// Qiniu Kodo, whose regions are asked for and whose objects are read from a domain.
+    func kodo() throws(ObjectStoreError) -> Provider {
+        let sources = KodoCredentials(environment: request.environment, profile: settings.profile)
+        let credentials = FixedCredentials(sources.find()?.credentials)
+        var client = KodoClient.Settings()
+        client.endpoint = settings.endpoint ?? sources.endpoint
+        client.region = settings.region
+        client.domain = settings.downloadDomain
+        (client.isSecure, client.signsTime) = (sources.isSecure, sources.signsTime)
+        client.headers = settings.headers.map { ($0.name, $0.value) }
+        let open: AccountStore.Opener = { [self, client] (entry) throws(ObjectStoreError) in
+            var bucket = KodoStore.Settings(bucket: entry.name)
+            bucket.client = client
+            bucket.storageClass = settings.storageClass
+            return try KodoStore(bucket, credentials: credentials, engine: engine, time: time)
+        }
+        // A domain belongs to one bucket.
+        let directory =
+            request.bucket == nil && client.domain != nil
+            ? nil : try KodoBuckets(client, credentials: credentials, engine: engine, time: time)
+        return Provider(capabilities: KodoStore.limits, directory: directory, open: open)
+    }
+}

@@ -1,0 +1,83 @@
+import Basics
+import Digests
+import ObjectStorage
+import Testing
+
+@testable import Providers
+
+@Suite struct KodoCredentialsTests {
+    private static func sources(
+        _ environment: [String: String], profile: String? = nil, files: [String: String] = [:]
+    ) -> KodoCredentials {
+        KodoCredentials(environment: environment.merging(["HOME": "/home/me"]) { $1 }, profile: profile) { files[$0] }
+    }
+
+    private static let file = """
+        # of the SDKs
+        [default]
+        access_key = "FILE-ID"
+        secret_key = 'FILE # SECRET'   # not in it
+        disable_secure_protocol = true
+
+        [other]
+        access_key="OTHER-ID"
+        secret_key = "OTHER-SECRET"
+        bucket_url = "uc.example.com, uc2.example.com"
+        """
+    private static let own = ["PAILFS_ACCESS_KEY_ID": "OWN-ID", "PAILFS_SECRET_ACCESS_KEY": "OWN"]
+    private static let shell = ["QINIU_ACCESS_KEY": "SHELL-ID", "QINIU_SECRET_KEY": "SHELL"]
+    private static let files = ["/home/me/.qiniu/config.toml": file, "/elsewhere": file]
+    private static let qshell = [
+        "/home/me/.qshell/account.json":
+            "work:AKEXAMPLE0123456789abcdefghijklmnopqrstu:"
+            + "1UsLlyX38B0Bum4P9KyR0PdoabqWy8plVT5Qnwy625oqzMHeyntu8Nq2Oug6UkWC\n"
+    ]
+
+    @Test func ourVariablesComeFirstThenTheSDKsThenTheFile() {
+        func id(_ sources: KodoCredentials) -> String? { sources.find()?.credentials.accessKeyID }
+        #expect(id(Self.sources(Self.own.merging(Self.shell) { $1 }, files: Self.files)) == "OWN-ID")
+        #expect(id(Self.sources(Self.shell, files: Self.files)) == "SHELL-ID")
+        #expect(id(Self.sources([:], files: Self.files)) == "FILE-ID")
+        #expect(id(Self.sources(["QINIU_PROFILE": "other"], files: Self.files)) == "OTHER-ID")
+        #expect(id(Self.sources(["QINIU_CONFIG_FILE": "/elsewhere"], files: Self.files)) == "FILE-ID")
+        #expect(id(Self.sources(Self.shell, profile: "other", files: Self.files)) == "OTHER-ID")
+        #expect(id(Self.sources(["QINIU_ACCESS_KEY": "half"], files: [:])) == nil)
+    }
+
+    @Test func theFileSaysMoreThanKeys() {
+        let found = Self.sources([:], files: Self.files)
+        #expect(found.find()?.credentials.secretKey.revealed == "FILE # SECRET")
+        #expect(found.isSecure == false && found.endpoint == nil && found.signsTime)
+        let other = Self.sources(["DISABLE_QINIU_TIMESTAMP_SIGNATURE": "true"], profile: "other", files: Self.files)
+        #expect(other.isSecure && other.endpoint == "uc.example.com" && !other.signsTime)
+        let variables = ["QINIU_BUCKET_URL": "a.example.com,b.example.com", "DISABLE_QINIU_SECURE_PROTOCOL": "1"]
+        let told = Self.sources(variables, files: Self.files)
+        #expect(told.endpoint == "a.example.com" && !told.isSecure)
+    }
+
+    @Test func qshellIsReadOnlyWhenItIsNamed() {
+        #expect(Self.sources([:], files: Self.qshell).find() == nil)
+        let found = Self.sources(Self.shell, profile: "qshell", files: Self.qshell).find()
+        #expect(found?.credentials.accessKeyID == "AKEXAMPLE0123456789abcdefghijklmnopqrstu")
+        #expect(found?.credentials.secretKey.revealed == "SKEXAMPLE0123456789abcdefghijklmnopqrstu")
+    }
+
+    @Test(arguments: ["", "a:b", "name::x", "name:AK:!", "name:AK:AAAA", "name:AK:AAAAAAAAAAAAAAAAAAAAAA=="])
+    func whatIsNoAccountIsNone(text: String) { #expect(QshellAccount(text) == nil) }
+
+    /// FIPS 197, appendix B and C.1.
+    @Test(arguments: [
+        (
+            "2b7e151628aed2a6abf7158809cf4f3c", "3925841d02dc09fbdc118597196a0b32",
+            "3243f6a8885a308d313198a2e0370734"
+        ),
+        (
+            "000102030405060708090a0b0c0d0e0f", "69c4e0d86a7b0430d8cdb78070b4c55a",
+            "00112233445566778899aabbccddeeff"
+        ),
+    ]) func blocksAreDecipheredAsPublished(key: String, block: String, plain: String) throws {
+        let cipher = try #require(Hex.decode(key).flatMap { AES128(key: $0) })
+        let bytes = try #require(Hex.decode(block))
+        #expect(Hex.encode(cipher.decrypt(block: bytes)) == plain)
+    }
+}
