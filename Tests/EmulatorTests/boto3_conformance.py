@@ -867,5 +867,4 @@ def wrong_arguments_are_refused(store, s3):
 
 
 if __name__ == "__main__":
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     sys.exit(conformance.main(Store, {"boto3": lambda store: store.client()}, clear))

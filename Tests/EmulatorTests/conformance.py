@@ -43,6 +43,7 @@ class Store:
         self.ready = json.loads(line)
         self.endpoint = self.ready[self.dialect]
         self.host = self.endpoint.removeprefix("http://")
+        self.port = int(self.host.rsplit(":", 1)[1])
 
     def stop(self):
         if self.process.poll() is None:
@@ -70,10 +71,9 @@ def main(store_class, clients, clear, bucket=BUCKET, arguments=()):
     `clients` maps what a client is called to what makes it of a store, which is started with `arguments`.
     """
     for variable in list(os.environ):
-        if variable.startswith(("AWS_", "OSS_", "COS_")) and variable != "AWS_EC2_METADATA_DISABLED":
+        if variable.startswith(("AWS_", "OSS_", "COS_", "QINIU_")) or variable.lower().endswith("_proxy"):
             del os.environ[variable]
-        if variable.lower().endswith("_proxy"):
-            del os.environ[variable]
+    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     os.environ["NO_PROXY"] = "127.0.0.1"
     store = store_class("--bucket", bucket, *arguments)
     chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
@@ -88,6 +88,7 @@ def main(store_class, clients, clear, bucket=BUCKET, arguments=()):
                     passed += 1
                 except Exception:
                     failed += 1
+                    store.faults()
                     print(f"FAILED {function.__name__} with {name}")
                     traceback.print_exc(file=sys.stdout)
     finally:

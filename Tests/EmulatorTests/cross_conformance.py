@@ -647,7 +647,6 @@ def clear(views):
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
     try:
         status = conformance.main(
             Store, {"every SDK": lambda store: [view(store) for view in (S3, OSS, COS, Kodo)]}, clear, BUCKET,

@@ -7,35 +7,33 @@ exit status 0 only when nothing failed.
 """
 import base64
 import email.utils
+import functools
 import hashlib
 import hmac
 import http.client
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import urllib.parse
 import xml.etree.ElementTree
 
+import conformance
+from conformance import MIB
+
 KEY, SECRET, CONTAINER, OTHER = "pailstore", "pailstore-secret", "photos", "other"
 EMPTY = hashlib.md5(b"").hexdigest()
-MIB = 1 << 20
 ODD_KEYS = [
     "plain", "dir/file", "dir/", "dir//double", "/leading", "a b+c%d&e=f?g#h", "~!*'()", "ünïcode/中文", "./dot",
     "../dots", "a/../b", "trailing/", "percent%2Fslash", "tab\tkey", "quote\"<>&'", "back\\slash", "x" * 1024,
     "emoji \U0001F642", "猫/a b+c.txt",
 ]
-TESTS = []
 
 
 def test(function):
-    TESTS.append(function)
-    return function
+    """There is no client besides the store's own requests."""
+    return conformance.test(functools.wraps(function)(lambda store, _: function(store)))
 
 
 def md5(data):
@@ -59,23 +57,8 @@ class Answer:
         return json.loads(self.body)
 
 
-class Store:
-    """A running pailstore with a directory of its own."""
-
-    def __init__(self, *arguments, directory=None):
-        self.directory = directory or tempfile.mkdtemp(prefix="pailstore-")
-        self.process = subprocess.Popen(
-            [os.environ["PAILSTORE"], self.directory, "--listen", "127.0.0.1:0", *arguments],
-            stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("pailstore did not start")
-        self.host = json.loads(line)["cssp"].removeprefix("http://")
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            self.process.wait(20)
+class Store(conformance.Store):
+    dialect = "cssp"
 
     def raw(self, method, target, headers=(), body=b"", length=None):
         """Sends exactly these headers; `length` announces another length than the body has, or none when it is False."""
@@ -597,24 +580,6 @@ def unknown_methods_are_refused(store):
     assert store.call("PATCH", "/photos/a").status == 405
 
 
-def main():
-    passed, failed = 0, []
-    store = Store("--bucket", CONTAINER, "--bucket", OTHER)
-    try:
-        for function in TESTS:
-            try:
-                store.clear()
-                function(store)
-                passed += 1
-            except Exception:
-                failed.append(function.__name__)
-                print(f"FAILED {function.__name__}\n{traceback.format_exc()}", flush=True)
-    finally:
-        store.stop()
-        shutil.rmtree(store.directory, ignore_errors=True)
-    print(f"{passed} passed, {len(failed)} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(conformance.main(
+        Store, {"requests of the SDKs": lambda store: store}, Store.clear, CONTAINER, ["--bucket", OTHER]))

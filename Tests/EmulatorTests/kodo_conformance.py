@@ -7,18 +7,14 @@ exit status 0 only when nothing failed.
 import base64
 import datetime
 import hashlib
-import hmac
 import http.client
 import io
 import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import urllib.parse
 import urllib.request
 import zlib
@@ -39,55 +35,24 @@ from qiniu.http.endpoint import Endpoint
 from qiniu.http.region import Region, ServiceName
 from qiniu.services.storage.upload_progress_recorder import UploadProgressRecorder
 
-ACCESS_KEY, SECRET_KEY, BUCKET, OTHER = "pailstore", "pailstore-secret", "kodo-bucket", "other-bucket"
-MIB = 1 << 20
+import conformance
+from conformance import ACCESS_KEY, MIB, SECRET_KEY, equal, test
+
+BUCKET, OTHER = "kodo-bucket", "other-bucket"
 ODD_KEYS = [
     "plain", "dir/file", "dir/", "dir//double", "/leading", "a b+c%d&e=f?g#h", "~!*'()", "ünïcode/中文", "./dot",
     "../dots", "a/../b", "trailing/", "percent%2Fslash", "tab\tkey", "quote\"<>&'", "co:lon:s", "back\\slash", "x" * 750,
     "emoji \U0001F642",
 ]
-TESTS = []
 
 
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Store:
-    """A running pailstore with a directory of its own."""
-
-    def __init__(self, *arguments, directory=None):
-        self.directory = directory or tempfile.mkdtemp(prefix="pailstore-")
-        self.process = subprocess.Popen(
-            [os.environ["PAILSTORE"], self.directory, "--listen", "127.0.0.1:0", *arguments],
-            stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError("pailstore did not start")
-        self.ready = json.loads(line)
-        self.endpoint = self.ready["kodo"]
-        self.host = self.endpoint.removeprefix("http://")
-        self.port = int(self.host.rsplit(":", 1)[1])
-
-    def stop(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
-
-    def remove(self):
-        self.stop()
-        shutil.rmtree(self.directory, ignore_errors=True)
+class Store(conformance.Store):
+    dialect = "kodo"
 
     def s3(self):
         return boto3.client(
             "s3", endpoint_url=self.ready["s3"], aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
             region_name="us-east-1", config=Config(retries={"total_max_attempts": 1}))
-
-    def faults(self, *lines):
-        request = urllib.request.Request(
-            self.endpoint + "/_pailstore/faults", data="\n".join(lines).encode(), method="PUT")
-        urllib.request.urlopen(request, timeout=10).read()
 
     def regions(self):
         """Every service here, so that nothing is asked for."""
@@ -141,11 +106,6 @@ class Kodo:
 class Download:
     def __init__(self, status, headers, body):
         self.status, self.headers, self.body = status, headers, body
-
-
-def equal(got, wanted, what=""):
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
 
 
 def done(result, info):
@@ -1055,32 +1015,8 @@ def faults_are_spelled_as_kodo_does(store, kodo):
     store.faults("")
 
 
-def main():
-    for variable in list(os.environ):
-        if variable.startswith(("AWS_", "QINIU_")) or variable.lower().endswith("_proxy"):
-            del os.environ[variable]
-    os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
-    os.environ["NO_PROXY"] = "127.0.0.1"
-    store = Store("--bucket", BUCKET, "--bucket", OTHER)
-    kodo = Kodo(store)
-    chosen = [function for function in TESTS if len(sys.argv) < 2 or function.__name__ in sys.argv[1:]]
-    failures = 0
-    try:
-        for function in chosen:
-            try:
-                clear(kodo)
-                function(store, kodo)
-            except Exception:
-                failures += 1
-                store.faults("")
-                print(f"FAILED {function.__name__}")
-                traceback.print_exc(file=sys.stdout)
-    finally:
-        store.remove()
-        shutil.rmtree(SCRATCH, ignore_errors=True)
-    print(f"{len(chosen) - failures} passed, {failures} failed")
-    return 1 if failures or not chosen else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(conformance.main(Store, {"qiniu": Kodo}, clear, BUCKET, ["--bucket", OTHER]))
+    finally:
+        shutil.rmtree(SCRATCH, ignore_errors=True)
