@@ -550,6 +550,8 @@ def archived_objects_are_restored(store, s3):
         Bucket=BUCKET, Key="warm", CopySource={"Bucket": BUCKET, "Key": "cold"}), 403)
     request = {"Days": 2, "GlacierJobParameters": {"Tier": "Expedited"}}
     refused("InvalidObjectState", lambda: s3.restore_object(Bucket=BUCKET, Key="ir", RestoreRequest=request), 403)
+    endless = {**request, "Days": (1 << 63) - 1}
+    refused("MalformedXML", lambda: s3.restore_object(Bucket=BUCKET, Key="cold", RestoreRequest=endless), 400)
     answer = s3.restore_object(Bucket=BUCKET, Key="cold", RestoreRequest=request)
     equal(answer["ResponseMetadata"]["HTTPStatusCode"], 202, "accepted")
     refused("RestoreAlreadyInProgress", lambda: s3.restore_object(
@@ -626,6 +628,30 @@ def regions_are_corrected(store, s3):
     equal((answer.status, answer.getheader("x-amz-bucket-region")), (403, "ap-southeast-2"), "unsigned HEAD")
     s3.delete_object(Bucket="far-bucket", Key="k")
     s3.delete_bucket(Bucket="far-bucket")
+
+
+@test
+def preflights_follow_the_rules_of_the_bucket(store, s3):
+    def asks(method):
+        connection = http.client.HTTPConnection(store.host, timeout=10)
+        connection.request("OPTIONS", f"/{BUCKET}/k", headers={
+            "Origin": "http://a.example.com", "Access-Control-Request-Method": method,
+            "Access-Control-Request-Headers": "x-amz-meta-a"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer
+    refused("NoSuchCORSConfiguration", lambda: s3.get_bucket_cors(Bucket=BUCKET), 404)
+    equal(asks("PUT").status, 403, "without rules")
+    rule = {"ID": "1", "AllowedOrigins": ["http://*.example.com"], "AllowedMethods": ["PUT"], "AllowedHeaders": ["*"],
+            "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}
+    s3.put_bucket_cors(Bucket=BUCKET, CORSConfiguration={"CORSRules": [rule]})
+    equal(s3.get_bucket_cors(Bucket=BUCKET)["CORSRules"], [rule], "rules")
+    answer = asks("PUT")
+    equal((answer.status, answer.headers["Access-Control-Allow-Origin"], answer.headers["Access-Control-Max-Age"]),
+          (200, "http://a.example.com", "60"), "allowed")
+    equal(asks("DELETE").status, 403, "another method")
+    s3.delete_bucket_cors(Bucket=BUCKET)
+    equal(asks("PUT").status, 403, "deleted")
 
 
 # ---------------------------------------------------------------- signatures

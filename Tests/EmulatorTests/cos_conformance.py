@@ -635,7 +635,8 @@ def archived_objects_are_restored(store, cos):
     refused("RestoreNonArchiveObject", lambda: cos.restore_object(BUCKET, "warm", request("Bulk")), 405)
     refused("InvalidArgument", lambda: cos.restore_object(BUCKET, "deep", request("Expedited")), 400)
     refused("InvalidArgument", lambda: cos.restore_object(BUCKET, "cold", request("Fast")), 400)
-    refused("InvalidArgument", lambda: cos.restore_object(BUCKET, "cold", request("Bulk", 0)), 400)
+    for days in (0, (1 << 63) - 1, "many"):
+        refused("InvalidArgument", lambda: cos.restore_object(BUCKET, "cold", request("Bulk", days)), 400)
     listed = lambda: cos.list_objects(BUCKET, Prefix="cold")["Contents"][0]["RestoreStatus"]
     equal(listed(), None, "listed before")
     document = b"<RestoreRequest><Days>2</Days><CASJobParameters><Tier>Expedited</Tier></CASJobParameters></RestoreRequest>"
@@ -920,6 +921,31 @@ def faults_fire(store, cos):
         refused("NoSuchResource", lambda: cos.head_object(BUCKET, "j"), 404)
     finally:
         store.faults()
+
+
+@test
+def numbers_out_of_range_are_refused_or_taken_and_nothing_else(store, cos):
+    cos.put_object(BUCKET, b"x", "k")
+    upload = cos.create_multipart_upload(BUCKET, "mp")["UploadId"]
+    numbers = ["-1", "0", str((1 << 63) - 1), str(-(1 << 63)), str(1 << 63), "x", "1e9", " 1", ""]
+    targets = ["/?max-keys={}", "/?versions&max-keys={}", "/?uploads&max-uploads={}", f"/mp?uploadId={upload}&max-parts={{}}",
+               f"/mp?uploadId={upload}&part-number-marker={{}}", "/k?x-cos-traffic-limit={}"]
+    for number in numbers:
+        for target in targets:
+            status = raw(store, "GET", target.format(urllib.parse.quote(number)))[0]
+            equal(status in (200, 400), True, f"{status} for {target} with {number!r}")
+        for target in ("/append?append&position={}", f"/mp?uploadId={upload}&partNumber={{}}"):
+            method = "POST" if "append" in target else "PUT"
+            status = raw(store, method, target.format(urllib.parse.quote(number)), data=b"")[0]
+            equal(status in (200, 400, 409), True, f"{status} for {target} with {number!r}")
+        for header in (f"bytes={number}-", f"bytes=0-{number}", f"bytes=-{number}"):
+            status = raw(store, "GET", "/k", headers={"Range": header})[0]
+            equal(status in (200, 206, 416), True, f"{status} for {header!r}")
+        window = f"q-sign-algorithm=sha1&q-ak={ACCESS_KEY}&q-sign-time={number};{number}&q-key-time={number};{number}" \
+                 "&q-header-list=&q-url-param-list=&q-signature=x"
+        status = unsigned(store, "GET", "/", {"Host": HOST, "Authorization": window})[0]
+        equal(status in (400, 403), True, f"{status} for a window of {number!r}")
+    cos.head_bucket(BUCKET)
 
 
 @test

@@ -31,6 +31,9 @@ extension COSDialect {
         } catch { throw COSError(error) }
     }
 
+    /// A century; more days than any restored copy is kept for.
+    private static let mostRestoreDays: Int64 = 36_500
+
     func postObjectRestore(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let (bucket, object) = try object(call)
         let root = try await call.payload.document("RestoreRequest")
@@ -38,8 +41,8 @@ extension COSDialect {
         guard storageClass.isFrozen else {
             throw COSError(405, "RestoreNonArchiveObject", "The object is not archived, so it can not be restored.")
         }
-        guard let days = root.text("Days").flatMap({ Int64($0) }), days >= 1 else {
-            throw COSError.invalidArgument("Days must be a number of at least 1.")
+        guard let days = root.text("Days").flatMap({ Int64($0) }), (1...Self.mostRestoreDays).contains(days) else {
+            throw COSError.invalidArgument("Days must be a number from 1 to \(Self.mostRestoreDays).")
         }
         let tier = root["CASJobParameters"]?.text("Tier") ?? "Standard"
         let tiers = storageClass == .archive ? ["Expedited", "Standard", "Bulk"] : ["Standard", "Bulk"]

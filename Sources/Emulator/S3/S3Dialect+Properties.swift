@@ -149,6 +149,9 @@ extension S3Dialect {
         }
     }
 
+    /// A century; more days than any restored copy is kept for.
+    private static let mostRestoreDays: Int64 = 36_500
+
     func restoreObject(_ call: S3Call) async throws(S3Error) -> ServerResponse {
         let (bucket, object) = try object(call)
         let body = try await call.payload.collect(limit: Self.largestDocument)
@@ -157,7 +160,9 @@ extension S3Dialect {
         guard storageClass.isFrozen else {
             throw S3Error(403, "InvalidObjectState", "Restore is not allowed for the object's current storage class")
         }
-        guard let days = root.text("Days").flatMap({ Int64($0) }), days >= 1 else { throw S3Error.malformedXML }
+        guard let days = root.text("Days").flatMap({ Int64($0) }), (1...Self.mostRestoreDays).contains(days) else {
+            throw S3Error.malformedXML
+        }
         let tier = root["GlacierJobParameters"]?.text("Tier") ?? root.text("Tier") ?? "Standard"
         guard ["Standard", "Bulk", "Expedited"].contains(tier), tier != "Expedited" || storageClass == .archive else {
             throw S3Error.invalidArgument("The retrieval tier is not valid for this storage class")

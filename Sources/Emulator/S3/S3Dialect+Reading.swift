@@ -109,7 +109,7 @@ extension S3Dialect {
             throw S3Error.invalidRequest(
                 "The x-amz-object-attributes header specifying the attributes to be retrieved is missing")
         }
-        let limit = min(call.request.header("x-amz-max-parts").flatMap { Int($0) } ?? 1000, 1000)
+        let limit = max(0, min(call.request.header("x-amz-max-parts").flatMap { Int($0) } ?? 1000, 1000))
         let marker = call.request.header("x-amz-part-number-marker").flatMap { Int($0) } ?? 0
         var response = xml("GetObjectAttributesResponse") { xml in
             if asked.contains("ETag") { xml.element("ETag", record.etag) }

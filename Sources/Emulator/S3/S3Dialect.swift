@@ -57,6 +57,9 @@ struct S3Dialect: Dialect {
             if authorization.isAnonymous, operation != .preflight { try admitAnonymous(call, bucket) }
             try checkOwner(request)
             var response = try await perform(call)
+            if operation != .preflight {
+                response.headers += CORSAnswers.headers(request, bucket?.record.cors ?? [])
+            }
             response.headers = commonHeaders(request) + response.headers
             return response
         } catch {
@@ -97,7 +100,10 @@ struct S3Dialect: Dialect {
         case .putObjectTagging: try await setObjectTagging(call)
         case .deleteObjectTagging: try deleteObjectTagging(call)
         case .restoreObject: try await restoreObject(call)
-        case .preflight: throw S3Error(403, "AccessForbidden", "CORSResponse: CORS is not enabled for this bucket.")
+        case .getBucketCORS: try bucketCORS(call)
+        case .putBucketCORS: try await setBucketCORS(call)
+        case .deleteBucketCORS: try deleteBucketCORS(call)
+        case .preflight: try preflight(call)
         case .notImplemented: throw S3Error.notImplemented
         case .methodNotAllowed:
             throw S3Error(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")

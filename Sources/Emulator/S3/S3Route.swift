@@ -33,6 +33,9 @@ enum S3Operation: String, Sendable {
     case putObjectTagging = "PutObjectTagging"
     case deleteObjectTagging = "DeleteObjectTagging"
     case restoreObject = "RestoreObject"
+    case getBucketCORS = "GetBucketCors"
+    case putBucketCORS = "PutBucketCors"
+    case deleteBucketCORS = "DeleteBucketCors"
     case preflight = "OptionsObject"
     /// A bucket's configuration that is never set here: policy, lifecycle and others.
     case getBucketConfiguration = "GetBucketConfiguration"
@@ -71,7 +74,7 @@ extension S3Operation {
     }
 
     private static let configurations: Set<String> = [
-        "accelerate", "analytics", "cors", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
+        "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
         "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus", "publicAccessBlock",
         "replication", "requestPayment", "tagging", "website",
     ]
@@ -83,6 +86,7 @@ extension S3Operation {
             if request.has("location") { return .getBucketLocation }
             if request.has("versioning") { return .getBucketVersioning }
             if request.has("acl") { return .getBucketACL }
+            if request.has("cors") { return .getBucketCORS }
             if request.has("uploads") { return .listMultipartUploads }
             if request.has("versions") { return .listObjectVersions }
             if isConfiguration { return .getBucketConfiguration }
@@ -90,8 +94,11 @@ extension S3Operation {
         case "HEAD": return .headBucket
         case "PUT":
             if request.has("acl") { return .putBucketACL }
+            if request.has("cors") { return .putBucketCORS }
             return isConfiguration || request.has("versioning") ? .notImplemented : .createBucket
-        case "DELETE": return isConfiguration ? .notImplemented : .deleteBucket
+        case "DELETE":
+            if request.has("cors") { return .deleteBucketCORS }
+            return isConfiguration ? .notImplemented : .deleteBucket
         case "POST": return request.has("delete") ? .deleteObjects : .notImplemented
         case "OPTIONS": return .preflight
         default: return .methodNotAllowed
