@@ -46,7 +46,8 @@ package final class KodoStore: ObjectStore {
         limits.longestKey = 750
         limits.largestPut = 1 << 30
         limits.largestCopy = .max
-        limits.largestObject = 10_000 << 30
+        // 10 000 parts of 1 GiB would be twice as much, if no part were smaller.
+        limits.largestObject = 5 << 40
         limits.smallestPart = 1 << 20
         limits.largestPart = 1 << 30
         // 1024 with the prefix of every name; this leaves room for 22 names.
