@@ -36,6 +36,8 @@ package struct HTTPRequest: Sendable, Hashable {
     package var headers: HTTPHeaders
     /// Most time without a byte in either direction; nil takes the engine's.
     package var stallTimeout: Duration?
+    /// Sent straight to the origin, whatever proxy the engine has: for services of this machine's own.
+    package var avoidsProxy = false
     /// Most bytes of a body that is collected instead of delivered.
     package var collectLimit = 1 << 20
 

@@ -211,6 +211,7 @@ final class Transfer {
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
         if let caFile = options.caFile { easy.set(CURLOPT_CAINFO, caFile) }
         if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }
+        if request.avoidsProxy { easy.set(CURLOPT_NOPROXY, "*") }
         if let resolver = options.dnsOverHTTPS { easy.set(CURLOPT_DOH_URL, resolver) }
 
         let context = Unmanaged.passUnretained(self).toOpaque()

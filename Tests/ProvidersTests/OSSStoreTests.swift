@@ -155,6 +155,25 @@ import Testing
         #expect(fixture.requests.first?.query == "encoding-type=url&list-type=2&max-keys=1000&prefix=a")
     }
 
+    @Test func aTokenIsDecodedBeforeItIsSentBack() async throws {
+        let fixture = try fixture { _, _ in
+            LocalAnswer(
+                200,
+                body: "<ListBucketResult><EncodingType>url</EncodingType><KeyCount>0</KeyCount>"
+                    + "<IsTruncated>true</IsTruncated><NextContinuationToken>a%2Fb%3D</NextContinuationToken>"
+                    + "</ListBucketResult>")
+        }
+        let page = try await fixture.store.list(ListRequest())
+        #expect(page.next == ListingCursor("a/b="))
+    }
+
+    @Test func nothingIsSaidWhenEverythingIsDeleted() async throws {
+        let fixture = try fixture { _, _ in LocalAnswer(200) }
+        #expect(try await fixture.store.deleteMany(["a", "b"]).isEmpty)
+        let body = try #require(fixture.requests.first).body
+        #expect(String(decoding: body, as: UTF8.self).hasPrefix("<Delete><Object><Key>a</Key>"))
+    }
+
     @Test func linksAreWrittenAndRead() async throws {
         let fixture = try fixture { _, request in
             LocalAnswer(200, request.method == "GET" ? [("x-oss-symlink-target", "a%20b/%C3%BC")] : Self.object)

@@ -20,7 +20,7 @@ package struct KodoCredentials: Sendable {
     /// `profile` is a section of the SDKs' file, or `qshell`; nil takes `QINIU_PROFILE` or `default`.
     package init(
         environment: [String: String], profile: String?,
-        text: @escaping @Sendable (String) -> String? = S3Credentials.readText
+        text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
         (self.environment, self.profile, self.text) = (environment, profile, text)
     }

@@ -9,16 +9,16 @@ package struct S3Credentials: Sendable {
         package let origin: String
     }
 
-    private let environment: [String: String]
-    private let profile: String?
+    let environment: [String: String]
+    let profile: String?
     private let bucket: String
     /// The text of a file; nil when there is none that can be read.
-    private let text: @Sendable (String) -> String?
+    let text: @Sendable (String) -> String?
 
     /// `profile` is the section of the AWS files; nil takes `AWS_PROFILE` or `default`.
     package init(
         environment: [String: String], profile: String?, bucket: String,
-        text: @escaping @Sendable (String) -> String? = S3Credentials.readText
+        text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
         (self.environment, self.profile, self.bucket, self.text) = (environment, profile, bucket, text)
     }
@@ -58,7 +58,7 @@ package struct S3Credentials: Sendable {
 
     private var configFile: String? { environment["AWS_CONFIG_FILE"] ?? home.map { $0 + "/.aws/config" } }
 
-    private func fromEnvironment(_ prefix: String) -> Found? {
+    func fromEnvironment(_ prefix: String) -> Found? {
         guard let id = environment["\(prefix)_ACCESS_KEY_ID"], !id.isEmpty,
             let secret = environment["\(prefix)_SECRET_ACCESS_KEY"], !secret.isEmpty
         else { return nil }
@@ -83,54 +83,17 @@ package struct S3Credentials: Sendable {
         return nil
     }
 
-    /// s3fs's file: `ID:SECRET` or `bucket:ID:SECRET` a line.
     private func fromPasswordFile() -> Found? {
         for path in [home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self) {
-            guard let text = text(path) else { continue }
-            var general: Credentials?
-            for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {
-                let parts = line.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
-                if parts.count == 2 {
-                    general = Credentials(accessKeyID: parts[0], secretKey: Secret(parts[1]))
-                } else if parts.count == 3, parts[0] == bucket {
-                    return Found(
-                        credentials: Credentials(accessKeyID: parts[1], secretKey: Secret(parts[2])), origin: path)
-                }
-            }
-            if let general { return Found(credentials: general, origin: path) }
+            guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
+            return Found(credentials: Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), origin: path)
         }
         return nil
     }
 
     private func section(of file: String?, named names: [String]) -> [String: String]? {
         guard let file, let text = text(file) else { return nil }
-        let sections = Self.sections(text)
+        let sections = CredentialFiles.sections(text)
         return names.lazy.compactMap { sections[$0] }.first
-    }
-
-    /// The AWS files' INI: sections, `name = value`, whole-line comments; an indented line belongs to the value before it
-    /// and is not needed here.
-    static func sections(_ text: String) -> [String: [String: String]] {
-        var sections: [String: [String: String]] = [:]
-        var current: String?
-        for line in text.split(whereSeparator: \.isNewline) {
-            guard let first = line.first, !first.isWhitespace, first != "#", first != ";" else { continue }
-            if first == "[", let end = line.firstIndex(of: "]") {
-                let name = line[line.index(after: line.startIndex)..<end]
-                current = name.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-            } else if let current, let equals = line.firstIndex(of: "=") {
-                let name = line[..<equals].split(whereSeparator: \.isWhitespace).joined()
-                let value = line[line.index(after: equals)...].drop(while: \.isWhitespace)
-                let end = value.lastIndex { !$0.isWhitespace }.map { value.index(after: $0) } ?? value.startIndex
-                sections[current, default: [:]][name.lowercased()] = String(value[..<end])
-            }
-        }
-        return sections
-    }
-
-    /// Reads a small file, following symlinks in its directory only.
-    package static func readText(_ path: String) -> String? {
-        guard let file = try? File(path), let bytes = try? file.read(0..<min(file.size, 1 << 20)) else { return nil }
-        return String(decoding: bytes, as: UTF8.self)
     }
 }

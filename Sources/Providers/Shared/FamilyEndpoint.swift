@@ -72,7 +72,7 @@ struct FamilyEndpoint: Sendable, Hashable {
     }
 
     /// An endpoint taken apart.
-    private struct Place {
+    struct Place {
         var isSecure = true
         var host: String
         var port: Int?

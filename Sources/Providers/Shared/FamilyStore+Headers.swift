@@ -59,11 +59,11 @@ extension FamilyStore {
 
     /// The three headers of SSE-C, which every request on such an object needs (cos.md section 4.10).
     func addCustomerKey(to headers: inout HTTPHeaders, copySource: Bool = false) {
-        guard let key = settings.customerKey.map({ Array($0.revealed.utf8) }) else { return }
+        guard let key = settings.customerKey?.revealed, let bytes = Base64.decode(key) else { return }
         let prefix = profile.header((copySource ? "copy-source-" : "") + "server-side-encryption-customer-")
         headers[prefix + "algorithm"] = "AES256"
-        headers[prefix + "key"] = Base64.encode(key)
-        headers[prefix + "key-MD5"] = Base64.encode(MD5.of(key))
+        headers[prefix + "key"] = key
+        headers[prefix + "key-MD5"] = Base64.encode(MD5.of(bytes))
     }
 
     func addTrafficLimit(to headers: inout HTTPHeaders) {

@@ -28,7 +28,7 @@ package final class FamilyStore: ObjectStore {
         package var encryption: String?
         package var encryptionKey: String?
         package var encryptionContext: String?
-        /// 32 bytes that the store encrypts with and forgets (SSE-C): needed again for every read.
+        /// 32 bytes in base64 that the store encrypts with and forgets (SSE-C): needed again for every read.
         package var customerKey: Secret?
         /// Bits a second of one transfer.
         package var trafficLimit: Int?
@@ -99,7 +99,9 @@ package final class FamilyStore: ObjectStore {
         }
         if let key = settings.customerKey {
             guard profile.customerKeys else { throw refused("\(profile.name) has no encryption with customers' keys") }
-            guard key.revealed.utf8.count == 32 else { throw refused("a customer's key is 32 bytes long") }
+            guard Base64.decode(key.revealed)?.count == 32 else {
+                throw refused("a customer's key is 32 bytes long, in base64")
+            }
             let isHere = endpoint.origin.host == "localhost" || endpoint.origin.host.hasPrefix("127.")
             guard endpoint.origin.isSecure || isHere else {
                 throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")

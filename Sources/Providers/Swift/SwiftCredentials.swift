@@ -49,7 +49,7 @@ package struct SwiftCredentials: Sendable {
     /// region, when not the source's. `text` gives the text of a file, nil when there is none that can be read.
     package init(
         environment: [String: String], profile: String?, endpoint: String? = nil, region: String? = nil,
-        text: @escaping @Sendable (String) -> String? = S3Credentials.readText
+        text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
         (self.environment, self.profile, self.endpoint) = (environment, profile, endpoint)
         (self.region, self.text) = (region, text)
@@ -139,7 +139,7 @@ package struct SwiftCredentials: Sendable {
 
     private func remote(_ name: String) -> Values? {
         let path = value("RCLONE_CONFIG") ?? value("HOME").map { $0 + "/.config/rclone/rclone.conf" }
-        guard let text = path.flatMap({ text($0) }), let section = S3Credentials.sections(text)[name],
+        guard let text = path.flatMap({ text($0) }), let section = CredentialFiles.sections(text)[name],
             section["type"] == "swift"
         else { return nil }
         if section["env_auth"] == "true" { return openStack }

@@ -9,8 +9,9 @@ extension StoreMaker {
             environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
         let endpoint = settings.endpoint ?? sources.endpoint
         let profile = FamilyProfile.s3(endpoint: endpoint)
-        let credentials = FixedCredentials(sources.find()?.credentials)
-        return try family(profile, credentials, endpoint: endpoint, region: settings.region ?? sources.region)
+        return try family(
+            profile, sources.provider(engine: engine, time: time), endpoint: endpoint,
+            region: settings.region ?? sources.region)
     }
 
     /// A member of the S3-shaped family, with the mount's options.
@@ -38,9 +39,8 @@ extension StoreMaker {
         }
         var service = FamilyStore.Settings(bucket: nil, profile)
         (service.endpoint, service.region) = (endpoint, region)
-        service.addressing = settings.pathStyle ? .path : nil
         service.headers = settings.headers.map { ($0.name, $0.value) }
-        let directory = try FamilyStore(service, credentials: credentials, engine: engine, time: time)
-        return Provider(capabilities: directory.capabilities, directory: nil, open: open)
+        let directory = try FamilyDirectory(service, credentials: credentials, engine: engine, time: time)
+        return Provider(capabilities: profile.capabilities, directory: directory, open: open)
     }
 }

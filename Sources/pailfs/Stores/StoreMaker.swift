@@ -42,11 +42,11 @@ struct StoreMaker: Sendable {
     private func provider() throws(ObjectStoreError) -> Provider {
         switch request.scheme {
         case .s3: return try s3()
+        case .oss: return try oss()
+        case .cos: return try cos()
         case .swift: return try swift()
         case .cssp: return try cssp()
         case .kodo: return try kodo()
-        case .oss, .cos:
-            throw ObjectStoreError(.notSupported, .checkAccess, message: "\(request.scheme.rawValue) is not built in")
         }
     }
 

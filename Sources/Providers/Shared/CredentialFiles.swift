@@ -1,0 +1,48 @@
+import Basics
+
+/// Reading of the small files in which people keep credentials.
+package enum CredentialFiles {
+    /// The text of a file, up to a MiB; nil when there is none that can be read.
+    package static func readText(_ path: String) -> String? {
+        guard let file = try? File(path), let bytes = try? file.read(0..<min(file.size, 1 << 20)) else { return nil }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// INI: sections, `name = value`, whole-line comments; names in lower case. An indented line belongs to the value
+    /// before it and is left out.
+    static func sections(_ text: String) -> [String: [String: String]] {
+        var sections: [String: [String: String]] = [:]
+        var current: String?
+        for line in text.split(whereSeparator: \.isNewline) {
+            guard let first = line.first, !first.isWhitespace, first != "#", first != ";" else { continue }
+            if first == "[", let end = line.firstIndex(of: "]") {
+                let name = line[line.index(after: line.startIndex)..<end]
+                current = name.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            } else if let current, let equals = line.firstIndex(of: "=") {
+                let name = line[..<equals].split(whereSeparator: \.isWhitespace).joined()
+                sections[current, default: [:]][name.lowercased()] = trimmed(line[line.index(after: equals)...])
+            }
+        }
+        return sections
+    }
+
+    static func trimmed(_ text: some StringProtocol) -> String {
+        let value = text.drop(while: \.isWhitespace)
+        let end = value.lastIndex { !$0.isWhitespace }.map { value.index(after: $0) } ?? value.startIndex
+        return String(value[..<end])
+    }
+
+    /// The s3fs family's file: `ID:SECRET` or `bucket:ID:SECRET` a line, the bucket's own line first.
+    static func password(_ text: String, bucket: String) -> (id: String, secret: String)? {
+        var general: (String, String)?
+        for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {
+            let parts = line.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
+            if parts.count == 2 {
+                general = (parts[0], parts[1])
+            } else if parts.count == 3, parts[0] == bucket {
+                return (parts[1], parts[2])
+            }
+        }
+        return general
+    }
+}

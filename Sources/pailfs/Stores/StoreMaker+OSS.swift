@@ -1,0 +1,15 @@
+import ObjectStorage
+import Providers
+import Settings
+
+extension StoreMaker {
+    /// Alibaba Cloud OSS.
+    func oss() throws(ObjectStoreError) -> Provider {
+        let sources = OSSCredentials(
+            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
+        let profile = FamilyProfile.oss(cnameExclusions: settings.nameExclusions, path: settings.pathStyle)
+        return try family(
+            profile, sources.provider(engine: engine, time: time), endpoint: settings.endpoint ?? sources.endpoint,
+            region: settings.region ?? sources.region)
+    }
+}
