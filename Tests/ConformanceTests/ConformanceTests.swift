@@ -65,6 +65,13 @@ struct RealSwiftConformanceTests {
     @Test(arguments: Promise.all) func openStackSwiftKeepsItsPromise(_ promise: Promise) async throws {
         try await promise.prove()
     }
+
+    /// So that the emulator does nothing that the real one does otherwise.
+    @Test(.enabled(if: RealSwift.python != nil, "PAILFS_TEST_PYTHON names no Python"))
+    func openStackSwiftDoesWhatTheEmulatorDoes() throws {
+        let server = try #require(Fixture.current?.server)
+        #expect(try RealSwift.runEmulatorsList(against: server).contains(" passed, 0 failed"))
+    }
 }
 
 /// Runs `body` with an emulator in this process.

@@ -46,4 +46,27 @@ enum RealSwift {
     }
 
     static let temporaryURLKey = "key of URLs"
+
+    // MARK: The emulator's own list
+
+    static let python = ProcessInfo.processInfo.environment["PAILFS_TEST_PYTHON"].flatMap { $0.isEmpty ? nil : $0 }
+
+    /// Asks the server what the emulator's CSSP dialect is asked; returns what the program printed when it is content.
+    static func runEmulatorsList(against server: Server) throws -> String {
+        let tests = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: try #require(python))
+        process.arguments = [tests.appendingPathComponent("EmulatorTests/cssp_conformance.py").path]
+        process.environment = [
+            "SWIFT_AUTH": "\(server.endpoint)/auth/v1.0", "SWIFT_USER": server.accessKey, "SWIFT_KEY": server.secret,
+            "PATH": "/usr/bin:/bin",
+        ]
+        let output = Pipe()
+        (process.standardOutput, process.standardError) = (output, output)
+        try process.run()
+        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        try #require(process.terminationStatus == 0, "\(text)")
+        return text
+    }
 }

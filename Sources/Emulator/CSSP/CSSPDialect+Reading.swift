@@ -15,6 +15,12 @@ extension CSSPDialect {
         case .notModified: return ServerResponse(status: 304, headers: headers)
         }
         let isReading = call.target.operation == .getObject
+        // Another dialect archived it; here nothing could thaw it.
+        if isReading, view.record.description.storageClass.isFrozen,
+            view.record.restoration?.isThere(options.time.now()) != true
+        {
+            throw CSSPError(403)
+        }
         guard let header = request.header("range"), let requested = RequestedRange(header) else {
             return ServerResponse(
                 status: 200, headers: headers,

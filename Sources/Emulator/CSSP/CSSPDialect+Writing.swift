@@ -156,8 +156,10 @@ extension CSSPDialect {
     func deleteObject(_ call: CSSPCall) throws(CSSPError) -> ServerResponse {
         let bucket = try bucket(call.target.container)
         if call.request.parameter("multipart-manifest") == "delete" { return try deleteWithSegments(call, in: bucket) }
-        _ = try stored(call.key, in: bucket)
-        try CSSPError.storing { () throws(StorageError) in _ = try bucket.delete(call.key) }
+        // What is over is removed as well, and yet it was not there.
+        let isThere = (try? stored(call.key, in: bucket)) != nil
+        let removed = try CSSPError.storing { () throws(StorageError) in try bucket.delete(call.key) }
+        guard isThere, removed != nil else { throw .notFound }
         return ServerResponse(status: 204)
     }
 

@@ -133,13 +133,21 @@ extension SwiftStore {
         let known = try await self.upload(upload, of: key, .completeUpload)
         var call = call(.completeUpload, .put, key)
         try addNewObject(PutRequest(key, metadata: known.metadata, condition: condition), to: &call)
-        // An earlier try may have published these very segments.
-        let replaced = try await segmentsToReplace(key, condition, for: call).subtracting([upload.text])
         let etag = ETag(Hex.encode(MD5.of(parts.map(\.etag.text).joined())))
-        switch profile.largeObjects {
-        case .named: try await publish(&call, upload, parts, etag)
-        case .prefixed: try await publishPrefix(&call, upload, parts, etag)
+        var replaced: Set<String> = []
+        do throws(ObjectStoreError) {
+            replaced = try await segmentsToReplace(key, condition, for: call)
+            switch profile.largeObjects {
+            case .named: try await publish(&call, upload, parts, etag)
+            case .prefixed: try await publishPrefix(&call, upload, parts, etag)
+            }
+        } catch {
+            // An earlier try may be what is in the way: its answer was lost, or libcurl sent it twice.
+            guard error.kind == .preconditionFailed, try await isObject(upload, at: key, .completeUpload) else {
+                throw error
+            }
         }
+        replaced.remove(upload.text)
         learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
         try await deleteSegment(segments.marker(key, upload), .completeUpload, key)
         await replace(replaced, at: key, by: .large)
@@ -239,6 +247,19 @@ extension SwiftStore {
         }
     }
 
+    /// Whether the object at `key` is made of the upload's segments.
+    private func isObject(
+        _ upload: UploadID, at key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> Bool {
+        let look = call(operation, .head, key)
+        do throws(ObjectStoreError) {
+            return try await segmentsOwned(by: try await send(look), look).contains(upload.text)
+        } catch {
+            guard error.status == 404 else { throw error }
+            return false
+        }
+    }
+
     /// Leaves the segments of an upload that has become an object, whoever still takes it for one in progress.
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
         learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
@@ -247,12 +268,9 @@ extension SwiftStore {
             return
         }
         learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
-        let look = call(.abortUpload, .head, key)
-        var isObject = false
-        do throws(ObjectStoreError) {
-            isObject = try await segmentsOwned(by: try await send(look), look).contains(upload.text)
-        } catch { guard error.status == 404 else { throw error } }
-        if !isObject { try await deleteSegments(of: upload, .abortUpload, key) }
+        if try await !isObject(upload, at: key, .abortUpload) {
+            try await deleteSegments(of: upload, .abortUpload, key)
+        }
         try await deleteSegment(segments.marker(key, upload), .abortUpload, key)
     }
 }
