@@ -164,9 +164,7 @@ extension OSSDialect {
         if case .appendable = record.kind {
             fields.append(Field("x-oss-next-append-position", String(record.size)))
         }
-        if case .normal = record.kind, record.parts.isEmpty, record.description.encryption.showsMD5,
-            let md5 = Hex.decode(record.etag)
-        {
+        if record.etagIsMD5, let md5 = Hex.decode(record.etag) {
             fields.append(Field("Content-MD5", Base64.encode(md5)))
         }
         if !record.description.tags.isEmpty {

@@ -72,10 +72,7 @@ extension S3Dialect {
         let algorithm = asked ?? source.record.checksum?.algorithm
         var checksum = source.record.checksum
         var md5 = Hex.decode(source.record.etag)
-        let isWhole =
-            source.record.parts.isEmpty && source.record.kind == .normal
-            && source.record.description.encryption.showsMD5
-        if !isWhole || algorithm != checksum?.algorithm || checksum?.composedOf != nil {
+        if !source.record.etagIsMD5 || algorithm != checksum?.algorithm || checksum?.composedOf != nil {
             let digests = try digest(source.content, whole, algorithm)
             (md5, checksum) = (digests.md5, digests.checksum)
         }
