@@ -7,7 +7,7 @@ import Glibc
 struct Pailstore: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pailstore",
-        abstract: "Serve a local object store that speaks Amazon S3 and checks every signature.",
+        abstract: "Serve a local object store that speaks five protocols and checks every signature.",
         discussion: "Once it serves, it prints one line of JSON with its endpoint. See pailstore(1).")
 
     @Argument(help: "The directory that holds the buckets; made if missing.")
