@@ -98,28 +98,3 @@ extension RealMounts {
         }
     }
 }
-
-/// A store to mount, with the server that tests have for it.
-enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case s3
-
-    var testDescription: String { rawValue }
-
-    /// Runs `body` in a world of its own whose bucket this provider serves, and leaves nothing of it.
-    func withWorld(_ body: (World) async throws -> Void) async throws {
-        switch self {
-        case .s3:
-            try await withStore { world, store in
-                try await body(try World(scratch: world.scratch, bucket: try bucket(of: store)))
-            }
-        }
-    }
-
-    /// pailstore's bucket as this dialect's mounts find it.
-    private func bucket(of store: Store) throws -> Bucket {
-        var bucket = Bucket(of: store)
-        bucket.scheme = rawValue
-        bucket.endpoint = try #require(store.endpoints[rawValue])
-        return bucket
-    }
-}

@@ -27,12 +27,15 @@ struct Bucket: Sendable {
     /// What a mount has to be told to find it.
     var options = ["region=us-east-1", "path-style"]
 
+    /// What else programs have to be told.
+    var variables: [String: String] = [:]
+
     /// For pailfs, and under the names the helpers read.
     var environment: [String: String] {
         [
             "PAILFS_ACCESS_KEY_ID": accessKey, "PAILFS_SECRET_ACCESS_KEY": secretKey,
             "AWS_ACCESS_KEY_ID": accessKey, "AWS_SECRET_ACCESS_KEY": secretKey, "ENDPOINT": outside, "BUCKET": name,
-        ]
+        ].merging(variables) { $1 }
     }
 }
 
@@ -201,10 +204,10 @@ final class World {
 }
 
 /// Runs a test in a world of its own with a pailstore, and leaves nothing of it.
-func withStore(_ body: (World, Store) async throws -> Void) async throws {
+func withStore(bucket: String = "pail", _ body: (World, Store) async throws -> Void) async throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
-    let store = try await Store.start(in: scratch)
+    let store = try await Store.start(in: scratch, bucket: bucket)
     let world = try World(scratch: scratch, bucket: Bucket(of: store))
     do {
         try await body(world, store)
