@@ -15,7 +15,7 @@ package struct JobRunner: Sendable {
 
     package init(store: any ObjectStore, journal: Journal, time: any TimeSource, logger: Logger) {
         (self.store, self.journal, self.logger) = (store, journal, logger)
-        copier = ObjectCopier(store: store, journal: journal, time: time)
+        copier = ObjectCopier(store: store, journal: journal)
     }
 
     /// Carries the job out and takes its row away. Throws while the store does not let it; the row stays then.

@@ -1,4 +1,4 @@
-package import Basics
+import Basics
 import Glibc
 package import Journaling
 package import ObjectStorage
@@ -8,10 +8,9 @@ package import ObjectStorage
 package struct ObjectCopier: Sendable {
     private let store: any ObjectStore
     private let journal: Journal
-    private let time: any TimeSource
 
-    package init(store: any ObjectStore, journal: Journal, time: any TimeSource) {
-        (self.store, self.journal, self.time) = (store, journal, time)
+    package init(store: any ObjectStore, journal: Journal) {
+        (self.store, self.journal) = (store, journal)
     }
 
     /// Fails with `.preconditionFailed` when the source is not `version` any more.
@@ -31,7 +30,7 @@ package struct ObjectCopier: Sendable {
                 answer = try await store.put(PutRequest(key, metadata: metadata), body: MemorySource([]))
             }
             return ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch,
                 versionID: answer.versionID)
         }
         let metadata = try await store.head(source, condition: .ifMatch(version.etag)).metadata
@@ -53,7 +52,7 @@ package struct ObjectCopier: Sendable {
             // A row that stays is an abort of nothing at the next start.
             try? journal.write([.endUpload(row)], flushed: false)
             return ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(),
+                etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch,
                 versionID: answer.versionID)
         } catch {
             if (try? await store.abortUpload(key, upload)) != nil {

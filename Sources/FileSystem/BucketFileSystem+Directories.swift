@@ -141,7 +141,8 @@ extension BucketFileSystem {
         let answer = try await remote { store throws(ObjectStoreError) in
             try await store.put(PutRequest(key, metadata: headers), body: MemorySource([]))
         }
-        return ObjectVersion(etag: answer.etag, size: 0, modified: time.now(), versionID: answer.versionID)
+        return ObjectVersion(
+            etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }
 
     package func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {

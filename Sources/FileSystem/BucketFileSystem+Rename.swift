@@ -174,7 +174,7 @@ extension BucketFileSystem {
                 etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
                 versionID: answer.versionID)
         }
-        let copier = ObjectCopier(store: store, journal: rooms.journal, time: time)
+        let copier = ObjectCopier(store: store, journal: rooms.journal)
         do { return try await copier.copy(key, version, to: newKey, storageClass: entry.attributes.storageClass) } catch
         { throw FileSystemError(error) }
     }
@@ -276,7 +276,7 @@ extension BucketFileSystem {
     private func copyAll(
         _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString
     ) async throws(FileSystemError) -> [ObjectKey: ObjectVersion] {
-        let copier = ObjectCopier(store: store, journal: rooms.journal, time: time)
+        let copier = ObjectCopier(store: store, journal: rooms.journal)
         let longest = store.capabilities.longestKey
         for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
             throw FileSystemError(.nameTooLong, "\(object.key) would exceed \(longest) bytes at its new place")

@@ -159,7 +159,7 @@ struct ListingMerge {
         let kind = cache.codec.kind(of: known.component, isSymlink: object.isSymlink)
         if let version = known.attributes.version, version.hasContent(of: listed),
             // Of our own commit the store's time was not known yet, so here it says nothing about the headers.
-            known.ours != nil || version.modified.seconds == listed.modified.seconds
+            known.ours != nil || version.isModified(when: listed)
         {
             row.attributes.storageClass = object.storageClass
             row.attributes.version?.modified = listed.modified
@@ -192,7 +192,7 @@ struct ListingMerge {
         let listed = object.version
         if let version = row.attributes.version, version.hasContent(of: listed) {
             if version.modified.seconds == listed.modified.seconds { return }
-            if row.ours != nil || row.attributes.headersKnown == false {
+            if row.ours != nil || row.attributes.headersKnown == false || version.isModified(when: listed) {
                 row.attributes.version = listed
                 if !row.attributes.headersKnown { row.attributes.mtime = listed.modified }
                 try row.put(connection)
@@ -243,5 +243,12 @@ extension EntryRow {
         let statement = try connection.prepare("SELECT 1 FROM entry WHERE ino = ?1")
         try statement.bind(ino, at: 1)
         return try statement.step()
+    }
+}
+
+extension ObjectVersion {
+    /// Whether the store's time of it is the listed one, or was never told: then the first one listed is it.
+    fileprivate func isModified(when listed: ObjectVersion) -> Bool {
+        modified == .epoch || modified.seconds == listed.modified.seconds
     }
 }

@@ -35,7 +35,8 @@ package struct ObjectVersion: Hashable, Sendable {
     package var etag: ETag
     /// In bytes.
     package var size: Int64
-    /// Last-Modified at the store, to the second or finer.
+    /// Last-Modified at the store, to the second or finer; the epoch for a version of ours whose time the store has not
+    /// told yet.
     package var modified: Timestamp
     /// The version ID of a versioned bucket.
     package var versionID: String?

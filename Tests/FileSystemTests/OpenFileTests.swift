@@ -276,6 +276,31 @@ import Testing
         }
     }
 
+    @Test func attributesOfARenamedTreeSurviveAClockThatDiffers() async throws {
+        let tree = try MountedTree()
+        tree.store.clockOffset = .seconds(-1)
+        try await tree.makeDirectory("old")
+        try await tree.makeDirectory("old/inner")
+        try await tree.store("old/inner/file", [1])
+        let then = Timestamp(seconds: 1_000_000_000)
+        func inodes() async throws -> [FileStatus] {
+            try await [tree.find("new"), tree.find("new/inner"), tree.find("new/inner/file")]
+        }
+        try await tree.rename("old", to: "new")
+        for status in try await inodes() {
+            var change = AttributeChange()
+            change.modified = then
+            _ = try await tree.run(tree.system.setAttributes(status.ino, to: change, handle: nil))
+        }
+        try await tree.rename("new", to: "newer")
+        try await tree.rename("newer", to: "new")
+        for _ in 0..<2 {
+            tree.time.advance(by: .seconds(61))
+            for path in ["", "new", "new/inner"] { _ = try await tree.names(path) }
+            for status in try await inodes() { #expect(status.modified == then, "\(status.ino)") }
+        }
+    }
+
     @Test func exactAttributesOfADirectoryAreThoseOfItsMarker() async throws {
         let tree = try MountedTree()
         tree.policy.attributes = .exact

@@ -22,6 +22,8 @@ package struct MemoryBucket: Sendable {
     private(set) var keys: [ObjectKey] = []
     var uploads: [UploadID: Upload] = [:]
     var nextUpload = 1
+    /// How the store's clock differs from its users'. One that does is not told by answers to writes.
+    var clockOffset = Duration.zero
 
     init(capabilities: Capabilities) { self.capabilities = capabilities }
 
@@ -34,12 +36,13 @@ package struct MemoryBucket: Sendable {
         storageClass: String? = nil, now: Timestamp
     ) -> PutAnswer {
         let version = ObjectVersion(
-            etag: etag ?? Self.etag(content), size: Int64(content.count), modified: Timestamp(seconds: now.seconds))
+            etag: etag ?? Self.etag(content), size: Int64(content.count),
+            modified: Timestamp(seconds: (now + clockOffset).seconds))
         let info = ObjectInfo(version: version, metadata: metadata, storageClass: storageClass)
         if objects.updateValue(Object(content: content, info: info), forKey: key) == nil {
             keys.insert(key, at: firstIndex { $0 >= key })
         }
-        return PutAnswer(etag: version.etag, modified: version.modified)
+        return PutAnswer(etag: version.etag, modified: clockOffset == .zero ? version.modified : nil)
     }
 
     @discardableResult

@@ -62,6 +62,12 @@ package final class MemoryStore: ObjectStore {
 
     // MARK: What a test sees and sets behind the protocol's back
 
+    /// How the store's clock differs from its users'; then no answer to a write tells the time.
+    package var clockOffset: Duration {
+        get { state.withLock { $0.bucket.clockOffset } }
+        set { state.withLock { $0.bucket.clockOffset = newValue } }
+    }
+
     /// Every request so far, in the order of arrival.
     package var requests: [Request] { state.withLock { $0.requests } }
     package func requests(_ operation: ObjectStoreError.Operation) -> [Request] {
