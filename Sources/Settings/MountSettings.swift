@@ -7,6 +7,7 @@ package struct MountSettings: Sendable, Hashable {
     /// Whose credentials in the provider's own files.
     package var profile: String?
     package var pathStyle = false
+    package var signature = SignatureVersion.newest
     package var storageClass: String?
     /// Canned ACL of new objects.
     package var acl: String?
@@ -82,6 +83,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
     package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
+    package enum SignatureVersion: String, Sendable, CaseIterable { case newest, v1, v4 }
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
     package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
 

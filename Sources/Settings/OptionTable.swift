@@ -9,6 +9,9 @@ package enum OptionTable {
         .text("region", "name", \.region, "The bucket's region."),
         .text("profile", "name", \.profile, "Whose credentials to take from the provider's own files."),
         .flag("path-style", \.pathStyle, "Put the bucket's name into the path of URLs instead of the host name."),
+        .choice(
+            "signature", \.signature, default: .newest,
+            "How requests are signed, for stores that know more than one way and may not know the newest (OSS)."),
         .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it."),
         .text("acl", "name", \.acl, "Canned access control list of new objects, as the store spells it."),
         .text(

@@ -138,6 +138,56 @@ import Testing
         #expect(copy["x-oss-copy-source-if-match"] == Self.object[0].1)
     }
 
+    /// A server that refuses to copy, as OSS does when the source is an append object.
+    private func refusingCopies(_ content: [UInt8]) throws -> FamilyFixture {
+        try fixture { _, request in
+            let etag = ("ETag", "\"A\"")
+            switch (request.method, request["x-oss-copy-source"], request["range"]) {
+            case (_, _?, _): return .error(400, "OperationNotSupported")
+            case ("HEAD", _, _):
+                return LocalAnswer(200, [etag, ("x-oss-meta-mode", "1"), ("Content-Length", String(content.count))])
+            case ("GET", _, let range?):
+                let ends = range.dropFirst(6).split(separator: "-").compactMap { Int($0) }
+                let bytes = Array(content[ends[0]...ends[1]])
+                return LocalAnswer(
+                    206, [etag, ("Content-Range", "bytes \(ends[0])-\(ends[1])/\(content.count)")], bytes: bytes)
+            case ("GET", _, _):
+                return LocalAnswer(
+                    200,
+                    body: "<AccessControlPolicy><AccessControlList><Grant>default</Grant></AccessControlList>"
+                        + "</AccessControlPolicy>")
+            case ("POST", _, _) where request.query == "uploads=":
+                return LocalAnswer(200, body: "<R><UploadId>u</UploadId></R>")
+            case ("POST", _, _): return LocalAnswer(200, body: "<R><ETag>\"M-2\"</ETag></R>")
+            default: return LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of(request.body), uppercase: true))\"")])
+            }
+        }
+    }
+
+    @Test func anAppendObjectIsCopiedThroughThisMachine() async throws {
+        let fixture = try refusingCopies(Self.content)
+        _ = try await fixture.store.copy(CopyRequest(CopySource("a", ifMatch: ETag("A")), to: "b"))
+        _ = try await fixture.store.updateMetadata("a", to: ObjectMetadata(user: ["mode": "2"]), ifMatch: nil)
+        let puts = fixture.requests.filter { $0.method == "PUT" && $0["x-oss-copy-source"] == nil }
+        #expect(puts.map(\.target) == ["/bucket/b", "/bucket/a"])
+        #expect(puts.map(\.body) == [Self.content, Self.content])
+        #expect(puts.map { $0["x-oss-meta-mode"] } == ["1", "2"])
+        #expect(fixture.requests.filter { $0["range"] != nil }.allSatisfy { $0["if-match"] == "\"A\"" })
+        let part = try await fixture.store.uploadPartCopy(
+            PartRequest("c", UploadID("u"), number: 3), from: CopySource("a"), range: 2..<5)
+        #expect(part.size == 3)
+        #expect(fixture.requests.last?.body == Array(Self.content[2..<5]))
+    }
+
+    @Test func aLongAppendObjectIsCopiedInPieces() async throws {
+        let content = [UInt8](repeating: 7, count: (16 << 20) + 5)
+        let fixture = try refusingCopies(content)
+        _ = try await fixture.store.copy(CopyRequest(CopySource("a"), to: "b"))
+        let parts = fixture.requests.filter { $0.query.contains("partNumber") }
+        #expect(parts.map(\.body.count) == [16 << 20, 5])
+        #expect(fixture.requests.last?.query == "uploadId=u")
+    }
+
     @Test func aListingShowsLinksAndAsksForAWholePage() async throws {
         let fixture = try fixture { _, _ in
             LocalAnswer(

@@ -145,6 +145,38 @@ import Testing
         #expect(stranger.connections == 0)
     }
 
+    /// A provider whose own hosts are this machine's.
+    private struct LoopbackRules: EndpointRules {
+        var everyRegion: String { "127.0.0.1" }
+        func host(region: String) -> String { "127.0.0.1" }
+        func region(ofHost host: String) -> String? { nil }
+        func owns(_ host: String) -> Bool { host == "127.0.0.1" }
+    }
+
+    @Test(arguments: [true, false])
+    func aRedirectToTheProvidersOwnHostIsFollowedWhenTheMountWantsIt(follows: Bool) async throws {
+        let other = LocalServer { request in
+            // Signed for the host that it goes to.
+            LocalAnswer(request["authorization"] == nil ? 403 : 200, Self.object, body: "hello")
+        }
+        var profile = FamilyProfile.generic
+        profile.endpoints = LoopbackRules()
+        profile.followsRegion = false
+        let fixture = try FamilyFixture(profile: profile) {
+            $0.followsRedirects = follows
+        } answer: { _, _ in
+            .error(307, "TemporaryRedirect", headers: [("Location", "http://127.0.0.1:\(other.port)/bucket/k")])
+        }
+        for _ in 0..<2 {
+            let error = await fixture.error { store throws(ObjectStoreError) in
+                _ = try await store.head("k", condition: nil)
+            }
+            #expect(error?.kind == (follows ? nil : .wrongRegion))
+        }
+        #expect(fixture.requests.count == (follows ? 1 : 2))
+        #expect(other.connections == (follows ? 1 : 0))
+    }
+
     @Test(arguments: [true, false])
     func aWrongClockIsCorrectedOnceAndRemembered(hasDocument: Bool) async throws {
         let fixture = try FamilyFixture { _, request in

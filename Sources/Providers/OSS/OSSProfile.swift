@@ -22,6 +22,8 @@ extension FamilyProfile {
         // Without it a range that is not wholly inside the object is answered with all of it: section 4.3.
         profile.rangeHeaders = [("x-oss-range-behavior", "standard")]
         profile.copySource = .path("/")
+        // Append objects.
+        profile.carriesUncopyable = true
         profile.keepTagsDirective = "Copy"
         profile.restatesACL = true
         profile.metadataNames = .noUnderscore

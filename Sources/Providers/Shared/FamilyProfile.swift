@@ -77,6 +77,8 @@ package struct FamilyProfile: Sendable {
     /// Sent with every ranged read.
     package var rangeHeaders: [(name: String, value: String)] = []
     package var copySource = CopySourceForm.path("")
+    /// Some objects are refused as sources of copies: they are read and written instead.
+    package var carriesUncopyable = false
     /// Values of the metadata directive.
     package var replaceDirective = "REPLACE"
     /// Sent when headers are replaced, so that tags stay.

@@ -5,6 +5,13 @@ package import ObjectStorage
 /// Copies within the store, and what is changed by copying an object onto itself (s3.md section 4.5).
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        do { return try await copyThere(request) } catch {
+            guard mayCarry(after: error) else { throw error }
+            return try await carry(request)
+        }
+    }
+
+    private func copyThere(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.copy, .put, request.key)
         try addCopySource(request.source, call, to: &call.headers)
         if let metadata = request.metadata {
@@ -45,7 +52,12 @@ extension FamilyStore {
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
         for header in restated { call.headers[header.name] = header.value }
-        return try await outcome(call, try await send(call))
+        do { return try await outcome(call, try await send(call)) } catch {
+            guard mayCarry(after: error) else { throw error }
+            let source = CopySource(key, ifMatch: info.version.etag)
+            let request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)
+            return try await carry(request, restated: restated)
+        }
     }
 
     /// An object too large for one copy is put together again from itself.

@@ -50,8 +50,13 @@ extension FamilyStore {
         try addCopySource(source, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
         call.headers[profile.header("copy-source-range")] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
-        let answer = try await outcome(call, try await send(call))
-        return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
+        do {
+            let answer = try await outcome(call, try await send(call))
+            return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
+        } catch {
+            guard mayCarry(after: error) else { throw error }
+            return try await carry(part, from: source, range, error)
+        }
     }
 
     private static func query(_ part: PartRequest) -> [QueryItem] {

@@ -85,8 +85,15 @@ extension FamilyStore {
     package func put(
         _ request: PutRequest, body: any ByteSource
     ) async throws(ObjectStoreError) -> PutAnswer {
+        try await put(request, body: body, restated: [])
+    }
+
+    func put(
+        _ request: PutRequest, body: any ByteSource, restated: [(name: String, value: String)]
+    ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.put, .put, request.key)
         addNewObject(request, to: &call.headers)
+        for header in restated { call.headers[header.name] = header.value }
         addTrafficLimit(to: &call.headers)
         try add(request.condition, call, to: &call.headers)
         let digests = try seal(&call, body)

@@ -7,7 +7,8 @@ extension StoreMaker {
     func oss() throws(ObjectStoreError) -> Provider {
         let sources = OSSCredentials(
             environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
-        let profile = FamilyProfile.oss(cnameExclusions: settings.nameExclusions, path: settings.pathStyle)
+        var profile = FamilyProfile.oss(cnameExclusions: settings.nameExclusions, path: settings.pathStyle)
+        if settings.signature == .v1 { profile.signer = OSSV1Signer() }
         return try family(
             profile, sources.provider(engine: engine, time: time), endpoint: settings.endpoint ?? sources.endpoint,
             region: settings.region ?? sources.region)
