@@ -14,7 +14,9 @@ struct MemoryConformanceTests {
 @Suite struct EmulatorConformanceTests {
     @Suite(.against { try await withEmulator(.cssp, $0) })
     struct CSSP {
-        @Test(arguments: Promise.all) func theStoreKeepsItsPromise(_ promise: Promise) async throws {
+        @Test(arguments: Promise.all + Promise.largeObjects) func theStoreKeepsItsPromise(_ promise: Promise)
+            async throws
+        {
             try await promise.prove()
         }
     }
@@ -62,7 +64,9 @@ struct SeaweedConformanceTests {
     .enabled(if: OpenStackSwift.isInstalled, "OpenStack Swift is not installed: scripts/setup test"),
     .against(RealSwift.run), .timeLimit(.minutes(3)))
 struct RealSwiftConformanceTests {
-    @Test(arguments: Promise.all) func openStackSwiftKeepsItsPromise(_ promise: Promise) async throws {
+    @Test(arguments: Promise.all + Promise.largeObjects) func openStackSwiftKeepsItsPromise(_ promise: Promise)
+        async throws
+    {
         try await promise.prove()
     }
 

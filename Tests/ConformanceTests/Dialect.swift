@@ -32,19 +32,13 @@ enum Dialect: String, CaseIterable, Sendable {
             var settings = SwiftStore.Settings(container: wish.bucket)
             settings.profile = .cssp
             settings.smallestPart = 1 << 20
-            let address = try CSSPCredentials(environment: [:]).address(of: wish.bucket, endpoint: wish.server.endpoint)
-            let authenticator = CSSPAuthenticator(address, credentials: wish.credentials, time: wish.time)
-            return SwiftStore(settings, authenticator: authenticator, engine: wish.server.engine, time: wish.time)
+            return SwiftStore(
+                settings, authenticator: try authenticator(wish), engine: wish.server.engine, time: wish.time)
         case .swift:
             var settings = SwiftStore.Settings(container: wish.bucket)
             settings.temporaryURLKey = Secret(RealSwift.temporaryURLKey)
-            guard let user = wish.credentials.current() else { throw CancellationError() }
-            let login = TempAuthLogin(
-                url: "\(wish.server.endpoint)/auth/v1.0", user: user.accessKeyID, key: user.secretKey)
-            let found = SwiftCredentials.Found(login: .tempAuth(login), origin: "test")
             return SwiftStore(
-                settings, authenticator: found.authenticator(wish.server.engine, time: wish.time),
-                engine: wish.server.engine, time: wish.time)
+                settings, authenticator: try authenticator(wish), engine: wish.server.engine, time: wish.time)
         case .kodo:
             var settings = KodoStore.Settings(bucket: wish.bucket)
             settings.client.endpoint = wish.server.endpoint
@@ -52,6 +46,20 @@ enum Dialect: String, CaseIterable, Sendable {
             return try KodoStore(
                 settings, credentials: wish.credentials, engine: wish.server.engine, time: wish.time)
         }
+    }
+
+    /// Who vouches for requests to a Swift-shaped store.
+    func authenticator(_ wish: Wish) throws -> any SwiftAuthenticator {
+        let server = wish.server
+        guard self == .swift else {
+            let address = try CSSPCredentials(environment: [:]).address(of: wish.bucket, endpoint: server.endpoint)
+            return CSSPAuthenticator(address, credentials: wish.credentials, time: wish.time)
+        }
+        guard let user = wish.credentials.current() else { throw CancellationError() }
+        let login = TempAuthLogin(
+            url: "\(server.endpoint)/auth/v1.0", user: user.accessKeyID, key: user.secretKey)
+        return SwiftCredentials.Found(login: .tempAuth(login), origin: "test")
+            .authenticator(server.engine, time: wish.time)
     }
 
     /// A store of the S3-shaped family.

@@ -32,11 +32,19 @@ struct Server: Sendable {
     func store(
         bucket: String? = nil, secret: String? = nil, region: String? = nil, time: any TimeSource = SystemTime()
     ) throws -> any ObjectStore {
+        try dialect.makeStore(wish(bucket: bucket, secret: secret, region: region, time: time))
+    }
+
+    /// Who vouches for requests of a test's own to a Swift-shaped store.
+    func authenticator() throws -> any SwiftAuthenticator { try dialect.authenticator(wish()) }
+
+    private func wish(
+        bucket: String? = nil, secret: String? = nil, region: String? = nil, time: any TimeSource = SystemTime()
+    ) -> Dialect.Wish {
         let credentials = Credentials(accessKeyID: accessKey, secretKey: Secret(secret ?? self.secret))
-        return try dialect.makeStore(
-            Dialect.Wish(
-                server: self, bucket: bucket ?? self.bucket, credentials: FixedCredentials(credentials), region: region,
-                time: time))
+        return Dialect.Wish(
+            server: self, bucket: bucket ?? self.bucket, credentials: FixedCredentials(credentials), region: region,
+            time: time)
     }
 }
 

@@ -8,6 +8,10 @@ package struct SwiftRequestHead: Sendable {
     /// `/container` or `/container/object`, not encoded; empty for the account.
     package var resource: ByteString
     package var headers: HTTPHeaders
+
+    package init(_ method: HTTPMethod, _ resource: ByteString, _ headers: HTTPHeaders) {
+        (self.method, self.resource, self.headers) = (method, resource, headers)
+    }
 }
 
 /// Who vouches for requests to a Swift-shaped store, and where the store is.

@@ -119,7 +119,7 @@ package final class SwiftStore: ObjectStore {
         var resource = ByteString("")
         if !call.container.isEmpty { resource += "/" + ByteString(call.container) }
         if let name = call.name { resource += "/" + name }
-        var head = SwiftRequestHead(method: call.method, resource: resource, headers: call.headers)
+        var head = SwiftRequestHead(call.method, resource, call.headers)
         for header in settings.headers { head.headers[header.name] = header.value }
         let address = try await authenticator.authorize(&head)
         learned.withLock { $0.address = address }
