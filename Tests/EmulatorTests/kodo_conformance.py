@@ -259,6 +259,19 @@ def metadata_changes_in_place(store, kodo):
 
 
 @test
+def headers_change_as_the_sdks_change_them(store, kodo):
+    kodo.put("a", b"1", metadata={"x-qn-meta-!Last-Modified": "then", "x-qn-meta-!Cache-Control": "no-cache"})
+    value = base64.urlsafe_b64encode(b"max-age=5").decode()
+    kind = base64.urlsafe_b64encode(b"text/z").decode()
+    done(*kodo.manager.batch([f"chgm/{entry('a')}/x-qn-meta-!Cache-Control/{value}/x-qn-meta-!Content-Type/{kind}"]))
+    headers = kodo.get("a").headers
+    equal((headers["Cache-Control"], headers["Content-Type"]), ("max-age=5", "text/z"), "headers of a download")
+    stat = kodo.stat("a")
+    equal((stat["mimeType"], stat["x-qn-meta"]),
+          ("text/z", {"!cache-control": "max-age=5", "!last-modified": "then"}), "stat")
+
+
+@test
 def metadata_has_limits(store, kodo):
     refused(400, put_data(kodo.token("a"), "a", b"1", regions=kodo.regions, metadata={"x-qn-meta-k": "v" * 1024}),
             "1024")
@@ -941,7 +954,7 @@ def objects_of_s3_are_seen(store, kodo):
     s3.complete_multipart_upload(Bucket=BUCKET, Key="parts", UploadId=upload, MultipartUpload={"Parts": sent_parts})
     stat = kodo.stat("whole")
     equal((stat["hash"], stat["mimeType"], stat["type"], stat["x-qn-meta"]),
-          (qetag(data), "text/a", 1, {"k": "v"}), "whole")
+          (qetag(data), "text/a", 1, {"k": "v", "!cache-control": "no-cache"}), "whole")
     equal(kodo.get("whole").headers["Cache-Control"], "no-cache", "headers")
     equal(kodo.stat("parts")["hash"], qetag_of_parts(data[:5 * MIB], data[5 * MIB:]), "parts")
     equal([item["hash"] for item in done(*kodo.manager.list(BUCKET)[::2])["items"]],

@@ -83,7 +83,7 @@ extension KodoDialect {
             guard let name = Self.times[property.name], let seconds = Int64(property.value) else { continue }
             fields.append((name, .number(seconds)))
         }
-        let metadata = record.description.metadata
+        let metadata = KodoObjects.metadata(of: record.description)
         if !metadata.isEmpty {
             fields.append(("x-qn-meta", .object(metadata.map { ($0.name, .string($0.value)) })))
         }

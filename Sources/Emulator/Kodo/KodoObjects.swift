@@ -73,7 +73,12 @@ enum KodoObjects {
 
     static let metadataPrefix = "x-qn-meta-"
 
-    /// Sets `x-qn-meta-<name>`, or `x-qn-meta-!<name>` as the SDKs do; throws when the name may not be.
+    /// Headers that are set as `x-qn-meta-!<name>`, as the SDKs' changes of headers do, and by fields of a form.
+    private static let headers: Set<String> = [
+        "cache-control", "content-disposition", "content-encoding", "content-language", "expires",
+    ]
+
+    /// Sets `x-qn-meta-<name>`; throws when the name may not be.
     static func set(_ name: String, _ value: String, in description: inout ObjectDescription) throws(KodoError) {
         let short = name.dropFirst(metadataPrefix.count).lowercased()
         let plain = short.hasPrefix("!") ? short.dropFirst() : short[...]
@@ -81,8 +86,12 @@ enum KodoObjects {
             plain.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") })
         else { throw .invalid("invalid metadata name \(name)") }
         guard value.utf8.allSatisfy({ $0 >= 32 && $0 != 127 }) else { throw .invalid("invalid value of \(name)") }
-        description.metadata.removeAll { $0.name == short }
-        description.metadata.append(Field(short, value))
+        if short.hasPrefix("!"), headers.contains(String(plain)) || plain == "content-type" {
+            setHeader(String(plain), value, in: &description)
+        } else {
+            description.metadata.removeAll { $0.name == short }
+            description.metadata.append(Field(short, value))
+        }
     }
 
     static func setHeader(_ name: String, _ value: String?, in description: inout ObjectDescription) {
@@ -90,9 +99,15 @@ enum KodoObjects {
         if let value, !value.isEmpty { description.headers.append(Field(name, value)) }
     }
 
+    /// The metadata with headers as `!<name>`.
+    static func metadata(of description: ObjectDescription) -> [Field] {
+        description.headers.filter { headers.contains($0.name) }.map { Field("!\($0.name)", $0.value) }
+            + description.metadata
+    }
+
     /// At most 1024 bytes of names and values (kodo.md section 12).
     static func checkBudget(_ description: ObjectDescription) throws(KodoError) {
-        let size = description.metadata.reduce(0) {
+        let size = metadata(of: description).reduce(0) {
             $0 + metadataPrefix.utf8.count + $1.name.utf8.count + $1.value.utf8.count
         }
         guard size <= 1024 else { throw .invalid("metadata has \(size) bytes, at most 1024 are allowed") }

@@ -36,10 +36,8 @@ struct KodoObject: Decodable {
     var info: ObjectInfo? {
         guard let version else { return nil }
         var info = ObjectInfo(
-            version: version, metadata: ObjectMetadata(contentType: mimeType), storageClass: storageClass)
-        for (name, value) in metadata ?? [:] where value != KodoStore.removed {
-            info.metadata.user[name.lowercased()] = value
-        }
+            version: version, metadata: KodoMetadata.metadata(metadata ?? [:], contentType: mimeType),
+            storageClass: storageClass)
         switch restoreStatus {
         case 1: info.restore = .ongoing
         case 2: info.restore = .restored(until: nil)

@@ -80,10 +80,10 @@ extension KodoStore {
     private func replace(
         _ old: ObjectInfo, by new: ObjectMetadata, at key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {
+        let (stored, wanted) = (KodoMetadata.fields(of: old.metadata), KodoMetadata.fields(of: new))
         var changes = ""
-        for name in Set(old.metadata.user.keys).union(new.user.keys).sorted()
-        where old.metadata.user[name] != new.user[name] {
-            changes += "/\(Self.metadataPrefix)\(name)/\(KodoEntry.encode(new.user[name] ?? Self.removed))"
+        for name in Set(stored.keys).union(wanted.keys).sorted() where stored[name] != wanted[name] {
+            changes += "/\(KodoMetadata.wire(name))/\(KodoEntry.encode(wanted[name] ?? KodoMetadata.gone(name)))"
         }
         let type = new.contentType ?? old.metadata.contentType ?? "application/octet-stream"
         guard !changes.isEmpty || type != old.metadata.contentType else { return }

@@ -73,7 +73,8 @@ extension KodoStore {
             throw malformed(call, response, "the answer has no uploadId")
         }
         let carried = Carried(
-            metadata: request.metadata.user, type: request.metadata.contentType, storageClass: request.storageClass)
+            metadata: KodoMetadata.fields(of: request.metadata), type: request.metadata.contentType,
+            storageClass: request.storageClass)
         guard let document = try? JSONEncoder().encode(carried) else { return UploadID(id) }
         return UploadID("\(id)|\(Base64.encode(Array(document), alphabet: .urlSafe))")
     }
@@ -134,7 +135,7 @@ extension KodoStore {
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         let (id, carried) = Self.read(upload)
-        let metadata = ObjectMetadata(contentType: carried.type, user: carried.metadata)
+        let metadata = KodoMetadata.metadata(carried.metadata, contentType: carried.type)
         let request = PutRequest(key, metadata: metadata, condition: condition, storageClass: carried.storageClass)
         var call = call(.completeUpload, .post, key, "/\(id)", try policy(request, .completeUpload))
         call.headers["Content-Type"] = "application/json"
@@ -142,7 +143,7 @@ extension KodoStore {
             parts: parts.map { KodoDocuments.Part(partNumber: $0.number, etag: $0.etag.text) },
             mimeType: carried.type,
             metadata: Dictionary(
-                uniqueKeysWithValues: carried.metadata.map { (Self.metadataPrefix + $0.key, $0.value) }))
+                uniqueKeysWithValues: carried.metadata.map { (KodoMetadata.wire($0.key), $0.value) }))
         guard let body = try? JSONEncoder().encode(document) else {
             throw ObjectStoreError(
                 .invalidRequest, .completeUpload, key: key, code: "InvalidRequest", message: "the parts are no JSON")

@@ -118,17 +118,16 @@ extension KodoStore {
         let headers = response.headers
         guard let etag = Self.etag(response) else { throw malformed(call, response, "the answer has no ETag") }
         let modified = headers["Last-Modified"].flatMap { Timestamp(httpDate: $0) } ?? .epoch
-        var metadata = ObjectMetadata(contentType: headers["Content-Type"])
-        metadata.cacheControl = headers["Cache-Control"]
-        metadata.contentDisposition = headers["Content-Disposition"]
-        metadata.contentEncoding = headers["Content-Encoding"]
-        metadata.contentLanguage = headers["Content-Language"]
-        metadata.expires = headers["Expires"]
-        for field in headers.fields where field.value != Self.removed {
+        var fields: [String: String] = [:]
+        for field in headers.fields {
             let name = field.name.lowercased()
-            guard name.hasPrefix(Self.metadataPrefix) else { continue }
-            metadata.user[String(name.dropFirst(Self.metadataPrefix.count))] = field.value
+            if name.hasPrefix(KodoMetadata.prefix) {
+                fields[String(name.dropFirst(KodoMetadata.prefix.count))] = field.value
+            } else {
+                fields["!\(name)"] = KodoMetadata.isHeader("!\(name)") ? field.value : nil
+            }
         }
+        let metadata = KodoMetadata.metadata(fields, contentType: headers["Content-Type"])
         return ObjectInfo(version: ObjectVersion(etag: etag, size: size, modified: modified), metadata: metadata)
     }
 
@@ -144,10 +143,9 @@ extension KodoStore {
         var fields: [(name: String, value: [UInt8])] = [
             ("key", request.key.bytes.bytes), ("crc32", Array(String(digests.crc32).utf8)),
         ]
-        for (name, value) in request.metadata.user.sorted(by: { $0.key < $1.key }) {
-            fields.append((Self.metadataPrefix + name, Array(value.utf8)))
+        for (name, value) in KodoMetadata.fields(of: request.metadata).sorted(by: { $0.key < $1.key }) {
+            fields.append((KodoMetadata.wire(name), Array(value.utf8)))
         }
-        for (name, value) in Self.formHeaders(request.metadata) { fields.append((name, Array(value.utf8))) }
         let (boundary, type) = ("pailfs-\(RandomID.hex())", request.metadata.contentType)
         var call = KodoClient.Call(.put, "/", request.key)
         (call.service, call.headers["Content-Type"]) = (.up, KodoForm.contentType(boundary: boundary))
@@ -165,15 +163,6 @@ extension KodoStore {
         }
         if request.condition != nil { try await confirm(request.key, request.metadata, .put) }
         return PutAnswer(etag: ETag(stored.hash))
-    }
-
-    /// Headers can be given with a form and never again.
-    private static func formHeaders(_ metadata: ObjectMetadata) -> [(name: String, value: String)] {
-        [
-            ("cacheControl", metadata.cacheControl), ("contentDisposition", metadata.contentDisposition),
-            ("contentEncoding", metadata.contentEncoding), ("contentLanguage", metadata.contentLanguage),
-            ("expires", metadata.expires),
-        ].compactMap { name, value in value.map { (name, $0) } }
     }
 
     /// What an upload's token allows: this key, and nothing to be replaced where nothing may be there.
@@ -233,12 +222,11 @@ extension KodoStore {
         _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) throws(ObjectStoreError) {
         var size = 0
-        for (name, value) in metadata.user {
-            size += Self.metadataPrefix.utf8.count + name.utf8.count + value.utf8.count
-            let isName =
-                name.utf8.count <= 40 && !name.isEmpty
-                && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "-_!".contains($0)) }
-            guard isName else {
+        for (name, value) in KodoMetadata.fields(of: metadata) {
+            size += KodoMetadata.prefix.utf8.count + name.utf8.count + value.utf8.count
+            let plain = name.hasPrefix("!") ? name.dropFirst() : name[...]
+            let isName = plain.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "-" || $0 == "_") }
+            guard isName, !plain.isEmpty, name.utf8.count <= 40 else {
                 throw ObjectStoreError(
                     .invalidRequest, operation, key: key, code: "InvalidMetadata",
                     message: "\(name) is no name of metadata for Kodo: at most 40 letters, digits, '-' and '_'")

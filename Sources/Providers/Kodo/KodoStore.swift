@@ -20,11 +20,6 @@ package final class KodoStore: ObjectStore {
         package init(bucket: String) { self.bucket = bucket }
     }
 
-    /// Metadata cannot be taken away (kodo.md section 3), so what is gone gets this value, which is none of a text in
-    /// percent-encoding.
-    static let removed = "%"
-    static let metadataPrefix = "x-qn-meta-"
-
     package let capabilities = KodoStore.limits
     let settings: Settings
     let client: KodoClient
@@ -56,7 +51,6 @@ package final class KodoStore: ObjectStore {
         limits.copyCondition = false
         limits.partCopy = false
         limits.metadataUpdate = .inPlace
-        limits.headers = []
         limits.listUploads = false
         limits.storageClasses = KodoStorageClass.all
         limits.restore = true
