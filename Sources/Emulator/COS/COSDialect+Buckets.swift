@@ -78,11 +78,6 @@ extension COSDialect {
         return ServerResponse(status: 200)
     }
 
-    func deleteBucket(_ call: COSCall) throws(COSError) -> ServerResponse {
-        try COSError.storing { () throws(StorageError) in try library.deleteBucket(call.target.bucket) }
-        return ServerResponse(status: 204)
-    }
-
     func headBucket(_ call: COSCall) throws(COSError) -> ServerResponse {
         ServerResponse(status: 200, headers: [Field("x-cos-bucket-region", try bucket(call).record.region)])
     }
@@ -92,34 +87,8 @@ extension COSDialect {
         return xml("LocationConstraint") { $0.text(region) }
     }
 
-    func getBucketCORS(_ call: COSCall) throws(COSError) -> ServerResponse {
-        let rules = try bucket(call).record.cors
-        guard !rules.isEmpty else {
-            throw COSError(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist.")
-        }
-        return xml("CORSConfiguration") { CORSAnswers.write(rules, &$0) }
-    }
-
-    func putBucketCORS(_ call: COSCall) async throws(COSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        guard let rules = CORSAnswers.read(document: try await call.payload.collect()) else {
-            throw COSError.malformedXML
-        }
-        try COSError.storing { () throws(StorageError) in try bucket.setCORS(rules) }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteBucketCORS(_ call: COSCall) throws(COSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        try COSError.storing { () throws(StorageError) in try bucket.setCORS([]) }
-        return ServerResponse(status: 204)
-    }
-
-    func optionsObject(_ call: COSCall) throws(COSError) -> ServerResponse {
-        guard let answer = CORSAnswers.preflight(call.request, try bucket(call).record.cors) else {
-            throw COSError(403, "AccessForbidden", "CORSResponse: This CORS request is not allowed.")
-        }
-        return answer
+    static var noCORS: COSError {
+        COSError(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist.")
     }
 
     /// Versioning was never set.

@@ -94,7 +94,7 @@ extension COSDialect {
 
     func uploadPartCopy(_ call: COSCall) throws(COSError) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         try Self.checkCustomerKey(upload.record.description.encryption, call.request)
         let source = try copySource(call).object
         var range: ByteRange = 0..<source.record.size

@@ -3,7 +3,6 @@ import Digests
 
 /// Uploads in parts (dossier section 4.7).
 extension COSDialect {
-    static let mostParts = 10_000
     /// In bytes; binds all parts but the last.
     private static let smallestPart: Int64 = 1 << 20
     private static let namespace = "xmlns=\"http://www.qcloud.com/document/product/436/7751\""
@@ -22,25 +21,13 @@ extension COSDialect {
         }.adding(Self.encryptionHeaders(record.description.encryption))
     }
 
-    /// The upload and part number that a part's request names.
-    func upload(_ call: COSCall, in bucket: Bucket) throws(COSError) -> (Upload, Int) {
-        guard let number = call.request.parameter("partNumber").flatMap({ Int($0) }),
-            (1...Self.mostParts).contains(number)
-        else {
-            throw COSError.invalidArgument("partNumber must be a number from 1 to \(Self.mostParts).")
-        }
-        return (try openUpload(call, in: bucket), number)
-    }
-
-    private func openUpload(_ call: COSCall, in bucket: Bucket) throws(COSError) -> Upload {
-        try COSError.storing { () throws(StorageError) in
-            try bucket.upload(call.request.parameter("uploadId") ?? "", of: call.key)
-        }
+    static func badPartNumber(_ text: String?) -> COSError {
+        .invalidArgument("partNumber must be a number from 1 to \(mostParts).")
     }
 
     func uploadPart(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         let encryption = upload.record.description.encryption
         try Self.checkCustomerKey(encryption, call.request)
         try checkTrafficLimit(call.request)
@@ -59,7 +46,7 @@ extension COSDialect {
 
     func listParts(_ call: COSCall) throws(COSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         guard let names = NameCoding(request) else {
             throw COSError.invalidArgument("The encoding-type must be url.")
         }
@@ -92,18 +79,11 @@ extension COSDialect {
         }
     }
 
-    func abortMultipartUpload(_ call: COSCall) throws(COSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        let upload = try openUpload(call, in: bucket)
-        try COSError.storing { () throws(StorageError) in try bucket.abort(upload) }
-        return ServerResponse(status: 204)
-    }
-
     /// A completion that is repeated finds no upload any more: then only HEAD tells what became of the first.
     func completeMultipartUpload(_ call: COSCall) async throws(COSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         let root = try await call.payload.document("CompleteMultipartUpload")
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         try Self.checkCustomerKey(upload.record.description.encryption, request)
         let chosen = try Self.chosenParts(root)
         let condition = Self.writeCondition(request)
@@ -123,16 +103,6 @@ extension COSDialect {
             xml.element("Key", call.key)
             xml.element("ETag", "\"\(object.record.etag)\"")
         }.adding([try checksum(of: object)] + Self.encryptionHeaders(record.description.encryption))
-    }
-
-    private static func chosenParts(_ root: XMLElement) throws(COSError) -> [ChosenPart] {
-        var chosen: [ChosenPart] = []
-        for part in root.all("Part") {
-            guard let choice = ChosenPart(part) else { throw COSError.malformedXML }
-            chosen.append(choice)
-        }
-        guard !chosen.isEmpty, chosen.count <= mostParts else { throw COSError.malformedXML }
-        return chosen
     }
 
     /// Parts are counted from 1 without a gap, unlike those of S3.

@@ -9,28 +9,6 @@ extension COSDialect {
         return xml("Tagging") { Tagging.write(tags, &$0) }
     }
 
-    func putObjectTagging(_ call: COSCall) async throws(COSError) -> ServerResponse {
-        let (bucket, object) = try object(call)
-        guard let tags = Tagging.read(document: try await call.payload.collect()) else { throw COSError.malformedXML }
-        let checked = try Self.checked(tags: tags)
-        try change(object, in: bucket) { $0.description.tags = checked }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteObjectTagging(_ call: COSCall) throws(COSError) -> ServerResponse {
-        let (bucket, object) = try object(call)
-        try change(object, in: bucket) { $0.description.tags = [] }
-        return ServerResponse(status: 204)
-    }
-
-    func change(
-        _ object: StoredObject, in bucket: Bucket, _ change: (inout ObjectRecord) -> Void
-    ) throws(COSError) {
-        do { _ = try bucket.update(object, change) } catch .conditionFailed {
-            throw COSError(409, "PathConflict", "Another operation on the same path is under way.")
-        } catch { throw COSError(error) }
-    }
-
     /// A century; more days than any restored copy is kept for.
     private static let mostRestoreDays: Int64 = 36_500
 

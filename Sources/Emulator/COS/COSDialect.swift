@@ -1,7 +1,7 @@
 import Basics
 
 /// One request to COS on its way through an operation.
-struct COSCall {
+struct COSCall: FamilyCall {
     let request: ServerRequest
     let operation: COSOperation
     let target: RequestTarget
@@ -9,14 +9,15 @@ struct COSCall {
     let body: RequestBody
 
     var payload: PlainPayload<COSSpelling> { PlainPayload(body: body, request: request) }
-    var key: ByteString { target.key }
 }
 
 /// Tencent Cloud COS as its XML API describes it, over the shared objects: virtual hosts and path style, the signature
 /// with HMAC-SHA1, everything a client without versioning asks for.
 ///
 /// Buckets are told by their whole names, `<name>-<APPID>`, which is what the other dialects call them too. Stateless.
-struct COSDialect: Dialect {
+struct COSDialect: FamilyDialect {
+    typealias Spelling = COSSpelling
+
     let name = "cos"
     let library: ObjectLibrary
     let options: EmulatorOptions
@@ -81,27 +82,23 @@ struct COSDialect: Dialect {
         case .uploadPartCopy: try uploadPartCopy(call)
         case .listParts: try listParts(call)
         case .completeMultipartUpload: try await completeMultipartUpload(call)
-        case .abortMultipartUpload: try abortMultipartUpload(call)
+        case .abortMultipartUpload: try abortUpload(call)
         case .getObjectACL: try getObjectACL(call)
         case .putObjectACL: try await putObjectACL(call)
         case .getObjectTagging: try getObjectTagging(call)
-        case .putObjectTagging: try await putObjectTagging(call)
+        case .putObjectTagging: try setObjectTagging(call, try await call.payload.collect())
         case .deleteObjectTagging: try deleteObjectTagging(call)
         case .postObjectRestore: try await postObjectRestore(call)
         case .getSymlink: try getSymlink(call)
         case .putSymlink: try putSymlink(call)
-        case .getBucketCORS: try getBucketCORS(call)
-        case .putBucketCORS: try await putBucketCORS(call)
+        case .getBucketCORS: try bucketCORS(call)
+        case .putBucketCORS: try setBucketCORS(call, try await call.payload.collect())
         case .deleteBucketCORS: try deleteBucketCORS(call)
-        case .optionsObject: try optionsObject(call)
+        case .optionsObject: try preflight(call)
         case .notImplemented: throw COSError.notImplemented
         case .methodNotAllowed:
             throw COSError(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")
         }
-    }
-
-    func bucket(_ call: COSCall) throws(COSError) -> Bucket {
-        try COSError.storing { () throws(StorageError) in try library.bucket(call.target.bucket) }
     }
 
     /// Unsigned requests may do what the ACLs grant to everyone, and nothing else.
@@ -137,7 +134,11 @@ extension COSDialect {
         ]
     }
 
-    func xml(_ root: String, attributes: String = "", _ children: (inout XMLWriter) -> Void) -> ServerResponse {
+    func xml(_ root: String, _ children: (inout XMLWriter) -> Void) -> ServerResponse {
+        xml(root, attributes: "", children)
+    }
+
+    func xml(_ root: String, attributes: String, _ children: (inout XMLWriter) -> Void) -> ServerResponse {
         var writer = XMLWriter()
         writer.element(root, attributes: attributes, children)
         return ServerResponse(

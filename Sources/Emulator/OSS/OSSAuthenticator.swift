@@ -128,7 +128,7 @@ package struct OSSAuthenticator: Sendable {
     ) throws(OSSError) {
         try checkKey(accessKey, token: request.parameter("security-token"))
         let expires = request.parameter("Expires") ?? ""
-        guard let seconds = Int64(expires) else { throw OSSClaim.malformed("Invalid Expires in query.") }
+        guard let seconds = Int64(expires), seconds >= 0 else { throw OSSClaim.malformed("Invalid Expires in query.") }
         try checkNotAfter(Timestamp(seconds: seconds))
         let text = OSSSignatureV1.stringToSign(request, resource: resource, date: expires)
         let signature = request.parameter("Signature") ?? ""

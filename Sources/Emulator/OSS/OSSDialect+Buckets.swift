@@ -58,11 +58,6 @@ extension OSSDialect {
         return ServerResponse(status: 200, headers: [Field("Location", "/\(name)")])
     }
 
-    func deleteBucket(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        try OSSError.storing { () throws(StorageError) in try library.deleteBucket(call.target.bucket) }
-        return ServerResponse(status: 204)
-    }
-
     func bucketInfo(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let record = try bucket(call).record
         return xml("BucketInfo") { xml in
@@ -126,34 +121,8 @@ extension OSSDialect {
         return ServerResponse(status: 200)
     }
 
-    func bucketCORS(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        let rules = try bucket(call).record.cors
-        guard !rules.isEmpty else {
-            throw OSSError(404, "NoSuchCORSConfiguration", "The CORS Configuration does not exist.")
-        }
-        return xml("CORSConfiguration") { CORSAnswers.write(rules, &$0) }
-    }
-
-    func setBucketCORS(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        guard let rules = CORSAnswers.read(document: try await call.payload.collect()) else {
-            throw OSSError.malformedXML
-        }
-        try OSSError.storing { () throws(StorageError) in try bucket.setCORS(rules) }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteBucketCORS(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        try OSSError.storing { () throws(StorageError) in try bucket.setCORS([]) }
-        return ServerResponse(status: 204)
-    }
-
-    func preflight(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        guard let answer = CORSAnswers.preflight(call.request, try bucket(call).record.cors) else {
-            throw OSSError(403, "AccessForbidden", "CORSResponse: This CORS request is not allowed.")
-        }
-        return answer
+    static var noCORS: OSSError {
+        OSSError(404, "NoSuchCORSConfiguration", "The CORS Configuration does not exist.")
     }
 
     func bucketVersioning(_ call: OSSCall) throws(OSSError) -> ServerResponse {

@@ -87,7 +87,7 @@ extension OSSDialect {
 
     func uploadPartCopy(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         guard case .object(let source, _) = try copySource(call, into: bucket) else {
             return ServerResponse(status: 304)
         }

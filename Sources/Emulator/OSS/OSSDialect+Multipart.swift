@@ -3,7 +3,6 @@ import Digests
 
 /// Uploads in parts.
 extension OSSDialect {
-    static let mostParts = 10_000
     /// In bytes; binds all parts but the last, and only when the upload is completed.
     private static let smallestPart: Int64 = 100 << 10
 
@@ -30,25 +29,13 @@ extension OSSDialect {
         }.adding(Self.encryptionHeaders(record.description.encryption))
     }
 
-    /// The upload and part number that a part's request names.
-    func upload(_ call: OSSCall, in bucket: Bucket) throws(OSSError) -> (Upload, Int) {
-        let text = call.request.parameter("partNumber")
-        guard let number = text.flatMap({ Int($0) }), (1...Self.mostParts).contains(number) else {
-            throw OSSError.invalidArgument(
-                "PartNumber must be an integer between 1 and 10000.", name: "partNumber", value: text)
-        }
-        return (try openUpload(call, in: bucket), number)
-    }
-
-    private func openUpload(_ call: OSSCall, in bucket: Bucket) throws(OSSError) -> Upload {
-        try OSSError.storing { () throws(StorageError) in
-            try bucket.upload(call.request.parameter("uploadId") ?? "", of: call.key)
-        }
+    static func badPartNumber(_ text: String?) -> OSSError {
+        .invalidArgument("PartNumber must be an integer between 1 and 10000.", name: "partNumber", value: text)
     }
 
     func uploadPart(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         let (received, crc64) = try await receive(call, into: bucket)
         let part = PartRecord(
             number: number, size: received.content.size, md5: received.md5, modified: options.time.now(), crc64: crc64)
@@ -62,7 +49,7 @@ extension OSSDialect {
     func listParts(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         guard let names = NameCoding(request) else { throw Self.badEncoding }
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         guard let limit = request.pageLimit("max-parts", default: 1000), limit > 0 else {
             throw OSSError.invalidArgument("max-parts must be between 1 and 1000.", name: "max-parts")
         }
@@ -91,18 +78,11 @@ extension OSSDialect {
         }
     }
 
-    func abortUpload(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        let bucket = try bucket(call)
-        let upload = try openUpload(call, in: bucket)
-        try OSSError.storing { () throws(StorageError) in try bucket.abort(upload) }
-        return ServerResponse(status: 204)
-    }
-
     func completeUpload(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         guard let names = NameCoding(request) else { throw Self.badEncoding }
         let body = try await call.payload.collect()
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         let chosen = try chosenParts(body, upload, request)
         let access = try Self.access(request, header: "x-oss-object-acl")
         let stored: StoredObject
@@ -143,12 +123,6 @@ extension OSSDialect {
         guard let root = XMLReader.parse(body), root.name == "CompleteMultipartUpload" else {
             throw OSSError.malformedXML
         }
-        var chosen: [ChosenPart] = []
-        for element in root.all("Part") {
-            guard let part = ChosenPart(element) else { throw OSSError.malformedXML }
-            chosen.append(part)
-        }
-        guard (1...Self.mostParts).contains(chosen.count) else { throw OSSError.malformedXML }
-        return chosen
+        return try Self.chosenParts(root)
     }
 }

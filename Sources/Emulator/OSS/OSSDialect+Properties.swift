@@ -11,30 +11,17 @@ extension OSSDialect {
     }
 
     func setObjectACL(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        let bucket = try object(call).0
+        let (bucket, object) = try object(call)
         guard let access = try Self.access(call.request, header: "x-oss-object-acl") else {
             throw OSSError.invalidArgument("Missing Some Required Arguments.", name: "x-oss-object-acl")
         }
-        try change(call.key, in: bucket) { $0.description.access = access }
+        try change(object, in: bucket) { $0.description.access = access }
         return ServerResponse(status: 200)
     }
 
     func objectTagging(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let tags = try object(call).1.record.description.tags
         return xml("Tagging") { Tagging.write(tags, &$0) }
-    }
-
-    func setObjectTagging(_ call: OSSCall) async throws(OSSError) -> ServerResponse {
-        let bucket = try object(call).0
-        guard let tags = Tagging.read(document: try await call.payload.collect()) else { throw OSSError.malformedXML }
-        let checked = try Self.checked(tags: tags)
-        try change(call.key, in: bucket) { $0.description.tags = checked }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteObjectTagging(_ call: OSSCall) throws(OSSError) -> ServerResponse {
-        try change(call.key, in: try object(call).0) { $0.description.tags = [] }
-        return ServerResponse(status: 204)
     }
 
     func putSymlink(_ call: OSSCall) throws(OSSError) -> ServerResponse {
@@ -98,7 +85,7 @@ extension OSSDialect {
         }
         let isThere = object.record.restoration?.isThere(now) ?? false
         let ready = isThere ? now : now + options.restoreDelay
-        try change(call.key, in: bucket) {
+        try change(object, in: bucket) {
             $0.restoration = Restoration(ready: ready, expires: ready + .seconds(days * 86_400))
         }
         return ServerResponse(status: isThere ? 200 : 202)
@@ -111,7 +98,7 @@ extension OSSDialect {
         if let restoration = object.record.restoration, restoration.ready > options.time.now() {
             throw OSSError(409, "ArchiveRestoreNotFinished", "The archive file's restore is not finished.")
         }
-        try change(call.key, in: bucket) { $0.restoration = nil }
+        try change(object, in: bucket) { $0.restoration = nil }
         return ServerResponse(status: 200)
     }
 }

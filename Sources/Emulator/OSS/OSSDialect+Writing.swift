@@ -104,24 +104,8 @@ extension OSSDialect {
     func sealObject(_ call: OSSCall) throws(OSSError) -> ServerResponse {
         let (bucket, object) = try object(call)
         try checkEnd(of: object, at: try position(call.request))
-        try change(call.key, in: bucket) { $0.kind = .appendable(isSealed: true) }
+        try change(object, in: bucket) { $0.kind = .appendable(isSealed: true) }
         return ServerResponse(status: 200)
-    }
-
-    /// Changes what is said of the object that is current by then.
-    func change(
-        _ key: ByteString, in bucket: Bucket, _ change: (inout ObjectRecord) -> Void
-    ) throws(OSSError) {
-        while true {
-            let object = try OSSError.storing { () throws(StorageError) in try bucket.object(key) }
-            do {
-                _ = try bucket.update(object, change)
-                return
-            } catch .conditionFailed {
-                // Somebody replaced it meanwhile: theirs is the one to change now.
-                continue
-            } catch { throw OSSError(error) }
-        }
     }
 
     func deleteObject(_ call: OSSCall) throws(OSSError) -> ServerResponse {

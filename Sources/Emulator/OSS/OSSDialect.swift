@@ -1,19 +1,20 @@
 import Basics
 
 /// One request to OSS on its way through an operation.
-struct OSSCall {
+struct OSSCall: FamilyCall {
     let request: ServerRequest
     let operation: OSSOperation
     let target: RequestTarget
     let body: RequestBody
 
     var payload: PlainPayload<OSSSpelling> { PlainPayload(body: body, request: request) }
-    var key: ByteString { target.key }
 }
 
 /// Alibaba Cloud OSS as its API reference describes it, over the shared objects: path style and virtual hosts, Signature
 /// Versions 4 and 1, everything a client of an unversioned bucket asks for. Stateless.
-struct OSSDialect: Dialect {
+struct OSSDialect: FamilyDialect {
+    typealias Spelling = OSSSpelling
+
     let name = "oss"
     let library: ObjectLibrary
     let options: EmulatorOptions
@@ -113,14 +114,14 @@ struct OSSDialect: Dialect {
         case .getObjectACL: accessPolicy(try object(call).1.record.description.access)
         case .putObjectACL: try setObjectACL(call)
         case .getObjectTagging: try objectTagging(call)
-        case .putObjectTagging: try await setObjectTagging(call)
+        case .putObjectTagging: try setObjectTagging(call, try await call.payload.collect())
         case .deleteObjectTagging: try deleteObjectTagging(call)
         case .restoreObject: try await restoreObject(call)
         case .cleanRestoredObject: try cleanRestoredObject(call)
         case .putSymlink: try putSymlink(call)
         case .getSymlink: try symlink(call)
         case .getBucketCORS: try bucketCORS(call)
-        case .putBucketCORS: try await setBucketCORS(call)
+        case .putBucketCORS: try setBucketCORS(call, try await call.payload.collect())
         case .deleteBucketCORS: try deleteBucketCORS(call)
         case .optionObject: try preflight(call)
         case .directoryOperation: throw OSSError.notSupported
@@ -128,10 +129,6 @@ struct OSSDialect: Dialect {
         case .methodNotAllowed:
             throw OSSError(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")
         }
-    }
-
-    func bucket(_ call: OSSCall) throws(OSSError) -> Bucket {
-        try OSSError.storing { () throws(StorageError) in try library.bucket(call.target.bucket) }
     }
 
     /// Unsigned requests may do what the ACLs allow to everybody, and nothing else.

@@ -191,7 +191,7 @@ package struct S3Authenticator: Sendable {
         try checkKey(request.parameter("AWSAccessKeyId") ?? "")
         try checkToken(request.header("x-amz-security-token") ?? request.parameter("x-amz-security-token"))
         let expires = request.parameter("Expires") ?? ""
-        guard let seconds = Int64(expires) else { throw S3Error.accessDenied }
+        guard let seconds = Int64(expires), seconds >= 0 else { throw S3Error.accessDenied }
         guard time.now().seconds <= seconds else {
             throw S3Error(
                 403, "AccessDenied", "Request has expired",

@@ -52,11 +52,6 @@ extension S3Dialect {
         return ServerResponse(status: 200, headers: [Field("Location", "/\(name)")])
     }
 
-    func deleteBucket(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        try S3Error.storing { () throws(StorageError) in try library.deleteBucket(call.target.bucket) }
-        return ServerResponse(status: 204)
-    }
-
     func headBucket(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let bucket = try bucket(call)
         return ServerResponse(
@@ -82,33 +77,8 @@ extension S3Dialect {
         return xml("VersioningConfiguration") { _ in }
     }
 
-    func bucketCORS(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let rules = try bucket(call).record.cors
-        guard !rules.isEmpty else {
-            throw S3Error(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist")
-        }
-        return xml("CORSConfiguration") { CORSAnswers.write(rules, &$0) }
-    }
-
-    func setBucketCORS(_ call: S3Call) async throws(S3Error) -> ServerResponse {
-        let bucket = try bucket(call)
-        let body = try await call.payload.collect(limit: Self.largestDocument)
-        guard let rules = CORSAnswers.read(document: body) else { throw S3Error.malformedXML }
-        try S3Error.storing { () throws(StorageError) in try bucket.setCORS(rules) }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteBucketCORS(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let bucket = try bucket(call)
-        try S3Error.storing { () throws(StorageError) in try bucket.setCORS([]) }
-        return ServerResponse(status: 204)
-    }
-
-    func preflight(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        guard let answer = CORSAnswers.preflight(call.request, try bucket(call).record.cors) else {
-            throw S3Error(403, "AccessForbidden", "CORSResponse: This CORS request is not allowed.")
-        }
-        return answer
+    static var noCORS: S3Error {
+        S3Error(404, "NoSuchCORSConfiguration", "The CORS configuration does not exist")
     }
 
     /// What AWS answers for a configuration that was never set.

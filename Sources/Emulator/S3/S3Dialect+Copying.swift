@@ -108,7 +108,7 @@ extension S3Dialect {
 
     func uploadPartCopy(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         let source = try copySource(call).object
         var range: ByteRange = 0..<source.record.size
         if let header = call.request.header("x-amz-copy-source-range") {

@@ -3,8 +3,6 @@ import Digests
 
 /// Uploads in parts.
 extension S3Dialect {
-    static let mostParts = 10_000
-
     func createUpload(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         try checkKey(call.key)
@@ -36,25 +34,13 @@ extension S3Dialect {
         }.adding(headers)
     }
 
-    /// The upload and part number that a part's request names.
-    func upload(_ call: S3Call, in bucket: Bucket) throws(S3Error) -> (Upload, Int) {
-        guard let number = call.request.parameter("partNumber").flatMap({ Int($0) }),
-            (1...Self.mostParts).contains(number)
-        else {
-            throw S3Error.invalidArgument("Part number must be an integer between 1 and 10000, inclusive")
-        }
-        return (try openUpload(call, in: bucket), number)
-    }
-
-    private func openUpload(_ call: S3Call, in bucket: Bucket) throws(S3Error) -> Upload {
-        try S3Error.storing { () throws(StorageError) in
-            try bucket.upload(call.request.parameter("uploadId") ?? "", of: call.key)
-        }
+    static func badPartNumber(_ text: String?) -> S3Error {
+        .invalidArgument("Part number must be an integer between 1 and 10000, inclusive")
     }
 
     func uploadPart(_ call: S3Call) async throws(S3Error) -> ServerResponse {
         let bucket = try bucket(call)
-        let (upload, number) = try upload(call, in: bucket)
+        let (upload, number) = try uploadAndNumber(call, in: bucket)
         let encryption = upload.record.description.encryption
         if case .customer(let keyMD5) = encryption {
             let sent = try Self.customerKey(call.request, prefix: "x-amz-server-side-encryption-customer-")
@@ -84,7 +70,7 @@ extension S3Dialect {
 
     func listParts(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         let limit = min(request.parameter("max-parts").flatMap { Int($0) } ?? 1000, 1000)
         let marker = request.parameter("part-number-marker").flatMap { Int($0) } ?? 0
         let rest = upload.parts.filter { $0.number > marker }
@@ -116,13 +102,6 @@ extension S3Dialect {
         }
     }
 
-    func abortUpload(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let bucket = try bucket(call)
-        let upload = try openUpload(call, in: bucket)
-        try S3Error.storing { () throws(StorageError) in try bucket.abort(upload) }
-        return ServerResponse(status: 204)
-    }
-
     func completeUpload(_ call: S3Call) async throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         let body = try await call.payload.collect(limit: Self.largestDocument)
@@ -131,13 +110,13 @@ extension S3Dialect {
         }
         let id = request.parameter("uploadId") ?? ""
         if let record = completions.record(id, of: call.key) { return completed(record, call) }
-        let upload = try openUpload(call, in: bucket)
+        let upload = try upload(call, in: bucket)
         let chosen = try Self.chosenParts(root)
         let condition = try Self.writeCondition(request)
         let parts = try S3Error.storing { () throws(StorageError) in
-            try bucket.parts(of: upload, chosen.map(\.part), smallestPart: options.smallestPart)
+            try bucket.parts(of: upload, chosen, smallestPart: options.smallestPart)
         }
-        try Self.compareChecksums(chosen.map(\.checksum), parts)
+        try Self.compareChecksums(Self.checksums(root), parts)
         let record = try assemble(upload, parts, request)
         let stored = try S3Error.storing { () throws(StorageError) in
             try bucket.complete(upload, parts: parts, as: record, if: condition)
@@ -146,17 +125,12 @@ extension S3Dialect {
         return completed(stored.record, call)
     }
 
-    private typealias Choice = (part: ChosenPart, checksum: [UInt8]?)
-
-    private static func chosenParts(_ root: XMLElement) throws(S3Error) -> [Choice] {
-        var chosen: [Choice] = []
-        for part in root.all("Part") {
-            guard let choice = ChosenPart(part) else { throw S3Error.malformedXML }
-            let checksum = ChecksumAlgorithm.allCases.lazy.compactMap { part.text($0.element) }.first
-            chosen.append((choice, checksum.flatMap { Base64.decode($0) }))
+    /// The checksum that a completion gives for each of its parts.
+    private static func checksums(_ root: XMLElement) -> [[UInt8]?] {
+        root.all("Part").map { part in
+            let text = ChecksumAlgorithm.allCases.lazy.compactMap { part.text($0.element) }.first
+            return text.flatMap { Base64.decode($0) }
         }
-        guard !chosen.isEmpty, chosen.count <= mostParts else { throw S3Error.malformedXML }
-        return chosen
     }
 
     private static func compareChecksums(_ given: [[UInt8]?], _ parts: [PartRecord]) throws(S3Error) {

@@ -7,29 +7,6 @@ extension S3Dialect {
         return xml("Tagging") { Tagging.write(tags, &$0) }
     }
 
-    func setObjectTagging(_ call: S3Call) async throws(S3Error) -> ServerResponse {
-        let (bucket, object) = try object(call)
-        let body = try await call.payload.collect(limit: Self.largestDocument)
-        guard let tags = Tagging.read(document: body) else { throw S3Error.malformedXML }
-        let checked = try Self.checked(tags: tags)
-        try change(object, in: bucket) { $0.description.tags = checked }
-        return ServerResponse(status: 200)
-    }
-
-    func deleteObjectTagging(_ call: S3Call) throws(S3Error) -> ServerResponse {
-        let (bucket, object) = try object(call)
-        try change(object, in: bucket) { $0.description.tags = [] }
-        return ServerResponse(status: 204)
-    }
-
-    private func change(
-        _ object: StoredObject, in bucket: Bucket, _ change: (inout ObjectRecord) -> Void
-    ) throws(S3Error) {
-        do { _ = try bucket.update(object, change) } catch .conditionFailed {
-            throw S3Error(409, "OperationAborted", "A conflicting operation is in progress against this resource.")
-        } catch { throw S3Error(error) }
-    }
-
     func objectACL(_ call: S3Call) throws(S3Error) -> ServerResponse {
         policy(try object(call).1.record.description.access)
     }

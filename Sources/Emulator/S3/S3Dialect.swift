@@ -2,7 +2,7 @@ import Basics
 import Digests
 
 /// One request to S3 on its way through an operation.
-struct S3Call {
+struct S3Call: FamilyCall {
     let request: ServerRequest
     let operation: S3Operation
     let target: RequestTarget
@@ -10,14 +10,15 @@ struct S3Call {
     let body: RequestBody
 
     var payload: PayloadReader { PayloadReader(body, request, authorization.payload) }
-    var key: ByteString { target.key }
 }
 
 /// Amazon S3 as its API reference describes it, over the shared objects: path style and virtual hosts, Signature
 /// Versions 4 and 2, everything a client without versioning asks for.
 ///
 /// Stateless but for the uploads completed lately, which may be completed again; those are behind a mutex, a leaf.
-struct S3Dialect: Dialect {
+struct S3Dialect: FamilyDialect {
+    typealias Spelling = S3Spelling
+
     let name = "s3"
     let library: ObjectLibrary
     let options: EmulatorOptions
@@ -97,21 +98,18 @@ struct S3Dialect: Dialect {
         case .getObjectACL: try objectACL(call)
         case .putObjectACL: try await setObjectACL(call)
         case .getObjectTagging: try objectTagging(call)
-        case .putObjectTagging: try await setObjectTagging(call)
+        case .putObjectTagging:
+            try setObjectTagging(call, try await call.payload.collect(limit: Self.largestDocument))
         case .deleteObjectTagging: try deleteObjectTagging(call)
         case .restoreObject: try await restoreObject(call)
         case .getBucketCORS: try bucketCORS(call)
-        case .putBucketCORS: try await setBucketCORS(call)
+        case .putBucketCORS: try setBucketCORS(call, try await call.payload.collect(limit: Self.largestDocument))
         case .deleteBucketCORS: try deleteBucketCORS(call)
         case .preflight: try preflight(call)
         case .notImplemented: throw S3Error.notImplemented
         case .methodNotAllowed:
             throw S3Error(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")
         }
-    }
-
-    func bucket(_ call: S3Call) throws(S3Error) -> Bucket {
-        try S3Error.storing { () throws(StorageError) in try library.bucket(call.target.bucket) }
     }
 
     private func checkOwner(_ request: ServerRequest) throws(S3Error) {
