@@ -381,6 +381,23 @@ import Testing
         // This endpoint is not the provider's, so its buckets are behind it as well.
         #expect(entries.first?.endpoint == nil)
         #expect(fixture.requests.map(\.target) == ["/?max-keys=1000", "/?marker=b&max-keys=1000"])
+        #expect(fixture.requests.first?["authorization"]?.contains("/cn-hangzhou/oss/aliyun_v4_request") == true)
+    }
+
+    @Test func bucketsAreListedWhereNothingTellsTheRegion() async throws {
+        let fixture = try fixture(.oss, { $0.region = nil }) { _, _ in
+            LocalAnswer(200, body: "<ListAllMyBucketsResult><Buckets/></ListAllMyBucketsResult>")
+        }
+        #expect(try await fixture.directory().buckets().isEmpty)
+        #expect(fixture.requests.map { $0["authorization"]?.hasPrefix("OSS ID:") } == [true])
+    }
+
+    @Test func aSignatureForAnotherRegionIsToldAsThat() async throws {
+        let fixture = try fixture { _, _ in
+            .error(400, "InvalidArgument", message: "Invalid signing region in Authorization header.")
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
+        #expect(error?.kind == .wrongRegion)
     }
 
     @Test(arguments: [

@@ -43,6 +43,7 @@ extension FamilyProfile {
         profile.errors = errorsOfOSS
         profile.errorMessages = [
             ("Invalid signing date in Authorization header", .clockSkew),
+            ("Invalid signing region", .wrongRegion),
             ("must be addressed using the specified endpoint", .wrongRegion),
         ]
         profile.capabilities = capabilitiesOfOSS

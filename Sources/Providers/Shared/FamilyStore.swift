@@ -161,7 +161,15 @@ package final class FamilyStore: ObjectStore {
         _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
     ) async throws(ObjectStoreError) -> HTTPResponse {
         let current = call.isSigned ? try await credentials.current() : nil
-        if current != nil, signer.needsRegion, learned.withLock({ $0.region }) == nil { try await locate() }
+        var signer = self.signer
+        if current != nil, signer.needsRegion, learned.withLock({ $0.region }) == nil {
+            if settings.bucket != nil {
+                try await locate()
+            } else if let locator = profile.locator {
+                // The service itself is in no region that it could tell.
+                signer = locator
+            }
+        }
         return try await exchange(call, signer: signer, current, body, sink, use)
     }
 
