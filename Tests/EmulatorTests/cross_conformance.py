@@ -438,7 +438,8 @@ class Kodo:
     def describe(self, key):
         stat = self.done(*self.manager.stat(BUCKET, key))
         fields = {"content-type": stat["mimeType"]}
-        metadata = stat.get("x-qn-meta", {})
+        # Headers are told there too, as `!cache-control` and so on.
+        metadata = {name: value for name, value in stat.get("x-qn-meta", {}).items() if name[0] != "!"}
         # An archive is not read, and tells its type alone.
         if stat["type"] not in (2, 3):
             answer, _ = self.download(key, {"Range": "bytes=0-0"})
