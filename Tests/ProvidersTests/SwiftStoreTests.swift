@@ -178,6 +178,17 @@ import Testing
         #expect((short.next == nil) == (profile == .swift))
     }
 
+    @Test func aServerWithSmallerPagesIsAskedForThose() async throws {
+        let fixture = try SwiftFixture { _, request in
+            request.query.contains("limit=10000")
+                ? LocalAnswer(412, body: "Maximum limit is 5000") : LocalAnswer(200, body: "[]")
+        }
+        for _ in 0..<2 { _ = try await fixture.store.list(ListRequest()) }
+        #expect(
+            fixture.requests.map { $0.query.contains("limit=1000&") || $0.query.hasSuffix("limit=1000") }
+                == [false, true, true])
+    }
+
     // MARK: Errors
 
     @Test(arguments: [

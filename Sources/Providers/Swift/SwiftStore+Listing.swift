@@ -14,14 +14,15 @@ extension SwiftStore {
     private static let emptyHash = "d41d8cd98f00b204e9800998ecf8427e"
 
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
-        var call = call(.list, .get)
-        call.collectLimit = 32 << 20
-        let limit = min(request.limit ?? capabilities.listPage, capabilities.listPage)
-        call.query = [QueryItem("format", "json"), QueryItem("limit", String(limit))]
-        if !request.prefix.isEmpty { call.query.append(QueryItem("prefix", request.prefix)) }
-        if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
-        if let marker = request.cursor?.bytes ?? request.startAfter { call.query.append(QueryItem("marker", marker)) }
-        let entries = try entries(call, try await send(call))
+        let most = learned.withLock { $0.listPage }
+        let limit = min(request.limit ?? most, most)
+        let entries: [SwiftDocuments.Entry]
+        do throws(ObjectStoreError) { entries = try await self.entries(request, limit: limit) } catch {
+            // A page of this server's is smaller than asked for.
+            guard error.status == 412, limit > Self.safeListPage else { throw error }
+            learned.withLock { $0.listPage = Self.safeListPage }
+            return try await list(request)
+        }
         var page = ListingPage()
         for entry in entries {
             if let prefix = entry.subdir {
@@ -42,6 +43,18 @@ extension SwiftStore {
         }
         try await look(behind: entries, in: &page)
         return page
+    }
+
+    private func entries(
+        _ request: ListRequest, limit: Int
+    ) async throws(ObjectStoreError) -> [SwiftDocuments.Entry] {
+        var call = call(.list, .get)
+        call.collectLimit = 32 << 20
+        call.query = [QueryItem("format", "json"), QueryItem("limit", String(limit))]
+        if !request.prefix.isEmpty { call.query.append(QueryItem("prefix", request.prefix)) }
+        if let delimiter = request.delimiter { call.query.append(QueryItem("delimiter", ByteString([delimiter]))) }
+        if let marker = request.cursor?.bytes ?? request.startAfter { call.query.append(QueryItem("marker", marker)) }
+        return try entries(call, try await send(call))
     }
 
     func entries(_ call: Call, _ response: HTTPResponse) throws(ObjectStoreError) -> [SwiftDocuments.Entry] {

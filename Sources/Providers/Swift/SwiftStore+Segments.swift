@@ -98,7 +98,9 @@ extension SwiftStore {
         while true {
             var call = call(operation, .get, segment: nil, for: key)
             call.collectLimit = 32 << 20
-            call.query = [QueryItem("format", "json"), QueryItem("prefix", prefix)]
+            call.query = [
+                QueryItem("format", "json"), QueryItem("limit", String(Self.safeListPage)), QueryItem("prefix", prefix),
+            ]
             if let last = found.last?.name { call.query.append(QueryItem("marker", last)) }
             let page: [SwiftDocuments.Entry]
             do throws(ObjectStoreError) { page = try entries(call, try await send(call)) } catch {
@@ -106,7 +108,7 @@ extension SwiftStore {
                 return found
             }
             found += page
-            guard !page.isEmpty, profile.listsUntilEmptyPage || page.count >= capabilities.listPage else {
+            guard !page.isEmpty, profile.listsUntilEmptyPage || page.count >= Self.safeListPage else {
                 return found
             }
         }

@@ -37,8 +37,12 @@ package final class SwiftStore: ObjectStore {
         var uploads: [UploadID: SwiftUpload] = [:]
         /// Uploads whose segments belong to no object and could not be deleted yet.
         var orphans: Set<String> = []
-        var hasSegmentContainer = false
+        /// Most entries of a page that the server gives when asked for them.
+        var listPage: Int
     }
+
+    /// What every server gives on a page (swift.md section 3: 10 000 unless its operator wants less).
+    static let safeListPage = 1000
 
     package let capabilities: Capabilities
     let settings: Settings
@@ -47,7 +51,7 @@ package final class SwiftStore: ObjectStore {
     let authenticator: any SwiftAuthenticator
     let engine: HTTPEngine
     let time: any TimeSource
-    let learned = Mutex(Learned())
+    let learned: Mutex<Learned>
 
     /// Asks nobody anything yet.
     package init(
@@ -61,6 +65,7 @@ package final class SwiftStore: ObjectStore {
         if let smallest = settings.smallestPart { capabilities.smallestPart = smallest }
         capabilities.presign = settings.temporaryURLKey != nil
         self.capabilities = capabilities
+        learned = Mutex(Learned(listPage: capabilities.listPage))
     }
 
     // MARK: One request
