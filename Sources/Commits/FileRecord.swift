@@ -49,13 +49,41 @@ package final class FileRecord: Sendable {
         self.state = Mutex(state)
     }
 
+    /// The row of a copy of the staged bytes, which programs go on writing to. Commits of this one may still land.
+    package func successor(_ id: IntentID, now: Timestamp) throws(JournalingError) -> FileRecord {
+        var intent = intent
+        intent.staging = StagingArea.name(of: id)
+        intent.ancestors.append(intent.identity)
+        intent.identity = RandomID.hex()
+        (intent.attempt, intent.headers, intent.extents) = (nil, nil, nil)
+        (intent.isAcknowledged, intent.isFlushed) = (false, false)
+        intent.changed = now.seconds
+        try journal.write([.file(id, intent)], flushed: false)
+        return FileRecord(id, intent, in: journal)
+    }
+
+    private init(_ id: IntentID, _ intent: FileIntent, in journal: Journal) {
+        (self.id, self.journal) = (id, journal)
+        state = Mutex(State(intent: intent))
+    }
+
+    /// Whether the store may have something of this file: an object, or parts of one.
+    package var hasReachedStore: Bool {
+        state.withLock { $0.intent.attempt != nil || !$0.uploads.isEmpty || !$0.intent.ancestors.isEmpty }
+    }
+
+    /// What the ids of all its commits begin with.
+    package var commits: [String] { state.withLock { [$0.intent.identity] + $0.intent.ancestors } }
+
     /// What commit ids begin with.
     var identity: String { state.withLock { $0.intent.identity } }
     package var intent: FileIntent { state.withLock { $0.intent } }
 
     /// The file has another key, before anything of it was committed.
-    package func moved(to key: ObjectKey, condition: WriteCondition?) throws(JournalingError) {
-        try change(flushed: intent.isAcknowledged) { intent in
+    package func moved(
+        to key: ObjectKey, condition: WriteCondition?, also others: [JournalChange] = []
+    ) throws(JournalingError) {
+        try change(flushed: intent.isAcknowledged || !others.isEmpty, also: others) { intent in
             intent.key = key.bytes
             intent.condition = ConditionRecord(condition)
         }
@@ -64,12 +92,15 @@ package final class FileRecord: Sendable {
     /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
     /// committed to `key` whatever happens. Callers keep writers out while it runs.
     package func acknowledge(
-        _ staged: StagedFile, key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?, now: Timestamp
+        _ staged: StagedFile, key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?, now: Timestamp,
+        also others: [JournalChange] = []
     ) throws(CommitError) {
         do { try staged.flush() } catch { throw .staging(error) }
         let extents = staged.extents
         do throws(JournalingError) {
-            try change(flushed: true) { [journal] intent in
+            try change(flushed: true, also: others) { [journal] intent in
+                // What was tried before had other bytes or other headers.
+                intent.attempt = nil
                 intent.key = key.bytes
                 intent.condition = ConditionRecord(condition)
                 intent.headers = HeadersRecord(metadata)
@@ -79,6 +110,7 @@ package final class FileRecord: Sendable {
                 (intent.isAcknowledged, intent.isFlushed) = (true, true)
             }
         } catch { throw .journal(error) }
+        staged.keep(true)
     }
 
     /// A put or complete is about to be sent.
@@ -141,17 +173,19 @@ package final class FileRecord: Sendable {
         }
     }
 
-    private func change(flushed: Bool, _ body: (inout FileIntent) -> Void) throws(JournalingError) {
+    private func change(
+        flushed: Bool, also others: [JournalChange] = [], _ body: (inout FileIntent) -> Void
+    ) throws(JournalingError) {
         let (intent, hasEnded) = state.withLock { state in
             body(&state.intent)
             return (state.intent, state.hasEnded)
         }
-        if !hasEnded { try journal.write([.file(id, intent)], flushed: flushed) }
+        if !hasEnded { try journal.write([.file(id, intent)] + others, flushed: flushed) }
     }
 
     /// The checksum that `PartRecord` keeps.
-    static func checksum(of source: any ByteSource) throws(ByteTransferError) -> UInt64 {
-        var crc = CRC64NVME()
+    static func checksum(of source: any ByteSource) throws(ByteTransferError) -> UInt32 {
+        var crc = CRC32C()
         try source.forEachPiece { crc.update($0) }
         return crc.value
     }

@@ -39,6 +39,13 @@ final class ActiveFile: Sendable {
         /// Bumped when `base` changes by our own doing, which every handle follows.
         var epoch = 0
         var overlay: Overlay?
+        /// A program was told that the overlay is safe, so its staged bytes stay as they are.
+        var isPromised = false
+        /// What was promised before the overlay was written to: a crash goes back to it.
+        var fallback: Overlay?
+        /// The upload under way in the background, and how often programs have interrupted it since one succeeded.
+        var upload: Task<FileSystemError?, Never>?
+        var interruptions = 0
         /// What the next commit requires at the destination.
         var condition: WriteCondition?
         /// Content or attributes differ from the object.
@@ -68,6 +75,16 @@ final class ActiveFile: Sendable {
             state.base = object
             state.epoch += 1
         }
+    }
+
+    /// Ends a background upload, to be tried again, because a program wants the file. After a few times it is waited for.
+    func interruptUpload() {
+        let task = state.withLock { state -> Task<FileSystemError?, Never>? in
+            guard let task = state.upload, state.interruptions < 3 else { return nil }
+            state.interruptions += 1
+            return task
+        }
+        task?.cancel()
     }
 
     var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }
@@ -142,6 +159,15 @@ final class ActiveFiles: Sendable {
             }
             let file = make()
             slots[ino] = Slot(file: file, users: 1)
+            return file
+        }
+    }
+
+    /// A file that nobody has open yet.
+    func adopt(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
+        slots.withLock { slots in
+            let file = make()
+            slots[ino] = Slot(file: file, users: 0)
             return file
         }
     }

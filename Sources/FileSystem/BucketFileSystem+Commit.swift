@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import Commits
+import Journaling
 import Logging
 package import Metadata
 import ObjectStorage
@@ -27,7 +28,7 @@ extension BucketFileSystem {
             // A reader's close has nothing to do with what a writer has not finished.
             guard handle.flags.writes, handle.file.isDirty else { return .success(()) }
             return later { [self] () async throws(FileSystemError) in
-                do throws(FileSystemError) { try await commit(handle.file) } catch {
+                do throws(FileSystemError) { try await secure(handle.file) } catch {
                     if error.kind != .interrupted { remember(error, operation, handle.file.ino) }
                     throw error
                 }
@@ -42,12 +43,22 @@ extension BucketFileSystem {
         return AttributeCodec.encode(attributes, over: previous)
     }
 
-    /// Makes the bucket hold what programs see. Nothing happens when it does already.
-    func commit(_ file: ActiveFile) async throws(FileSystemError) {
+    /// What `close` and `fsync` stand for: the bytes are where the mount's `durable` says.
+    func secure(_ file: ActiveFile) async throws(FileSystemError) {
+        switch policy.durability {
+        case .remote: try await commit(file)
+        case .local: try await promise(file)
+        }
+    }
+
+    /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs
+    /// have gone on writing.
+    func commit(_ file: ActiveFile, onlyPromised: Bool = false) async throws(FileSystemError) {
         do { try await namespace.enter() } catch { throw .interrupted }
         defer { namespace.leave() }
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
+        if onlyPromised, !file.state.withLock({ $0.isPromised }) { return }
         try await commitAlone(file)
     }
 
@@ -55,16 +66,7 @@ extension BucketFileSystem {
     func commitAlone(_ file: ActiveFile) async throws(FileSystemError) {
         guard file.isDirty else { return }
         let key = try key(of: file.ino)
-        if let entry = try? entry(file.ino), !entry.isPending, !entry.attributes.headersKnown {
-            // Headers nobody looked at yet would be lost by the new object.
-            let learned = try await learnHeaders(of: entry)
-            file.state.withLock { state in
-                let known = state.attributes
-                state.attributes.mode = known.mode ?? learned.attributes.mode
-                state.attributes.uid = known.uid ?? learned.attributes.uid
-                state.attributes.gid = known.gid ?? learned.attributes.gid
-            }
-        }
+        try await learnHeadersToKeep(of: file)
         if let version = try await takeOverDoomed(key) {
             file.state.withLock { state in
                 if state.condition == .absent { state.condition = .match(version.etag) }
@@ -85,10 +87,22 @@ extension BucketFileSystem {
                 try await keepConflict(file, overlay, headers)
             }
             let error = FileSystemError(error)
-            file.state.withLock { $0.lastError = error }
+            if error.kind != .interrupted { file.state.withLock { $0.lastError = error } }
             throw error
         }
         try await settle(file, overlay, key: key, version: version, headers: headers, replacing: base)
+    }
+
+    /// Headers nobody looked at yet would be lost by the new object.
+    func learnHeadersToKeep(of file: ActiveFile) async throws(FileSystemError) {
+        guard let entry = try? entry(file.ino), !entry.isPending, !entry.attributes.headersKnown else { return }
+        let learned = try await learnHeaders(of: entry)
+        file.state.withLock { state in
+            let known = state.attributes
+            state.attributes.mode = known.mode ?? learned.attributes.mode
+            state.attributes.uid = known.uid ?? learned.attributes.uid
+            state.attributes.gid = known.gid ?? learned.attributes.gid
+        }
     }
 
     /// The object is there: its bytes become clean ones, and the file reads them from now on.
@@ -99,7 +113,10 @@ extension BucketFileSystem {
         // The object is committed, and the view of it must follow.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
-        do throws(FileSystemError) { try end(overlay.record) } catch {
+        let fallback = file.state.withLock { $0.fallback.take() }
+        do throws(FileSystemError) {
+            try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
+        } catch {
             // The object is there all the same, and the row is found to be done at the next start.
             remember(error, "commit", file.ino)
         }
@@ -119,10 +136,12 @@ extension BucketFileSystem {
             state.overlay = nil
             state.metadata = nil
             state.condition = nil
-            state.isDirty = false
+            (state.isDirty, state.isPromised) = (false, false)
             state.lastError = nil
             return state.attributes
         }
+        if let fallback { await giveUp(fallback) }
+        try cached { metadata throws(MetadataError) in try metadata.confirmDirectories(above: file.ino) }
         pageCacheVersions.withLock { _ = $0.insert(version.etag, for: file.ino) }
         try cached { metadata throws(MetadataError) in
             try metadata.update(file.ino, attributes, metadata: headers, pending: false)
@@ -158,11 +177,13 @@ extension BucketFileSystem {
             throw FileSystemError(error)
         }
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
-        try end(overlay.record)
+        let fallback = file.state.withLock { $0.fallback.take() }
+        try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         overlay.staged.discard()
+        if let fallback { await giveUp(fallback) }
         file.state.withLock { state in
             state.overlay = nil
-            state.isDirty = false
+            (state.isDirty, state.isPromised) = (false, false)
             state.metadata = nil
         }
         try cached { metadata throws(MetadataError) in
@@ -180,13 +201,30 @@ extension BucketFileSystem {
 
     /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
     package func shutDown() async -> [UnstoredFile] {
+        uploads.stop()
         var unstored: [UnstoredFile] = []
-        for file in files.dirty {
-            do throws(FileSystemError) { try await commit(file) } catch {
-                let path = (try? metadata.key(of: file.ino)) ?? ByteString("inode \(file.ino)")
-                unstored.append(UnstoredFile(path: path, reason: error.reason))
+        await withTaskGroup(of: UnstoredFile?.self) { group in
+            var rest = files.dirty.makeIterator()
+            func addNext() {
+                guard let file = rest.next() else { return }
+                group.addTask { [self] in await storeAtLast(file) }
+            }
+            for _ in 0..<8 { addNext() }
+            for await file in group {
+                if let file { unstored.append(file) }
+                addNext()
             }
         }
-        return unstored
+        return unstored.sorted { $0.path < $1.path }
+    }
+
+    private func storeAtLast(_ file: ActiveFile) async -> UnstoredFile? {
+        do throws(FileSystemError) {
+            try await commit(file)
+            return nil
+        } catch {
+            let path = (try? metadata.key(of: file.ino)) ?? ByteString("inode \(file.ino)")
+            return UnstoredFile(path: path, reason: error.reason)
+        }
     }
 }

@@ -260,7 +260,7 @@ extension BucketFileSystem {
             }
             for file in files.dirty {
                 guard let key = try? metadata.key(of: file.ino), key.hasPrefix(prefix) else { continue }
-                try await commit(file)
+                try await secure(file)
             }
         }
     }

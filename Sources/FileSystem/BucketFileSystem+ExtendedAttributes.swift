@@ -115,8 +115,14 @@ extension BucketFileSystem {
                     "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
             }
             if let file, file.isDirty {
-                file.state.withLock { $0.metadata = headers }
-                return
+                file.interruptUpload()
+                do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+                defer { file.writing.leave(alone: true) }
+                if file.isDirty {
+                    file.state.withLock { $0.metadata = headers }
+                    if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
+                    return
+                }
             }
             try await storeHeaders(headers, of: entry, file)
         }

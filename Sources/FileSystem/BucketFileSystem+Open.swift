@@ -140,7 +140,9 @@ extension BucketFileSystem {
         let file = handle.file
         handle.close()
         let isLast = files.release(file)
-        let (isDirty, isUnlinked, overlay) = file.state.withLock { ($0.isDirty, $0.isUnlinked, $0.overlay) }
+        let (isDirty, isUnlinked, overlay) = file.state.withLock { state in
+            (state.isDirty && !state.isPromised, state.isUnlinked, state.overlay)
+        }
         guard isLast else { return nil }
         if isUnlinked {
             return { [self] in
@@ -157,7 +159,7 @@ extension BucketFileSystem {
         guard isDirty else { return nil }
         // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
         return { [self] in
-            do throws(FileSystemError) { try await commit(file) } catch { remember(error, "commit", file.ino) }
+            do throws(FileSystemError) { try await secure(file) } catch { remember(error, "commit", file.ino) }
             files.settle(file)
         }
     }

@@ -2,8 +2,10 @@ package import Basics
 import Blocks
 import Commits
 import Journaling
+import Logging
 package import Metadata
 import ObjectStorage
+import Staging
 import Synchronization
 
 /// unlink.
@@ -26,12 +28,13 @@ extension BucketFileSystem {
             try await removeObject(entry)
             return
         }
+        file.interruptUpload()
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
         let key = try key(of: entry.ino)
-        let (overlay, base) = file.state.withLock { ($0.overlay, $0.base) }
+        let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.base) }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
         let job = rooms.journal.newID()
@@ -57,10 +60,35 @@ extension BucketFileSystem {
         if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
         if let overlay {
             // Nobody wants these bytes after a crash, open as the file may be.
-            try end(overlay.record)
+            try await endForGood(overlay, fallback, at: key, wasPending: entry.isPending)
+            file.state.withLock { ($0.fallback, $0.isPromised) = (nil, false) }
             await overlay.commit.abandon()
+            overlay.staged.keep(false)
+            if let fallback { await giveUp(fallback) }
         }
         files.settle(file)
+    }
+
+    /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
+    /// answer having come back: what it made goes too.
+    private func endForGood(
+        _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, at key: ObjectKey, wasPending: Bool
+    ) async throws(FileSystemError) {
+        var changes = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
+        guard wasPending, overlay.record.hasReachedStore else { return try end(overlay.record, also: changes) }
+        let job = rooms.journal.newID()
+        let removal = JobIntent.removal(
+            RemovalRecord(key: key.bytes, etag: nil, commits: overlay.record.commits))
+        changes.append(.job(job, removal, items: []))
+        try end(overlay.record, also: changes)
+        await overlay.commit.abandon()
+        let runner = JobRunner(store: store, journal: rooms.journal, time: time, logger: rooms.logger)
+        do throws(CommitError) {
+            try await runner.finish(job, JournalContents.Job(intent: removal, items: []))
+        } catch {
+            // The row stays, and the next mount does it.
+            rooms.logger.warning("left for later", metadata: ["key": "\(key)", "reason": "\(error)"])
+        }
     }
 
     /// The last handle of an unlinked file is gone, and with it the need for its object.

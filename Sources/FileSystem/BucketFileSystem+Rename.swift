@@ -4,6 +4,7 @@ import Commits
 import Journaling
 package import Metadata
 import ObjectStorage
+import Staging
 import Synchronization
 
 /// rename: a copy, a check and a delete for files; the same for every object below a directory.
@@ -22,6 +23,7 @@ extension BucketFileSystem {
             }
             if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
             if source.attributes.kind == .directory {
+                for file in files.dirty { file.interruptUpload() }
                 do { try await namespace.enter(alone: true) } catch { throw .interrupted }
                 defer { namespace.leave(alone: true) }
                 try await renameDirectory(source, to: newName, in: newParent, replacing: target)
@@ -50,9 +52,11 @@ extension BucketFileSystem {
         let (component, newKey) = try newKey(newName, in: newParent, kind: source.attributes.kind)
         let file = files.find(source.ino)
         if let file {
+            file.interruptUpload()
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
             // What was written belongs to the object that is copied; a file never committed just takes the new key.
-            if !(try entry(source.ino)).isPending {
+            let hasReachedStore = file.state.withLock { $0.overlay?.record.hasReachedStore ?? false }
+            if !(try entry(source.ino)).isPending || hasReachedStore {
                 do { try await commitAlone(file) } catch {
                     file.writing.leave(alone: true)
                     throw error
@@ -62,16 +66,18 @@ extension BucketFileSystem {
         defer { file?.writing.leave(alone: true) }
         var current = try entry(source.ino)
         if current.isPending {
-            try await detach(target, unlessAt: component)
             let replaced = target?.component == component ? target?.attributes.version : nil
             let condition = replaced.map { WriteCondition.match($0.etag) } ?? .absent
-            let record = file?.state.withLock { state in
-                state.condition = condition
-                return state.overlay?.record
-            }
-            do throws(JournalingError) { try record?.moved(to: newKey, condition: condition) } catch {
-                throw FileSystemError(error)
-            }
+            let rows = file?.state.withLock { ($0.overlay, $0.fallback) }
+            let (overlay, fallback) = (rows?.0, rows?.1)
+            // What is promised under the new name from now on takes the place of what was, in one step.
+            let replacedRows = target.map { self.rows(of: $0) } ?? []
+            do throws(JournalingError) {
+                try (fallback ?? overlay)?.record.moved(to: newKey, condition: condition, also: replacedRows)
+                if fallback != nil { try overlay?.record.moved(to: newKey, condition: condition) }
+            } catch { throw FileSystemError(error) }
+            file?.state.withLock { $0.condition = condition }
+            try await detach(target, unlessAt: component)
             try moveEntry(current, to: newParent, component)
             return
         }
@@ -116,6 +122,13 @@ extension BucketFileSystem {
         file?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
     }
 
+    /// The end of everything promised of an entry.
+    private func rows(of entry: Entry) -> [JournalChange] {
+        guard let file = files.find(entry.ino) else { return [] }
+        let overlays = file.state.withLock { [$0.overlay, $0.fallback] }
+        return overlays.compactMap { $0.map { .endFile($0.record.id) } }
+    }
+
     /// The intent to rename, before the first request.
     private func begin(
         _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, replacing replaced: ObjectVersion?
@@ -142,13 +155,17 @@ extension BucketFileSystem {
     private func detach(_ target: Entry?, unlessAt component: ByteString) async throws(FileSystemError) {
         guard let target else { return }
         if let file = files.find(target.ino) {
-            let overlay = file.state.withLock { state in
+            file.interruptUpload()
+            let (overlay, fallback) = file.state.withLock { state in
                 state.isUnlinked = true
-                return state.overlay
+                state.isPromised = false
+                return (state.overlay, state.fallback.take())
             }
             if let overlay {
-                try end(overlay.record)
+                try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
                 await overlay.commit.abandon()
+                overlay.staged.keep(false)
+                if let fallback { await giveUp(fallback) }
             }
             files.settle(file)
         }
@@ -197,7 +214,11 @@ extension BucketFileSystem {
             }
             try await requireEmpty(target)
         }
-        for file in files.dirty where try isBelow(file.ino, oldPrefix) && !isPending(file.ino) {
+        // Of files that wait for their upload the object moves.
+        for file in files.dirty
+        where try isBelow(file.ino, oldPrefix)
+            && (!isPending(file.ino) || file.state.withLock { $0.isPromised || $0.fallback != nil })
+        {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
             defer { file.writing.leave(alone: true) }
             try await commitAlone(file)
@@ -225,6 +246,7 @@ extension BucketFileSystem {
             _ = try metadata.rename(source.ino, to: newParent, component)
         }
         try adoptVersions(copies, below: source.ino)
+        try moveRows(below: newKey.bytes)
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
         try await deleteAll(objects.reversed().map(\.key))
         forgetJob(job)
@@ -253,6 +275,17 @@ extension BucketFileSystem {
             }
             guard rows.count == 256, let component = rows.last?.component else { return }
             last = component
+        }
+    }
+
+    /// Files below that were never committed have other keys now.
+    private func moveRows(below prefix: ByteString) throws(FileSystemError) {
+        for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
+            let (record, condition) = file.state.withLock { ($0.overlay?.record, $0.condition) }
+            let key = try key(of: file.ino)
+            do throws(JournalingError) { try record?.moved(to: key, condition: condition) } catch {
+                throw FileSystemError(error)
+            }
         }
     }
 

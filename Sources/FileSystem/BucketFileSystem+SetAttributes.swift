@@ -46,7 +46,7 @@ extension BucketFileSystem {
         }
         let wasDirty = file.isDirty
         try await truncate(file, to: size)
-        if !wasDirty { try await commit(file) }
+        if !wasDirty { try await secure(file) }
     }
 
     /// What differs from what is there already; setting the same costs nothing.
@@ -74,6 +74,7 @@ extension BucketFileSystem {
     }
 
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
+        file.interruptUpload()
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
         var (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
@@ -81,6 +82,7 @@ extension BucketFileSystem {
         if isDirty || isUnlinked {
             // Carried by the commit that comes anyway.
             file.state.withLock { $0.attributes = attributes }
+            if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
             return
         }
         let stored = try await store(attributes, of: try entry(file.ino))

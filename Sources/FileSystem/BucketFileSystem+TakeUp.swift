@@ -13,6 +13,14 @@ extension BucketFileSystem {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
+        for (id, intent) in plan.promised {
+            do throws(FileSystemError) { try takeUp(id, intent, uploads: plan.uploads[id] ?? []) } catch {
+                // The row and what there is of the bytes stay where they are.
+                rooms.logger.error(
+                    "a file that was promised cannot be taken up",
+                    metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
+            }
+        }
         var kept = 0
         for (id, intent) in plan.unpromised {
             do throws(StagingError) {

@@ -18,11 +18,13 @@ extension BucketFileSystem {
             let file = handle.file
             if file.writing.tryEnter() {
                 defer { file.writing.leave() }
-                return .success(try stage(bytes, in: handle, at: offset))
+                if !file.state.withLock({ $0.isPromised }) {
+                    return .success(try stage(bytes, in: handle, at: offset))
+                }
             }
             let copy = bytes.copied
             return later { [self] () async throws(FileSystemError) in
-                do { try await file.writing.enter() } catch { throw .interrupted }
+                try await enterToWrite(file)
                 defer { file.writing.leave() }
                 return try unsafe stage(copy.span.bytes, in: handle, at: offset)
             }
@@ -130,7 +132,7 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
         }
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        try await enterToWrite(file, alone: true, emptying: size == 0)
         defer { file.writing.leave(alone: true) }
         if file.state.withLock({ $0.overlay == nil && $0.attributes.size == size }) { return }
         let overlay = try overlay(of: file)
@@ -155,7 +157,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
             }
             let file = handle.file
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            try await enterToWrite(file, alone: true)
             defer { file.writing.leave(alone: true) }
             let overlay = try overlay(of: file)
             let size = overlay.staged.size

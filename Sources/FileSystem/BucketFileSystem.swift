@@ -46,6 +46,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let handles = HandleTable()
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
+    let uploads: UploadQueue
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
     /// Targets of symbolic links; a link is never changed in place.
@@ -76,6 +77,7 @@ package final class BucketFileSystem: FileSystemOperations {
         self.commitOptions = commitOptions
         listings = DirectoryListings(metadata: rooms.metadata, store: rooms.store, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
+        uploads = UploadQueue(pool: rooms.pool, time: rooms.time)
         giveRootATime()
     }
 

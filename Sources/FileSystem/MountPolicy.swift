@@ -13,6 +13,7 @@ package struct MountPolicy: Sendable {
     package var ttl: Duration = .seconds(60)
     package var attributes = AttributeSource.listing
     package var conflict = ConflictPolicy.keep
+    package var durability = Durability.remote
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
     package var capacity: Int64 = 1 << 50
     /// This machine's name as it appears in the names of conflict files.
@@ -24,6 +25,8 @@ package struct MountPolicy: Sendable {
 
     /// SEMANTICS: `attrs=listing` shows what listings tell until headers were seen, `attrs=exact` asks for the headers first.
     package enum AttributeSource: Sendable { case listing, exact }
+    /// Where bytes are when a close has returned: in the bucket, or staged on the local disk and bound for it.
+    package enum Durability: Sendable { case remote, local }
     /// What becomes of the bytes of the writer that came second.
     package enum ConflictPolicy: Sendable { case keep, overwrite, fail }
 }

@@ -127,13 +127,13 @@ package struct PartRecord: Codable, Sendable, Hashable {
     package var start: Int64
     package var end: Int64
     package var etag: String
-    /// CRC-64/NVME of the bytes sent: staged bytes that changed since then show. nil for a part that the store copied from
+    /// CRC-32C of the bytes sent: staged bytes that changed since then show. nil for a part that the store copied from
     /// the base.
-    package var checksum: UInt64?
+    package var checksum: UInt32?
     /// The ETag of the version it was copied from.
     package var copiedFrom: String?
 
-    package init(number: Int, range: ByteRange, etag: String, checksum: UInt64?, copiedFrom: String?) {
+    package init(number: Int, range: ByteRange, etag: String, checksum: UInt32?, copiedFrom: String?) {
         (self.number, self.etag, self.checksum, self.copiedFrom) = (number, etag, checksum, copiedFrom)
         (start, end) = (range.lowerBound, range.upperBound)
     }

@@ -178,6 +178,52 @@ extension MetadataCache {
         if let tree, tree != 1 { try invalidate(InodeNumber(row: tree), subtree: true) }
     }
 
+    /// Shows a file that only the journal knows of, with the directories above it, whatever is known of the bucket. All that
+    /// is made here is pending.
+    package func place(
+        _ key: ByteString, _ attributes: Attributes, metadata: ObjectMetadata
+    ) throws(MetadataError) -> Entry {
+        var directory = InodeNumber.root
+        let components = Self.components(of: key)
+        for component in components.dropLast() {
+            if let known = try child(component, of: directory) {
+                directory = known.ino
+            } else {
+                let made = Attributes(kind: .directory, mtime: time.now())
+                directory = try create(component, in: directory, made, pending: true).ino
+                // The bucket may have more there.
+                try invalidate(directory, subtree: false)
+            }
+        }
+        guard let name = components.last else { throw .invalidName }
+        if let known = try child(name, of: directory) {
+            try update(known.ino, attributes, metadata: metadata, pending: true)
+        } else {
+            try create(name, in: directory, attributes, metadata: metadata, pending: true)
+        }
+        guard let entry = try child(name, of: directory) else { throw .notDirectory(directory) }
+        return entry
+    }
+
+    /// A commit below them proves that directories which were only placed are there now.
+    package func confirmDirectories(above ino: InodeNumber) throws(MetadataError) {
+        var current = try entry(ino)?.parent ?? .root
+        while current != .root, let entry = try entry(current), entry.isPending {
+            try update(current, entry.attributes, pending: false)
+            current = entry.parent
+        }
+    }
+
+    private func child(_ component: ByteString, of directory: InodeNumber) throws(MetadataError) -> Entry? {
+        let clock = clock
+        return try read { (connection) throws(SQLiteError) in
+            guard let row = try EntryRow.find(connection, parent: directory.row, component: component) else {
+                return nil
+            }
+            return try self.entry(row, clock, connection)
+        }
+    }
+
     /// The components of a key, each directory's with its slash.
     static func components(of key: ByteString) -> [ByteString] {
         var components: [ByteString] = []

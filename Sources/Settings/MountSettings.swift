@@ -40,6 +40,7 @@ package struct MountSettings: Sendable, Hashable {
     package var names = Names.escaped
     package var ttl = Duration.zero
     package var conflict = Conflict.keep
+    package var durable = Durable.remote
     /// Total size that statfs tells; nil is a large constant.
     package var size: Int64?
 
@@ -81,6 +82,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Attributes: String, Sendable, CaseIterable { case listing, exact }
     package enum Symlinks: String, Sendable, CaseIterable { case objects, off }
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
+    package enum Durable: String, Sendable, CaseIterable { case remote, local }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
     package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
     package enum SignatureVersion: String, Sendable, CaseIterable { case newest, v1, v4 }

@@ -64,6 +64,10 @@ package enum OptionTable {
             "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
             "How long what is known of the bucket is believed. 0 asks the store every time."),
         .choice(
+            "durable", \.durable, default: .remote,
+            "Where a file is when its close has returned: in the bucket, or on the local disk and bound for the bucket."
+        ),
+        .choice(
             "conflict", \.conflict, default: .keep,
             "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or fail."),
         .size("size", \.size, in: 1 << 20...1 << 60, "Total size that df(1) shows. Default: 1PiB."),

@@ -9,7 +9,7 @@ import Synchronization
 /// that committed bytes copied in by `fill` never land on a write that came first; `content` is the short one, inside
 /// it, and is all that readers take. A change that takes bytes away updates the map before the disk and bumps `epoch`,
 /// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind, and so does the end
-/// of this object without `discard` or `release`: what becomes of it is the journal's to say.
+/// of this object if it is to be kept: what becomes of it is the journal's to say.
 package final class StagedFile: Sendable {
     private struct Content {
         var extents: ExtentMap
@@ -34,6 +34,7 @@ package final class StagedFile: Sendable {
     private let ledger: SpaceLedger
     private let disk = Mutex(Disk())
     private let content: Mutex<Content>
+    private let isKept = Atomic(false)
     private let observer = Mutex<(@Sendable (ByteRange) -> Void)?>(nil)
 
     init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
@@ -65,12 +66,15 @@ package final class StagedFile: Sendable {
         }
     }
 
-    /// Gives the ledger's bytes back; the file stays.
     deinit {
+        guard isKept.load(ordering: .relaxed) else { return discard() }
         disk.withLock { disk in
             if close(&disk) { release(disk.blocks.remove(0..<Int64.max)) }
         }
     }
+
+    /// Whether the file outlives this object: somebody was promised its bytes.
+    package func keep(_ isKept: Bool) { self.isKept.store(isKept, ordering: .relaxed) }
 
     /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and so says
     /// every later call. fdatasync(2)
@@ -148,6 +152,26 @@ package final class StagedFile: Sendable {
             return newSize
         }
         if let from { changed(from..<Int64.max) }
+    }
+
+    /// Makes this new file the same as `original`: staged bytes are copied, everything else is as it is there.
+    func take(_ original: StagedFile) throws(StagingError) {
+        let extents = original.extents
+        let step: Int64 = 256 << 10
+        let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(step), alignment: 4096)
+        defer { unsafe memory.deallocate() }
+        for piece in extents.pieces(in: 0..<extents.size) where piece.source == .staged {
+            var offset = piece.range.lowerBound
+            while offset < piece.range.upperBound {
+                let range = offset..<min(offset + step, piece.range.upperBound)
+                let buffer = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[..<Int(range.length)])
+                _ = unsafe try original.read(range, into: buffer)
+                try unsafe write(UnsafeRawBufferPointer(buffer).bytes, at: offset)
+                offset = range.upperBound
+            }
+        }
+        disk.withLock { $0.holesAreZero = false }
+        content.withLock { $0.extents = extents }
     }
 
     /// Makes `range`, cut to the size, read as zeros and gives its disk space back.

@@ -64,6 +64,18 @@ package final class StagingArea: Sendable {
         try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
     }
 
+    /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
+    package func copy(_ original: StagedFile, _ row: IntentID) throws(StagingError) -> StagedFile {
+        let copy = try create(row, baseSize: 0)
+        do throws(StagingError) {
+            try copy.take(original)
+            return copy
+        } catch {
+            copy.discard()
+            throw error
+        }
+    }
+
     /// Counts a file that stays as it is, and returns how much of the disk it takes, in bytes; 0 when it is not there.
     package func hold(_ name: String) throws(StagingError) -> Int64 {
         do {

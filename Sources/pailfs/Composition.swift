@@ -120,6 +120,7 @@ final class Composition: Sendable {
             case .overwrite: .overwrite
             case .fail: .fail
             }
+        policy.durability = settings.durable == .local ? .local : .remote
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
         return policy

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 
-from bench import Bench
+from bench import Bench, wait_for
 
 BIG = 11 << 20
 LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
@@ -126,6 +126,66 @@ STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3
          ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
 
 
+# `durable=local`: a close returns before the store has anything, so most of these fall into an upload.
+LOCAL_STEPS = [("open", 2), ("acknowledge", 1), ("acknowledge", 2), ("acknowledge", 3), ("acknowledge", 5),
+               ("end-file", 1), ("end-file", 2), ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1),
+               ("rename", 1), ("tree", 1), ("end-job", 1)]
+
+
+def resume_case(mount):
+    """A big upload that is killed at 60 % and sends less than half of itself again."""
+    parts = 410 if LONG else 40
+    body = content(7, parts * (5 << 20))
+    store = mount.store
+
+    def sent():
+        return sum(1 for request in store.requests()
+                   if request["operation"] == "UploadPart" and request["status"] == 200
+                   and (request.get("key") or "").startswith(mount.prefix + "/"))
+
+    # Slow enough for the program to be through before the parts are.
+    store.faults("op=UploadPart,kind=latency:4s")
+    try:
+        mount.start()
+        write(mount.path / "big", body)
+        wait_for("60 % of the parts", lambda: sent() >= parts * 6 // 10, 600)
+        mount.kill()
+    finally:
+        store.faults()
+    before = sent()
+    if before >= parts * 9 // 10:
+        raise AssertionError(f"the kill came after {before} of {parts} parts: this proves nothing")
+    mount.start()
+    if (mount.path / "big").stat().st_size != len(body):
+        raise AssertionError("the file is not as it was promised before it is stored")
+    ended = mount.unmount()
+    if ended.returncode != 0:
+        raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
+    again = sent() - before
+    if again >= parts // 2:
+        raise AssertionError(f"{again} of {parts} parts were sent after the restart, {before} were there")
+    if store.objects(mount.prefix) != {"big": body} or store.uploads(mount.prefix):
+        raise AssertionError("the object is not what was written, or an upload is left")
+    print(f"resumed: {before} of {parts} parts before the kill, {again} after it", flush=True)
+
+
+def outage_case(mount):
+    """The store goes away: closes go on, the unmount names what it could not store, and the next mount stores it."""
+    record = Record()
+    mount.start()
+    mount.store.faults("op=PutObject,kind=status:500")
+    try:
+        for number in range(5):
+            body = content(20 + number, 10_000)
+            record.act(lambda: write(mount.path / f"f{number}", body), {**record.files, f"f{number}": body})
+        ended = mount.unmount()
+    finally:
+        mount.store.faults()
+    if ended.returncode == 0 or "f3" not in ended.stderr:
+        raise AssertionError(f"the unmount did not name what is not stored: {ended.returncode} {ended.stderr}")
+    settle(mount, record)
+
+
 def random_case(seed):
     """Writers that never end, killed at a random time."""
     def run(mount):
@@ -184,11 +244,19 @@ def main(names):
             # An upload whose name never reached the disk cannot be told from another program's, and is left alone.
             orphans = 1 if (side, step) == ("before", "upload") else 0
             cases.append((f"{side}:{step}:{count}", stop_case(f"{side}:{step}:{count}", orphans)))
-    for seed in range(1000 if LONG else 12):
+    for step, count in LOCAL_STEPS:
+        for side in ("before", "after"):
+            orphans = 1 if (side, step) == ("before", "upload") else 0
+            stop = f"{side}:{step}:{count}"
+            cases.append((f"local {stop}", stop_case(stop, orphans), "durable=local"))
+    cases.append(("local resume", resume_case, "durable=local"))
+    cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))
+    for seed in range(500 if LONG else 12):
         cases.append((f"random {seed}", random_case(seed)))
-    for name, body in cases:
+        cases.append((f"local random {seed}", random_case(seed + 5000), "durable=local"))
+    for name, body, *options in cases:
         if not names or any(word in name for word in names):
-            bench.case(name, body)
+            bench.case(name, body, *options)
     return bench.end()
 
 

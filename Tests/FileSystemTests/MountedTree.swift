@@ -17,6 +17,8 @@ final class MountedTree {
     let store: MemoryStore
     /// What the file system is given: the store in memory, unless a test says otherwise.
     private let front: any ObjectStore
+    /// The process that is mounted now, as far as the store is concerned.
+    private var life = Life()
     let time: ManualTime
     let pool = WorkerPool(threads: 4, name: "test")
     private let directory: TemporaryDirectory
@@ -25,6 +27,7 @@ final class MountedTree {
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
     var policy: MountPolicy
+    private var commitOptions = CommitOptions()
     let caller = Caller(uid: 1000, gid: 100)
 
     struct Failure: Error, Equatable, CustomStringConvertible {
@@ -36,7 +39,8 @@ final class MountedTree {
 
     init(
         capabilities: Capabilities = Capabilities(), ttl: Duration = .seconds(60), capacity: Int64 = 1 << 30,
-        deliverySize: Int = 64 << 10, over front: (any ObjectStore)? = nil
+        deliverySize: Int = 64 << 10, over front: (any ObjectStore)? = nil,
+        durability: MountPolicy.Durability = .remote, partSize: Int64 = CommitOptions().partSize
     ) throws {
         time = ManualTime()
         store = MemoryStore(capabilities: capabilities, time: time, deliverySize: deliverySize)
@@ -46,8 +50,12 @@ final class MountedTree {
         policy = MountPolicy(uid: 0, gid: 0)
         policy.ttl = ttl
         policy.hostName = "here"
-        rooms = try Self.open(directory.path, listener, self.front, time, pool, ttl, capacity)
-        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+        policy.durability = durability
+        commitOptions.partSize = partSize
+        let journal = try Journal(path: directory.path("journal.db"))
+        rooms = try Self.open(
+            directory.path, listener, InterceptedStore(self.front, life), journal, kept: [], time, pool, ttl, capacity)
+        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions)
         listener.system.withLock { [system] in $0.system = system }
     }
 
@@ -58,9 +66,8 @@ final class MountedTree {
     }
 
     private static func open(
-        _ path: String, _ listener: Listener, _ store: any ObjectStore, _ time: ManualTime, _ pool: WorkerPool,
-        _ ttl: Duration,
-        _ capacity: Int64
+        _ path: String, _ listener: Listener, _ store: any ObjectStore, _ journal: Journal, kept: Set<String>,
+        _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64
     ) throws -> BucketFileSystem.Rooms {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
@@ -72,9 +79,8 @@ final class MountedTree {
             directory: path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
             pool: pool, time: time, options: BlockOptions(), logger: logger,
             onInfo: { key, info in listener.system.withLock { $0.system }?.learn(info, of: key) })
-        let journal = try Journal(path: path + "/journal.db")
         let staging = try StagingArea(
-            directory: path + "/staging", ledger: ledger, time: time, lastKnown: journal.lastKnownFile)
+            directory: path + "/staging", ledger: ledger, time: time, kept: kept, lastKnown: journal.lastKnownFile)
         return BucketFileSystem.Rooms(
             metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store,
             uploads: UploadLimiter(limit: 8), buffers: buffers, pool: pool, time: time, logger: logger)
@@ -84,10 +90,51 @@ final class MountedTree {
     func remount() async throws {
         let unstored = await system.shutDown()
         guard unstored.isEmpty else { throw Failure(kind: .inputOutput, reason: "\(unstored)") }
+        try await mountAgain()
+    }
+
+    /// What a process asks of the store ends with it, though its tasks go on here.
+    private struct Life: Interceptor {
+        final class State: Sendable { let isOver = Mutex(false) }
+        let state = State()
+
+        func intercept<Answer: Sendable>(
+            _ context: RequestContext, settle: Settlement<Answer>?,
+            _ attempt: () async throws(ObjectStoreError) -> Answer
+        ) async throws(ObjectStoreError) -> Answer {
+            try check(context)
+            let answer = try await attempt()
+            try check(context)
+            return answer
+        }
+
+        private func check(_ context: RequestContext) throws(ObjectStoreError) {
+            guard state.isOver.withLock({ $0 }) else { return }
+            throw ObjectStoreError(.cancelled, context.operation, key: context.key, message: "the process is gone")
+        }
+    }
+
+    /// Kills the process: nothing is ended in order, and nothing more is written or sent.
+    func crash() {
+        life.state.isOver.withLock { $0 = true }
+        rooms.journal.close()
+    }
+
+    /// A new process on the same cache directory, which settles first what the one before left.
+    func mountAgain() async throws {
+        life.state.isOver.withLock { $0 = true }
+        rooms.journal.close()
         rooms.blocks.close()
-        rooms = try Self.open(directory.path, listener, front, time, pool, policy.ttl, capacity)
-        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: CommitOptions())
+        life = Life()
+        let store = InterceptedStore(front, life)
+        let journal = try Journal(path: directory.path("journal.db"))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let plan = try await Recovery(store: store, journal: journal, time: time, logger: logger).run()
+        rooms = try Self.open(
+            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, policy.ttl, capacity)
+        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions)
         listener.system.withLock { [system] in $0.system = system }
+        try system.takeUp(plan)
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

@@ -47,7 +47,7 @@ import Testing
                         upload: id,
                         PartRecord(
                             number: number, range: 0..<Int64.random(in: 0...9, using: &dice), etag: "e",
-                            checksum: number == 1 ? nil : UInt64.max - UInt64(number),
+                            checksum: number == 1 ? nil : UInt32.max - UInt32(number),
                             copiedFrom: number == 1 ? "b" : nil)))
             case 6: changes.append(.endUpload(id))
             case 7:

@@ -1,0 +1,182 @@
+import Basics
+import Blocks
+import Commits
+import Journaling
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// `durable=local`: a close returns when the bytes and the row that promises them are on the local disk, and the bucket
+/// gets them afterwards.
+///
+/// A promised staging file is not written to any more: its row tells a later process to commit just these bytes. Whoever
+/// writes on gets a copy of it, which takes its place when it is promised in turn; of a big file the upload is waited for
+/// instead. Uploads hold the file's `writing` gate alone, as every commit does; a program that wants in interrupts them, but
+/// not for ever.
+extension BucketFileSystem {
+    /// A staged file of up to this many bytes of disk is copied when it is written to again.
+    private static let largestCopy: Int64 = 4 << 20
+
+    /// Makes the promise for what was written so far, and returns what went wrong with an earlier one.
+    func promise(_ file: ActiveFile) async throws(FileSystemError) {
+        if !file.state.withLock({ $0.isPromised }) {
+            file.interruptUpload()
+            do { try await namespace.enter() } catch { throw .interrupted }
+            defer { namespace.leave() }
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            try await promiseAlone(file)
+        }
+        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
+        if let error = file.state.withLock({ $0.lastError.take() }), !error.mayPass { throw error }
+    }
+
+    /// Inside `writing`, alone.
+    func promiseAlone(_ file: ActiveFile) async throws(FileSystemError) {
+        guard file.isDirty else { return }
+        let (overlay, fallback, condition) = file.state.withLock { ($0.overlay, $0.fallback, $0.condition) }
+        // Attributes alone have no staged bytes that could be promised.
+        guard let overlay else { return try await commitAlone(file) }
+        let key = try key(of: file.ino)
+        try await learnHeadersToKeep(of: file)
+        let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
+        do throws(StagingError) { try rooms.staging.syncNames() } catch { throw FileSystemError(error) }
+        do throws(CommitError) {
+            try overlay.record.acknowledge(
+                overlay.staged, key: key, metadata: headersForCommit(of: file), condition: condition,
+                now: time.now(), also: superseded)
+        } catch { throw FileSystemError(error) }
+        file.state.withLock { state in
+            state.isPromised = true
+            state.fallback = nil
+        }
+        if let fallback { await giveUp(fallback) }
+        queue(file)
+    }
+
+    /// Enters `writing` when the staged bytes may change. Everything is about to be cut off if `emptying`.
+    func enterToWrite(
+        _ file: ActiveFile, alone: Bool = false, emptying: Bool = false
+    ) async throws(FileSystemError) {
+        while true {
+            file.interruptUpload()
+            do { try await file.writing.enter(alone: alone) } catch { throw .interrupted }
+            if !file.state.withLock({ $0.isPromised }) { return }
+            file.writing.leave(alone: alone)
+            try await makeWritable(file, emptying: emptying)
+        }
+    }
+
+    /// Puts a copy in the place of promised bytes, or has them stored.
+    private func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
+        do { try await namespace.enter() } catch { throw .interrupted }
+        defer { namespace.leave() }
+        file.interruptUpload()
+        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        defer { file.writing.leave(alone: true) }
+        let (overlay, base, isPromised) = file.state.withLock { ($0.overlay, $0.base, $0.isPromised) }
+        guard isPromised, let overlay else { return }
+        guard emptying || overlay.staged.reservedBytes <= Self.largestCopy else { return try await commitAlone(file) }
+        let id = rooms.journal.newID()
+        let record: FileRecord
+        do throws(JournalingError) { record = try overlay.record.successor(id, now: time.now()) } catch {
+            throw FileSystemError(error)
+        }
+        let copy: StagedFile
+        do throws(StagingError) {
+            copy = emptying ? try rooms.staging.create(id, baseSize: 0) : try rooms.staging.copy(overlay.staged, id)
+        } catch {
+            try end(record)
+            throw FileSystemError(error)
+        }
+        let fresh = self.overlay(copy, on: base, record)
+        file.state.withLock { state in
+            state.overlay = fresh
+            state.fallback = overlay
+            state.isPromised = false
+        }
+    }
+
+    /// Brings a promised file to the store in the background.
+    func queue(_ file: ActiveFile) {
+        uploads.add(file) { [self] file in await upload(file) }
+    }
+
+    private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
+        guard file.state.withLock({ $0.isPromised && $0.isDirty && !$0.isUnlinked }) else { return .done }
+        let task = rooms.pool.start { [self] () -> FileSystemError? in
+            do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
+            return nil
+        }
+        file.state.withLock { $0.upload = task }
+        let error = await task.value
+        file.state.withLock { state in
+            state.upload = nil
+            if error == nil { state.interruptions = 0 }
+        }
+        files.settle(file)
+        guard let error else { return .done }
+        if task.isCancelled { return .interrupted }
+        remember(error, "commit", file.ino)
+        return file.isDirty ? .failed : .done
+    }
+
+    /// Nothing of the overlay is wanted at the store any more; its row has ended.
+    func giveUp(_ overlay: ActiveFile.Overlay) async {
+        await overlay.commit.abandon()
+        overlay.staged.discard()
+    }
+
+    // MARK: After a crash
+
+    /// A promise of an earlier process: the file is as it was promised, and on its way to the store.
+    func takeUp(
+        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
+    ) throws(FileSystemError) {
+        guard let map = intent.map else {
+            throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
+        }
+        let staged: StagedFile
+        do throws(StagingError) { staged = try rooms.staging.open(intent.staging, extents: map) } catch {
+            throw FileSystemError(error)
+        }
+        staged.keep(true)
+        let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
+        let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
+        let overlay = overlay(
+            staged, on: base, FileRecord(resuming: id, intent, uploads: rows, in: rooms.journal))
+        overlay.commit.resume(intent, uploads: uploads)
+        let headers = intent.headers?.metadata ?? ObjectMetadata()
+        let changed = Timestamp(seconds: intent.changed)
+        var attributes = Attributes(
+            kind: .file, size: map.size, mtime: changed, ctime: changed, version: base?.version, storageClass: nil)
+        AttributeCodec.decode(headers, into: &attributes)
+        let shown = attributes
+        let entry = try cached { metadata throws(MetadataError) in
+            try metadata.place(intent.key, shown, metadata: headers)
+        }
+        let file = files.adopt(entry.ino) {
+            var state = ActiveFile.State(attributes: shown, base: base)
+            state.overlay = overlay
+            state.metadata = headers
+            state.condition = intent.condition.condition
+            (state.isDirty, state.isPromised) = (true, true)
+            return ActiveFile(ino: entry.ino, state: state)
+        }
+        queue(file)
+    }
+}
+
+extension FileSystemError {
+    /// Whether the same may succeed later without anybody doing anything about it.
+    var mayPass: Bool {
+        switch kind {
+        case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy: true
+        case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
+            .invalid, .nameTooLong, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace, .quotaExceeded,
+            .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
+            false
+        }
+    }
+}

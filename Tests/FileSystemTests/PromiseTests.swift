@@ -1,0 +1,211 @@
+import Basics
+import Commits
+import FileSystem
+import Journaling
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// `durable=local`: what a close promises without the store, and what becomes of it.
+@Suite struct PromiseTests {
+    private let tree: MountedTree
+    private let readWrite = OpenFlags(reads: true, writes: true)
+    private let body = Array("promised".utf8)
+
+    init() throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        tree = try MountedTree(capabilities: capabilities, durability: .local, partSize: 64 << 10)
+    }
+
+    private func refuseWrites() {
+        tree.store.fault = { operation, key in
+            guard [.put, .createUpload, .uploadPart, .completeUpload].contains(operation) else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+    }
+
+    private func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
+        for _ in 0..<5000 where !condition() {
+            // What failed is tried again after a while.
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try #require(condition(), "\(what)")
+    }
+
+    private func stored(_ key: ObjectKey, _ content: [UInt8]) async throws {
+        try await waitUntil("\(key) is stored") { tree.store.info(key)?.version.size == Int64(content.count) }
+        #expect(tree.store.content(key) == content)
+    }
+
+    @Test func aCloseReturnsWithoutTheStoreAndTheBytesGetThere() async throws {
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", body)
+        #expect(tree.store.content("f") == nil)
+        #expect(try await tree.load("f") == body)
+        gate.open()
+        try await stored("f", body)
+        #expect(try await tree.load("f") == body)
+    }
+
+    @Test func theNextProcessStoresWhatWasPromised() async throws {
+        try await tree.makeDirectory("d")
+        refuseWrites()
+        try await tree.store("d/f", body)
+        try await tree.store("g", Array(body.reversed()))
+        tree.crash()
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        #expect(try await tree.load("d/f") == body)
+        try await stored("d/f", body)
+        try await stored("g", Array(body.reversed()))
+        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+        #expect(try await tree.names("") == ["d", "g"])
+    }
+
+    @Test func whatWasPromisedIsSeenBeforeItIsStored() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        tree.crash()
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+        try await tree.mountAgain()
+        #expect(try await tree.load("f") == body)
+        #expect(try await tree.names("") == ["f"])
+        #expect(try await tree.find("f").size == Int64(body.count))
+    }
+
+    @Test func writingOnLeavesThePromiseAsItWas() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        let file = try await tree.open("f", readWrite)
+        try await tree.write(file, Array("XX".utf8), at: 0)
+        #expect(try await tree.read(file, at: 0, count: 100) == Array("XXomised".utf8))
+        // Nothing of the second write was promised.
+        tree.crash()
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        try await stored("f", body)
+    }
+
+    @Test func aSecondPromiseTakesThePlaceOfTheFirst() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        let file = try await tree.open("f", readWrite)
+        try await tree.write(file, Array("XX".utf8), at: 0)
+        try await tree.close(file)
+        #expect(try tree.rooms.journal.contents().files.count == 1)
+        tree.crash()
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        try await stored("f", Array("XXomised".utf8))
+        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+    }
+
+    @Test func rewritingAFileDoesNotNeedWhatItHad() async throws {
+        refuseWrites()
+        let big = [UInt8](repeating: 7, count: 6 << 20)
+        try await tree.store("f", big)
+        try await tree.store("f", body)
+        tree.store.fault = nil
+        try await stored("f", body)
+    }
+
+    @Test func aRemovedFileDoesNotComeBack() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+        try await tree.unlink("f")
+        tree.crash()
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        #expect(try await tree.names("") == [])
+        #expect(tree.store.keys.isEmpty)
+        #expect(try tree.rooms.journal.contents().isEmpty)
+    }
+
+    @Test func aRenamedFileIsStoredUnderItsNewName() async throws {
+        let gate = tree.store.hold(.put)
+        try await tree.store("a", Array("old".utf8))
+        try await tree.store("f", body)
+        gate.open()
+        try await tree.rename("f", to: "a")
+        try await stored("a", body)
+        try await waitUntil("the source is gone") { tree.store.keys == ["a"] }
+        #expect(try await tree.load("a") == body)
+    }
+
+    @Test func anotherWritersVersionIsAConflictThatTheNextCloseTells() async throws {
+        tree.store.setObject("f", Array("before".utf8))
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", body)
+        tree.store.setObject("f", Array("theirs".utf8))
+        gate.open()
+        try await waitUntil("the conflict is kept") { tree.store.keys.count == 2 }
+        #expect(tree.store.content("f") == Array("theirs".utf8))
+        let kept = try #require(tree.store.keys.last)
+        #expect(kept.bytes.hasPrefix("f.conflict-here-"))
+        #expect(tree.store.content(kept) == body)
+    }
+
+    @Test func attributesArePromisedToo() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        try await tree.change("f") { $0.mode = 0o600 }
+        tree.crash()
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        #expect(try await tree.find("f").mode & 0o777 == 0o600)
+        try await stored("f", body)
+        #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100600))
+    }
+
+    @Test func theEndOfTheMountWaitsForTheStoreAndNamesWhatItRefused() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        try await tree.store("g", body)
+        tree.store.fault = { operation, key in
+            guard key == "g" else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "not for you")
+        }
+        let unstored = await tree.system.shutDown()
+        #expect(unstored.map(\.path) == ["g"])
+        #expect(tree.store.content("f") == body)
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        try await stored("g", body)
+    }
+
+    @Test func aBigFileGoesOnWhereItsUploadWas() async throws {
+        let big = SeededContent.bytes(5 * 64 << 10)
+        tree.store.fault = { [store = tree.store] operation, key in
+            guard operation == .uploadPart, store.count(.uploadPart) > 3 else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+        try await tree.store("f", big)
+        try await waitUntil("parts are there") { tree.store.count(.uploadPart) > 3 }
+        tree.crash()
+        tree.store.fault = nil
+        let parts = try await tree.store.listParts("f", try #require(tree.store.uploadsInProgress.first).upload).count
+        tree.store.forgetRequests()
+        try await tree.mountAgain()
+        try await stored("f", big)
+        #expect(parts > 0 && tree.store.count(.uploadPart) == 5 - parts)
+        #expect(tree.store.count(.createUpload) == 0)
+        #expect(tree.store.uploadsInProgress.isEmpty)
+    }
+}
+
+private enum SeededContent {
+    static func bytes(_ count: Int) -> [UInt8] {
+        var generator = SeededGenerator(seed: 5)
+        return generator.bytes(count)
+    }
+}
