@@ -133,7 +133,7 @@ LOCAL_STEPS = [("open", 2), ("acknowledge", 1), ("acknowledge", 2), ("acknowledg
 
 
 def resume_case(mount):
-    """A big upload that is killed at 60 % and sends less than half of itself again."""
+    """A big upload that is killed when two thirds are there, and sends less than half of itself again."""
     parts = 410 if LONG else 40
     body = content(7, parts * (5 << 20))
     store = mount.store
@@ -144,11 +144,11 @@ def resume_case(mount):
                    and (request.get("key") or "").startswith(mount.prefix + "/"))
 
     # Slow enough for the program to be through before the parts are.
-    store.faults("op=UploadPart,kind=latency:4s")
+    store.faults("op=UploadPart,kind=latency:1s")
     try:
         mount.start()
         write(mount.path / "big", body)
-        wait_for("60 % of the parts", lambda: sent() >= parts * 6 // 10, 600)
+        wait_for("two thirds of the parts", lambda: sent() >= parts * 13 // 20, 600)
         mount.kill()
     finally:
         store.faults()
@@ -249,7 +249,8 @@ def main(names):
             orphans = 1 if (side, step) == ("before", "upload") else 0
             stop = f"{side}:{step}:{count}"
             cases.append((f"local {stop}", stop_case(stop, orphans), "durable=local"))
-    cases.append(("local resume", resume_case, "durable=local"))
+    # Two at a time: those under way at the kill are sent again.
+    cases.append(("local resume", resume_case, "durable=local", "uploads=2"))
     cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))
     for seed in range(500 if LONG else 12):
         cases.append((f"random {seed}", random_case(seed)))
