@@ -3,7 +3,7 @@ import Testing
 
 /// A store to mount, with the server that tests have for it.
 enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case s3, swift
+    case s3, cos, swift
 
     var testDescription: String { rawValue }
 
@@ -11,7 +11,7 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
     func withWorld(_ body: (World) async throws -> Void) async throws {
         switch self {
         case .swift: try await withSwift(body)
-        case .s3:
+        case .s3, .cos:
             try await withStore(bucket: bucketName) { world, store in
                 var bucket = Bucket(of: store)
                 bucket.scheme = rawValue
@@ -22,12 +22,14 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
         }
     }
 
-    private var bucketName: String { "pail" }
+    /// COS's names end with the number of their account.
+    private var bucketName: String { self == .cos ? "pail-1250000000" : "pail" }
 
     /// What a mount has to be told besides the endpoint.
     private var options: [String] {
         switch self {
         case .s3: ["region=us-east-1", "path-style"]
+        case .cos: ["region=ap-guangzhou"]
         case .swift: []
         }
     }
