@@ -49,6 +49,8 @@ package final class OpenStackSwift: Sendable {
         process.currentDirectoryURL = URL(fileURLWithPath: directory)
         process.arguments = ["-c", Self.keeper]
         input = Pipe()
+        // A mount that a test starts meanwhile must not hold the servers' end back.
+        _ = fcntl(input.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         process.standardInput = input
         try process.run()
     }
