@@ -3,7 +3,7 @@ import Testing
 
 /// A store to mount, with the server that tests have for it.
 enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case s3, cos, swift
+    case s3, cos, kodo, swift
 
     var testDescription: String { rawValue }
 
@@ -11,7 +11,7 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
     func withWorld(_ body: (World) async throws -> Void) async throws {
         switch self {
         case .swift: try await withSwift(body)
-        case .s3, .cos:
+        case .s3, .cos, .kodo:
             try await withStore(bucket: bucketName) { world, store in
                 var bucket = Bucket(of: store)
                 bucket.scheme = rawValue
@@ -30,7 +30,7 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
         switch self {
         case .s3: ["region=us-east-1", "path-style"]
         case .cos: ["region=ap-guangzhou"]
-        case .swift: []
+        case .kodo, .swift: []
         }
     }
 
