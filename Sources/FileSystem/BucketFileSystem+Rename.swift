@@ -49,7 +49,8 @@ extension BucketFileSystem {
     private func renameFile(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
     ) async throws(FileSystemError) {
-        let (component, newKey) = try newKey(newName, in: newParent, kind: source.attributes.kind)
+        let (component, newKey) = try newKey(
+            newName, in: newParent, kind: isNative(source) ? .file : source.attributes.kind)
         let file = files.find(source.ino)
         if let file {
             file.interruptUpload()
@@ -183,6 +184,14 @@ extension BucketFileSystem {
         _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey
     ) async throws(FileSystemError) -> ObjectVersion? {
         guard let version = entry.attributes.version else { return nil }
+        if isNative(entry) {
+            let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) }
+            do {
+                let version = try await putNativeLink(key, as: newKey, headers ?? ObjectMetadata())
+                targets.withLock { _ = $0.removeValue(for: entry.ino) }
+                return version
+            } catch { throw FileSystemError(error) }
+        }
         if store.capabilities.move {
             let answer = try await remote { store throws(ObjectStoreError) in
                 try await store.move(CopyRequest(CopySource(key, ifMatch: version.etag), to: newKey))
@@ -321,8 +330,11 @@ extension BucketFileSystem {
             func addNext() {
                 guard let object = rest.next() else { return }
                 let newKey = ObjectKey(newPrefix + object.key.bytes.dropFirst(oldPrefix.count))
-                group.addTask {
+                group.addTask { [self] in
                     do throws(ObjectStoreError) {
+                        if object.isSymlink, store.capabilities.symlinks {
+                            return .success((newKey, try await putNativeLink(object.key, as: newKey, ObjectMetadata())))
+                        }
                         return .success(
                             (
                                 newKey,

@@ -94,7 +94,8 @@ extension BucketFileSystem {
 
     private func set(_ change: AttributeChange, of entry: Entry) async throws(FileSystemError) {
         var entry = entry
-        if !entry.attributes.headersKnown, entry.attributes.kind != .directory {
+        // The headers that a link of the store's own kind shows are its target's.
+        if !entry.attributes.headersKnown, entry.attributes.kind != .directory, !isNative(entry) {
             entry = try await learnHeaders(of: entry)
         }
         var attributes = entry.attributes
@@ -119,6 +120,10 @@ extension BucketFileSystem {
             attributes, over: previous ?? (attributes.kind == .directory ? Self.markerHeaders : ObjectMetadata()))
         if attributes.kind == .directory {
             attributes.version = try await putMarker(key, headers)
+        } else if isNative(entry) {
+            do { attributes.version = try await putNativeLink(key, as: key, headers) } catch {
+                throw FileSystemError(error)
+            }
         } else {
             attributes.version = try await updateHeaders(key, attributes.version, headers)
         }

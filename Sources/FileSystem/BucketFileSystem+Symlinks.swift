@@ -5,7 +5,7 @@ import ObjectStorage
 import Synchronization
 
 /// symlink and readlink: an object `name.rclonelink` whose body is the target, as rclone writes them, so that a listing shows
-/// links without further requests.
+/// links without further requests. Links of the store's own kind, which others have made, are understood as well.
 extension BucketFileSystem {
     /// PATH_MAX; the kernel takes no longer target.
     private static let longestTarget = 4095
@@ -54,6 +54,15 @@ extension BucketFileSystem {
             guard entry.attributes.kind == .symlink, let version = entry.attributes.version else {
                 throw FileSystemError(.invalid, "\(entry.name) is not a symbolic link")
             }
+            if isNative(entry) {
+                let key = try key(of: ino)
+                let linked = try await remote { store throws(ObjectStoreError) in
+                    try await store.symlinkTarget(of: key)
+                }
+                let target = NativeLink.path(to: linked, from: key.bytes)
+                targets.withLock { _ = $0.insert(target, for: ino) }
+                return target
+            }
             let length = Int(version.size)
             guard length <= Self.longestTarget else {
                 throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
@@ -67,6 +76,24 @@ extension BucketFileSystem {
             targets.withLock { _ = $0.insert(target, for: ino) }
             return target
         }
+    }
+
+    /// Whether the store itself knows the link: not by its name.
+    func isNative(_ entry: Entry) -> Bool {
+        entry.attributes.kind == .symlink && store.capabilities.symlinks
+            && metadata.codec.role(of: entry.component) == .object
+    }
+
+    /// Makes the link of `key` anew, at `newKey`, where it leads to what it led to by its relative path if that is in the
+    /// mount: a copy would be one of its target's content.
+    func putNativeLink(
+        _ key: ObjectKey, as newKey: ObjectKey, _ headers: ObjectMetadata
+    ) async throws(ObjectStoreError) -> ObjectVersion {
+        let linked = try await store.symlinkTarget(of: key)
+        let path = NativeLink.path(to: linked, from: key.bytes)
+        let target = NativeLink.target(of: path, from: newKey.bytes) ?? linked
+        let answer = try await store.putSymlink(PutRequest(newKey, metadata: headers), target: target)
+        return ObjectVersion(etag: answer.etag, size: 0, modified: answer.modified ?? .epoch)
     }
 
     func borrow(_ capacity: Int) async throws(FileSystemError) -> Buffer {

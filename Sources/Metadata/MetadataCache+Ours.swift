@@ -258,7 +258,8 @@ extension MetadataCache {
         switch codec.role(of: component) {
         case .directory: kind == .directory
         case .link: kind == .symlink
-        case .object: kind == .file || (kind == .symlink && codec.linkSuffix == nil)
+        // A symlink told by its headers, or one of the store's own kind.
+        case .object: kind != .directory
         }
     }
 

@@ -359,14 +359,18 @@ extension AccountStore {
     }
 
     package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
-        try await at(request.key, .putSymlink) { store, key throws(ObjectStoreError) in
-            try await store.putSymlink(request.at(key), target: target)
+        guard let place = Place(target), place.bucket == Place(request.key.bytes)?.bucket else {
+            throw ObjectStoreError.lacking(.putSymlink, request.key, "links from one bucket to another")
+        }
+        return try await at(request.key, .putSymlink) { store, key throws(ObjectStoreError) in
+            try await store.putSymlink(request.at(key), target: place.rest)
         }
     }
 
-    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
-        try await at(key, .symlinkTarget) { store, key throws(ObjectStoreError) in
-            try await store.symlinkTarget(of: key)
+    package func symlinkTarget(of whole: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await at(whole, .symlinkTarget) { store, key throws(ObjectStoreError) in
+            let target = try await store.symlinkTarget(of: key)
+            return Place(whole.bytes).map { Self.up(target, $0.bucket) } ?? target
         }
     }
 }

@@ -163,11 +163,14 @@ extension PrefixedStore {
     }
 
     package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
-        try await base.putSymlink(down(request), target: target)
+        try await base.putSymlink(down(request), target: prefix + target)
     }
 
     package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
-        try await base.symlinkTarget(of: down(key))
+        let target = try await base.symlinkTarget(of: down(key))
+        if target.hasPrefix(prefix) { return target.dropFirst(prefix.count) }
+        // Out of what is seen here: up by as many directories as the prefix has.
+        return ByteString(prefix.bytes.filter { $0 == UInt8(ascii: "/") }.flatMap { _ in Array("../".utf8) }) + target
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }

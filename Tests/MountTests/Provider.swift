@@ -3,7 +3,7 @@ import Testing
 
 /// A store to mount, with the server that tests have for it.
 enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case s3, cos, kodo, swift
+    case s3, oss, cos, kodo, cssp, swift
 
     var testDescription: String { rawValue }
 
@@ -11,7 +11,7 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
     func withWorld(_ body: (World) async throws -> Void) async throws {
         switch self {
         case .swift: try await withSwift(body)
-        case .s3, .cos, .kodo:
+        case .s3, .oss, .cos, .kodo, .cssp:
             try await withStore(bucket: bucketName) { world, store in
                 var bucket = Bucket(of: store)
                 bucket.scheme = rawValue
@@ -22,15 +22,15 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
         }
     }
 
-    /// COS's names end with the number of their account.
+    /// COS's end with the account's number.
     private var bucketName: String { self == .cos ? "pail-1250000000" : "pail" }
 
     /// What a mount has to be told besides the endpoint.
     private var options: [String] {
         switch self {
-        case .s3: ["region=us-east-1", "path-style"]
+        case .s3, .oss: ["region=us-east-1", "path-style"]
         case .cos: ["region=ap-guangzhou"]
-        case .kodo, .swift: []
+        case .kodo, .cssp, .swift: []
         }
     }
 

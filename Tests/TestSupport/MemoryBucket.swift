@@ -7,6 +7,8 @@ package struct MemoryBucket: Sendable {
     package struct Object: Sendable {
         package var content: [UInt8]
         package var info: ObjectInfo
+        /// Of a link of the store's own kind.
+        var target: ByteString?
     }
 
     struct Upload: Sendable {
@@ -53,6 +55,8 @@ package struct MemoryBucket: Sendable {
     }
 
     /// Changes stored headers in place.
+    mutating func setTarget(_ target: ByteString, of key: ObjectKey) { objects[key]?.target = target }
+
     mutating func setInfo(_ info: ObjectInfo, of key: ObjectKey) { objects[key]?.info = info }
 
     /// The object, when it is the one that `condition` asks for.
@@ -159,7 +163,10 @@ package struct MemoryBucket: Sendable {
                 index = firstIndex { $0.bytes > group && !$0.bytes.hasPrefix(group) }
             } else {
                 if let info = objects[key]?.info {
-                    page.objects.append(ListedObject(key: key, version: info.version, storageClass: info.storageClass))
+                    page.objects.append(
+                        ListedObject(
+                            key: key, version: info.version, storageClass: info.storageClass,
+                            isSymlink: objects[key]?.target != nil))
                 }
                 last = key.bytes
                 index += 1

@@ -92,6 +92,24 @@ extension MemoryStore {
         }
     }
 
+    package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
+        try await perform(Request(operation: .putSymlink, key: request.key)) { bucket in
+            let answer = bucket.store([], at: request.key, metadata: request.metadata, now: time.now())
+            bucket.setTarget(target, of: request.key)
+            return answer
+        }
+    }
+
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await perform(Request(operation: .symlinkTarget, key: key)) { (bucket) throws(ObjectStoreError) in
+            guard let target = bucket.objects[key]?.target else {
+                throw ObjectStoreError(
+                    .invalidRequest, .symlinkTarget, key: key, code: "NotSymlink", message: "no link")
+            }
+            return target
+        }
+    }
+
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         if !capabilities.move { throw notSupported(.move, request.key, "rename") }
         let record = Request(operation: .move, key: request.key, source: request.source)

@@ -6,8 +6,7 @@ get KEY                the object's bytes
 put KEY FILE           stores a file
 create                 makes the bucket
 compare DIR [PREFIX]   fails unless the bucket holds exactly the tree: a file an object of the same bytes, a symbolic
-                       link `name.rclonelink` with the target, a directory nothing or an empty `name/`; LINKS=native
-                       leaves out links, which are no objects that S3 can show
+                       link `name.rclonelink` with the target, a directory nothing or an empty `name/`
 """
 
 import json
@@ -109,21 +108,19 @@ def create():
 
 
 def compare(directory, prefix=""):
-    expected, may_be, links = {}, set(), set()
+    expected, may_be = {}, set()
     for folder, folders, files in os.walk(directory):
         for name in folders + files:
             path = os.path.join(folder, name)
             key = prefix + os.path.relpath(path, directory)
-            if os.path.islink(path) and os.environ.get("LINKS") == "native":
-                links.add(key)
-            elif os.path.islink(path):
+            if os.path.islink(path):
                 expected[key + ".rclonelink"] = os.fsencode(os.readlink(path))
             elif os.path.isdir(path):
                 may_be.add(key + "/")
             else:
                 with open(path, "rb") as file:
                     expected[key] = file.read()
-    found = set(store.keys(prefix)) - links
+    found = set(store.keys(prefix))
     wrong = [f"missing: {key}" for key in expected if key not in found]
     wrong += [f"not asked for: {key}" for key in found if key not in expected and key not in may_be and key != prefix]
     for key in found:

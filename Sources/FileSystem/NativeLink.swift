@@ -1,0 +1,37 @@
+import Basics
+
+/// Links that the store itself knows: their target is a key, where POSIX has a path relative to the link (OSS's PutSymlink).
+enum NativeLink {
+    /// What readlink(2) tells of a link at `link` whose target is the key `target`, both from the mount's top.
+    static func path(to target: ByteString, from link: ByteString) -> ByteString {
+        var from = components(link).dropLast()[...]
+        var to = components(target)[...]
+        while let first = from.first, to.count > 1, first == to.first {
+            from = from.dropFirst()
+            to = to.dropFirst()
+        }
+        let up = Array(repeating: ByteString(".."), count: from.count)
+        return joined(up + to)
+    }
+
+    /// The key that a link at `link` means with the relative `path`; nil when it leads out of the mount.
+    static func target(of path: ByteString, from link: ByteString) -> ByteString? {
+        var target = Array(components(link).dropLast())
+        for component in components(path) {
+            guard component == ".." else {
+                target.append(component)
+                continue
+            }
+            guard target.popLast() != nil else { return nil }
+        }
+        return target.isEmpty ? nil : joined(target)
+    }
+
+    private static func components(_ path: ByteString) -> [ByteString] {
+        path.bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { ByteString($0) }
+    }
+
+    private static func joined(_ components: [ByteString]) -> ByteString {
+        ByteString(components.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
+    }
+}

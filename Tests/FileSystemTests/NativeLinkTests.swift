@@ -1,0 +1,66 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// Links that others have made with the store's own call are links here too.
+@Suite struct NativeLinkTests {
+    private func tree() async throws -> MountedTree {
+        var capabilities = Capabilities()
+        capabilities.symlinks = true
+        let tree = try MountedTree(capabilities: capabilities)
+        tree.store.setObject("d/file", Array("content".utf8))
+        tree.store.setObject("top", Array("top".utf8))
+        for (key, target) in [("d/near", "d/file"), ("d/up", "top"), ("down", "d/file"), ("d/e/far", "d/file")] {
+            _ = try await tree.store.putSymlink(PutRequest(ObjectKey(key)), target: ByteString(target))
+        }
+        return tree
+    }
+
+    @Test func theirTargetsAreRelativePaths() async throws {
+        let tree = try await tree()
+        #expect(try await tree.find("d/near").kind == .symlink)
+        #expect(try await tree.readLink("d/near") == "file")
+        #expect(try await tree.readLink("d/up") == "../top")
+        #expect(try await tree.readLink("down") == "d/file")
+        #expect(try await tree.readLink("d/e/far") == "../file")
+    }
+
+    @Test func theySurviveBeingRenamedByThemselvesAndWithTheirDirectory() async throws {
+        let tree = try await tree()
+        try await tree.rename("d/near", to: "d/other")
+        #expect(try await tree.readLink("d/other") == "file")
+        #expect(tree.store.content("d/near") == nil)
+        try await tree.rename("d", to: "moved")
+        #expect(try await tree.readLink("moved/other") == "file")
+        #expect(try await tree.readLink("moved/e/far") == "../file")
+        #expect(try await tree.readLink("moved/up") == "../top")
+        #expect(try await tree.store.symlinkTarget(of: "moved/other") == "moved/file")
+        try await tree.unlink("moved/other")
+        #expect(tree.store.content("moved/other") == nil)
+    }
+
+    @Test func newAttributesLeaveTheTarget() async throws {
+        let tree = try await tree()
+        let status = try await tree.find("d/near")
+        var change = AttributeChange()
+        change.modified = Timestamp(seconds: 1_000_000_000)
+        _ = try await tree.run(tree.system.setAttributes(status.ino, to: change, handle: nil))
+        #expect(try await tree.find("d/near").modified == Timestamp(seconds: 1_000_000_000))
+        #expect(try await tree.store.symlinkTarget(of: "d/near") == "d/file")
+    }
+
+    @Test func belowAPrefixTheyLeadToWhatIsSeenThere() async throws {
+        let store = MemoryStore()
+        let below = PrefixedStore(store, prefix: "a/b/")
+        for (key, target) in [("a/b/inside", "a/b/file"), ("a/b/outside", "x")] {
+            _ = try await store.putSymlink(PutRequest(ObjectKey(key)), target: ByteString(target))
+        }
+        #expect(try await below.symlinkTarget(of: "inside") == "file")
+        #expect(try await below.symlinkTarget(of: "outside") == "../../x")
+        _ = try await below.putSymlink(PutRequest("new"), target: "file")
+        #expect(try await store.symlinkTarget(of: "a/b/new") == "a/b/file")
+    }
+}
