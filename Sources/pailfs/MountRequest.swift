@@ -10,7 +10,7 @@ struct MountRequest: Sendable {
     let scheme: BucketURL.Scheme
     /// nil mounts every bucket of the account.
     let bucket: String?
-    let prefix: ByteString
+    var prefix: ByteString
     /// As given, made absolute.
     let mountpoint: String
     let optionLists: [String]
@@ -18,12 +18,19 @@ struct MountRequest: Sendable {
     let environment: [String: String]
 
     init(_ arguments: MountArguments, environment: [String: String]) throws(CommandError) {
-        url = arguments.url
+        try self.init(
+            url: arguments.url, mountpoint: arguments.mountpoint, options: arguments.options, environment: environment)
+    }
+
+    init(
+        url: String, mountpoint: String, options: [String], environment: [String: String]
+    ) throws(CommandError) {
+        self.url = url
         let parsed: BucketURL
-        do { parsed = try BucketURL(parsing: arguments.url) } catch { throw CommandError(error.description) }
+        do { parsed = try BucketURL(parsing: url) } catch { throw CommandError(error.description) }
         (scheme, bucket, prefix) = (parsed.scheme, parsed.bucket, parsed.prefix)
         var settings: MountSettings
-        do { settings = try MountSettings(optionLists: arguments.options, environment: environment) } catch {
+        do { settings = try MountSettings(optionLists: options, environment: environment) } catch {
             throw CommandError(error)
         }
         let directory = Self.workingDirectory
@@ -32,8 +39,8 @@ struct MountRequest: Sendable {
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
         self.settings = settings
-        mountpoint = Self.absolute(arguments.mountpoint, in: directory)
-        optionLists = arguments.options
+        self.mountpoint = Self.absolute(mountpoint, in: directory)
+        optionLists = options
         self.environment = environment
     }
 

@@ -5,9 +5,10 @@ import Settings
 struct PailfsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pailfs", abstract: "Mounts a bucket of an object store as a directory.",
-        version: "pailfs \(Entry.version)", subcommands: [MountCommand.self, UnmountCommand.self, ServeCommand.self])
+        version: "pailfs \(Entry.version)",
+        subcommands: [MountCommand.self, UnmountCommand.self, StatCommand.self, ServeCommand.self])
 
-    mutating func run() throws { throw ValidationError("name a subcommand: mount or unmount") }
+    mutating func run() throws { throw ValidationError("name a subcommand: mount, unmount or stat") }
 }
 
 /// What is mounted where, and how: the same for the command and for the process it starts.

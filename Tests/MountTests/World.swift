@@ -22,7 +22,9 @@ struct Bucket: Sendable {
         (self.accessKey, self.secretKey) = (accessKey, secretKey)
     }
 
-    var url: String { "\(scheme)://\(name)" }
+    /// Mounted are all of its account.
+    var wholeAccount = false
+    var url: String { "\(scheme)://\(wholeAccount ? "" : name)" }
 
     /// What a mount has to be told to find it.
     var options = ["region=us-east-1", "path-style"]

@@ -60,31 +60,43 @@ extension Composition {
         return text
     }
 
-    /// One request to the store, in time: whoever waits for a mount must get an answer.
+    /// One request to the store: whoever waits for a mount must get an answer.
     private static func check(
         _ store: any ObjectStore, _ request: MountRequest, _ pool: WorkerPool
     ) throws(CommandError) {
-        final class Answer: Sendable {
-            let error = Mutex<ObjectStoreError?>(nil)
-            let arrived = Semaphore()
-        }
-        let answer = Answer()
+        try answer(request, pool) { () async throws(ObjectStoreError) in try await store.checkAccess() }
+    }
+
+    /// What requests to the store of a command answer, in time; an error as the command tells it.
+    static func answer<Value: Sendable>(
+        _ request: MountRequest, _ pool: WorkerPool,
+        _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
+    ) throws(CommandError) -> Value {
+        let answer = Answer<Value>()
         let task = pool.start {
-            do throws(ObjectStoreError) { try await store.checkAccess() } catch {
-                answer.error.withLock { $0 = error }
-            }
+            let result: Result<Value, ObjectStoreError>
+            do throws(ObjectStoreError) { result = .success(try await body()) } catch { result = .failure(error) }
+            answer.result.withLock { $0 = result }
             answer.arrived.signal()
         }
-        if !answer.arrived.wait(for: request.settings.timeout + .seconds(5)) {
-            task.cancel()
+        if !answer.arrived.wait(for: request.settings.timeout + .seconds(5)) { task.cancel() }
+        switch answer.result.withLock({ $0 }) {
+        case .success(let value)?: return value
+        case .failure(let error)?: throw CommandError(error, request)
+        case nil:
             throw CommandError(
                 ObjectStoreError(
                     .timedOut, .checkAccess,
                     message: "no answer within \(DurationText.format(request.settings.timeout))"),
                 request)
         }
-        if let error = answer.error.withLock({ $0 }) { throw CommandError(error, request) }
     }
+}
+
+/// Carries a result from a task to the thread that waits for it; locked by its own mutex.
+private final class Answer<Value: Sendable>: Sendable {
+    let result = Mutex<Result<Value, ObjectStoreError>?>(nil)
+    let arrived = Semaphore()
 }
 
 extension utsname {

@@ -10,6 +10,10 @@ extension CommandError {
             .compactMap(\.self).joined(separator: ", ")
         let told = details.isEmpty ? error.message : "\(error.message) (\(details))"
         switch error.kind {
+        case .notFound where error.key != nil:
+            self.init("\(bucket) \(place) has no object of this key: \(told); check its name")
+        case .notSupported:
+            self.init("the store \(place) cannot do this: \(told)")
         case .noSuchBucket, .notFound:
             self.init(
                 "\(bucket) is not there \(place): \(told); check its name and the options endpoint and region")
@@ -41,7 +45,7 @@ extension CommandError {
             )
         case .malformedAnswer, .integrity:
             self.init("what answers \(place) is no object store: \(told); check the option endpoint")
-        case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull, .notSupported:
+        case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull:
             self.init("the store \(place) refuses for now: \(told); try again later")
         case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .archived, .keyTooLong,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:

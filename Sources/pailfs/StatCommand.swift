@@ -1,0 +1,82 @@
+import ArgumentParser
+import Basics
+import Glibc
+import Logging
+import ObjectStorage
+import Settings
+import Synchronization
+
+/// What the store says of an object, a bucket or an account, one `name: value` a line.
+struct StatCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stat", abstract: "Shows what the store says of an object, a bucket or the buckets of an account.")
+
+    @Argument(help: "scheme://bucket/key, scheme://bucket or scheme://") var url: String
+    @Option(
+        name: [.customShort("o", allowingJoined: true)],
+        help: ArgumentHelp("Options, as for mount.", valueName: "name=value,..."))
+    var options: [String] = []
+
+    mutating func run() throws {
+        var request = try MountRequest(
+            url: url, mountpoint: "", options: options, environment: Entry.environment)
+        // Here the path is a key; a slash at its end belongs to it.
+        let key = url.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
+        request.prefix = ""
+        let pool = WorkerPool(threads: 2, name: "pailfs-work")
+        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
+        let store = try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
+        let account = request.bucket == nil
+        let lines = try Composition.answer(request, pool) { () async throws(ObjectStoreError) in
+            if account { return try await Self.buckets(store) }
+            return key.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(key), store)
+        }
+        for line in lines { print(line) }
+    }
+
+    private static func buckets(_ store: any ObjectStore) async throws(ObjectStoreError) -> [String] {
+        var names: [String] = []
+        var request = ListRequest(delimiter: UInt8(ascii: "/"))
+        while true {
+            let page = try await store.list(request)
+            names += page.commonPrefixes.map { "bucket: \($0.bytes.dropLast(1))" }
+            guard let next = page.next else { return names }
+            request.cursor = next
+        }
+    }
+
+    private static func bucket(_ store: any ObjectStore) async throws(ObjectStoreError) -> [String] {
+        let usage = try await store.usage()
+        var lines = ["objects: \(usage.objects)", "bytes: \(usage.bytes)"]
+        if let quota = usage.quota { lines.append("quota: \(quota)") }
+        return lines
+    }
+
+    private static func object(
+        _ key: ObjectKey, _ store: any ObjectStore
+    ) async throws(ObjectStoreError) -> [String] {
+        let info = try await store.head(key, condition: nil)
+        let metadata = info.metadata
+        var lines = [
+            "key: \(key)", "bytes: \(info.version.size)", "etag: \(info.version.etag)",
+            "modified: \(info.version.modified.iso8601())",
+        ]
+        let optional: [(String, String?)] = [
+            ("version", info.version.versionID), ("storage-class", info.storageClass),
+            ("restore", info.restore.map(Self.text)), ("content-type", metadata.contentType),
+            ("cache-control", metadata.cacheControl), ("content-disposition", metadata.contentDisposition),
+            ("content-encoding", metadata.contentEncoding), ("content-language", metadata.contentLanguage),
+            ("expires", metadata.expires),
+        ]
+        lines += optional.compactMap { name, value in value.map { "\(name): \($0)" } }
+        lines += metadata.user.sorted { $0.key < $1.key }.map { "metadata \($0.key): \($0.value)" }
+        return lines
+    }
+
+    private static func text(_ restore: RestoreState) -> String {
+        switch restore {
+        case .ongoing: "ongoing"
+        case .restored(let until): until.map { "until \($0.iso8601())" } ?? "done"
+        }
+    }
+}
