@@ -52,7 +52,7 @@ struct CommitState: Sendable {
     private(set) var doubtful: ObjectKey?
     private(set) var landed: Landed?
     /// Identities of commits of this file before this one, which may still land.
-    private let ancestors: [String]
+    private var ancestors: [String]
 
     /// `identity` is random: the commit ids are made from it.
     init(identity: String, options: CommitOptions, capabilities: Capabilities, ancestors: [String] = []) {
@@ -368,6 +368,8 @@ struct CommitState: Sendable {
         if metadata.user != attempt.metadata.user { landed?.metadata = metadata }
         return true
     }
+
+    mutating func addAncestors(_ commits: [String]) { ancestors += commits }
 
     /// An attempt of an earlier process, of bytes that are not these.
     private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {

@@ -77,7 +77,12 @@ extension FileCommit {
         let put = PutRequest(
             request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
-            let answer = try await store.put(put, body: staged.source(0..<request.size))
+            let body = staged.source(0..<request.size)
+            let answer = try await self.attempt(request.key, .put) { [store] in
+                do throws(ObjectStoreError) { return .success(try await store.put(put, body: body)) } catch {
+                    return .failure(error)
+                }
+            }
             return landed(attempt, answer, size: request.size)
         } catch { return try await settle(error, attempt, condition) }
     }
@@ -115,7 +120,12 @@ extension FileCommit {
         try record(attempt.id, request, condition)
         let failure: ObjectStoreError
         do throws(ObjectStoreError) {
-            let answer = try await store.completeUpload(upload.key, id, parts: parts, condition: condition)
+            let answer = try await self.attempt(upload.key, .completeUpload) { [store] in
+                do throws(ObjectStoreError) {
+                    return .success(
+                        try await store.completeUpload(upload.key, id, parts: parts, condition: condition))
+                } catch { return .failure(error) }
+            }
             return landed(attempt, answer, size: request.size)
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {

@@ -19,6 +19,8 @@ package final class FileCommit: Sendable {
         /// Where bytes come from that were not written: once a commit landed, its version.
         var base: (any BaseContent)?
         var isCommitting = false
+        /// Puts and completes under way, also those that nobody waits for any more.
+        var attemptsUnderWay = 0
         /// What an earlier process had begun; looked at by the first commit.
         var resumable: [(id: IntentID, upload: JournalContents.Upload)] = []
     }
@@ -70,7 +72,36 @@ package final class FileCommit: Sendable {
     /// Staged bytes stay readable; later commits fail with `.cancelled`.
     package func abandon() async {
         report { $0.abandon() }
-        await waitUntil(cancellable: false) { $0.state.isQuiet && !$0.isCommitting }
+        await waitUntil(cancellable: false) {
+            $0.state.isQuiet && !$0.isCommitting && $0.attemptsUnderWay == 0
+        }
+    }
+
+    /// Returns when no put or complete is under way that could still change the object. A commit that was cancelled leaves
+    /// its own running: cut off, it might be carried out all the same, long after.
+    package func quiesce() async { await waitUntil(cancellable: false) { $0.attemptsUnderWay == 0 } }
+
+    /// Commits of other files whose objects this one replaces, and which may still be met.
+    package func replaces(_ commits: [String]) { apply { $0.addAncestors(commits) } }
+
+    /// Sends a put or complete that goes on to its end whether or not the task is cancelled; then `.cancelled` is thrown at
+    /// once.
+    func attempt(
+        _ key: ObjectKey, _ operation: ObjectStoreError.Operation,
+        _ send: @escaping @Sendable () async -> Result<PutAnswer, ObjectStoreError>
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let answer = AttemptAnswer()
+        shared.withLock { $0.attemptsUnderWay += 1 }
+        pool.start { [self] in
+            answer.set(await send())
+            shared.withLock { $0.attemptsUnderWay -= 1 }
+            signal.change()
+        }
+        await waitUntil(cancellable: true) { _ in answer.value != nil }
+        guard let value = answer.value else {
+            throw ObjectStoreError(.cancelled, operation, key: key, code: "Cancelled", message: "cancelled")
+        }
+        return try value.get()
     }
 
     // MARK: The state
@@ -125,7 +156,7 @@ package final class FileCommit: Sendable {
     /// One commit at a time.
     func enter() async throws(CommitError) {
         let isAlone = await waitUntil(cancellable: true) { shared in
-            if shared.isCommitting { return false }
+            if shared.isCommitting || shared.attemptsUnderWay > 0 { return false }
             shared.isCommitting = true
             return true
         }
@@ -260,6 +291,13 @@ package final class FileCommit: Sendable {
             staged.confirmFill(piece.range)
         }
     }
+}
+
+/// Where the end of an attempt is put down. A leaf lock.
+private final class AttemptAnswer: Sendable {
+    private let answer = Mutex<Result<PutAnswer, ObjectStoreError>?>(nil)
+    var value: Result<PutAnswer, ObjectStoreError>? { answer.withLock { $0 } }
+    func set(_ value: Result<PutAnswer, ObjectStoreError>) { answer.withLock { $0 = value } }
 }
 
 /// Keeps why staging refused bytes while the error travels through the store as an errno.

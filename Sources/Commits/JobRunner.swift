@@ -18,16 +18,25 @@ package struct JobRunner: Sendable {
         copier = ObjectCopier(store: store, journal: journal)
     }
 
-    /// Carries the job out and takes its row away. Throws while the store does not let it; the row stays then.
-    package func finish(_ id: IntentID, _ job: JournalContents.Job) async throws(CommitError) {
+    /// Carries the job out and takes its row away, and with it those of `files` whose objects it has replaced or removed.
+    /// Throws while the store does not let it; the rows stay then.
+    package func finish(
+        _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent] = [:]
+    ) async throws(CommitError) {
+        var replaced: ByteString?
         do throws(ObjectStoreError) {
             switch job.intent {
-            case .removal(let record): try await remove(record)
-            case .rename(let record): try await move(record.source, to: ObjectKey(record.to), record)
+            case .removal(let record):
+                try await remove(record)
+                replaced = record.key
+            case .rename(let record):
+                if try await move(record.source, to: ObjectKey(record.to), record) { replaced = record.to }
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
             }
         } catch { throw CommitError(error) }
-        do { try journal.write([.endJob(id)], flushed: true) } catch { throw .journal(error) }
+        // What was promised under that name before the job is no more; what came later is.
+        let ended = files.filter { $0.key < id && $0.value.key == replaced }.map { JournalChange.endFile($0.key) }
+        do { try journal.write([.endJob(id)] + ended, flushed: true) } catch { throw .journal(error) }
         logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
     }
 
@@ -50,20 +59,27 @@ package struct JobRunner: Sendable {
         try await store.delete(key, ifMatch: store.capabilities.deleteIfMatch ? found.version.etag : nil)
     }
 
-    /// Nothing is deleted before its copy was seen.
+    /// Nothing is deleted before its copy was seen. False when the objects are not those that were meant.
     private func move(
         _ source: VersionRecord, to key: ObjectKey, _ rename: RenameRecord
-    ) async throws(ObjectStoreError) {
+    ) async throws(ObjectStoreError) -> Bool {
         let from = ObjectKey(source.key)
-        guard let original = try await info(from) else { return }
-        guard original.version.etag.text == source.etag else { return leave(from) }
+        guard let original = try await info(from) else { return true }
+        guard original.version.etag.text == source.etag else {
+            leave(from)
+            return false
+        }
         let target = try await info(key)
         if !isCopy(target, of: original) {
             // What was there when the rename began may be replaced, nothing else.
-            guard target?.version.etag.text == rename.replaced else { return leave(key) }
+            guard target?.version.etag.text == rename.replaced else {
+                leave(key)
+                return false
+            }
             _ = try await copier.copy(from, source.version, to: key, storageClass: rename.storageClass)
         }
         try await store.delete(from, ifMatch: store.capabilities.deleteIfMatch ? original.version.etag : nil)
+        return true
     }
 
     private func moveTree(_ items: [ItemRecord], from: ByteString, to: ByteString) async throws(ObjectStoreError) {

@@ -37,15 +37,16 @@ package struct Recovery: Sendable {
 
     /// Throws when the journal cannot be read.
     package func run() async throws(JournalingError) -> Plan {
-        let contents = try journal.contents()
+        var contents = try journal.contents()
         var plan = Plan()
         // In the order of their beginning: a later job may stand on an earlier one.
         for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) {
             plan.touched.formUnion(Self.keys(of: job.intent))
-            do throws(CommitError) { try await runner.finish(id, job) } catch {
+            do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
                 plan.left.append("\(job.intent.name): \(error)")
             }
         }
+        contents = try journal.contents()
         for (id, upload) in contents.strayUploads {
             await abort(id, upload.record, &plan)
         }

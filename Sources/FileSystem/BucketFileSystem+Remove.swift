@@ -38,10 +38,15 @@ extension BucketFileSystem {
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
         let job = rooms.journal.newID()
-        if isNeeded {
-            try await keepDirectory(entry.parent, without: entry)
-            // The name is gone when this call returns, so the object has to go whatever happens to the process.
-            let removal = RemovalRecord(key: key.bytes, etag: base?.version.etag.text, commits: [])
+        await overlay?.commit.quiesce()
+        await fallback?.commit.quiesce()
+        let replacesPromise = !entry.isPending && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
+        if isNeeded { try await keepDirectory(entry.parent, without: entry) }
+        if isNeeded || replacesPromise {
+            // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
+            // goes, what was promised of it must not come back.
+            let removal = RemovalRecord(
+                key: key.bytes, etag: entry.attributes.version?.etag.text, commits: overlay?.record.commits ?? [])
             try journalled { journal throws(JournalingError) in
                 try journal.write([.job(job, .removal(removal), items: [])], flushed: true)
             }
@@ -49,7 +54,15 @@ extension BucketFileSystem {
         if entry.isPending || isNeeded {
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isNeeded) }
         } else {
-            try await removeObject(entry)
+            do throws(FileSystemError) { try await removeObject(entry) } catch {
+                if replacesPromise {
+                    // The program is told that it failed: it must not happen later.
+                    try journalled { journal throws(JournalingError) in
+                        try journal.write([.endJob(job)], flushed: true)
+                    }
+                }
+                throw error
+            }
         }
         if isNeeded { doomed.withLock { $0[key] = file } }
         file.state.withLock { state in
@@ -66,6 +79,7 @@ extension BucketFileSystem {
             overlay.staged.keep(false)
             if let fallback { await giveUp(fallback) }
         }
+        if replacesPromise, !isNeeded { forgetJob(job) }
         files.settle(file)
     }
 

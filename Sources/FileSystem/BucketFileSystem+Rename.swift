@@ -52,6 +52,16 @@ extension BucketFileSystem {
         let (component, newKey) = try newKey(
             newName, in: newParent, kind: isNative(source) ? .file : source.attributes.kind)
         let file = files.find(source.ino)
+        // The target's own bytes must not reach the store any more once something else takes its place.
+        let replacedFile = target.flatMap { files.find($0.ino) }
+        if let replacedFile {
+            replacedFile.interruptUpload()
+            do { try await replacedFile.writing.enter(alone: true) } catch { throw .interrupted }
+        }
+        defer { replacedFile?.writing.leave(alone: true) }
+        await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
+        var target = target
+        if replacedFile != nil, let ino = target?.ino { target = try? entry(ino) }
         if let file {
             file.interruptUpload()
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -78,6 +88,10 @@ extension BucketFileSystem {
                 if fallback != nil { try overlay?.record.moved(to: newKey, condition: condition) }
             } catch { throw FileSystemError(error) }
             file?.state.withLock { $0.condition = condition }
+            if let record = replacedFile?.state.withLock({ $0.overlay?.record }), record.hasReachedStore {
+                overlay?.commit.replaces(record.commits)
+                fallback?.commit.replaces(record.commits)
+            }
             try await detach(target, unlessAt: component)
             try moveEntry(current, to: newParent, component)
             return
