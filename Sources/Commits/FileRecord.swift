@@ -79,11 +79,14 @@ package final class FileRecord: Sendable {
     var identity: String { state.withLock { $0.intent.identity } }
     package var intent: FileIntent { state.withLock { $0.intent } }
 
-    /// The file has another key, before anything of it was committed.
+    /// The file has another key, before anything of it was committed. `replacing` are the commit ids' beginnings of a file
+    /// that had the key and whose object may be there.
     package func moved(
-        to key: ObjectKey, condition: WriteCondition?, also others: [JournalChange] = []
+        to key: ObjectKey, condition: WriteCondition?, replacing commits: [String] = [],
+        also others: [JournalChange] = []
     ) throws(JournalingError) {
         try change(flushed: intent.isAcknowledged || !others.isEmpty, also: others) { intent in
+            intent.ancestors += commits
             intent.key = key.bytes
             intent.condition = ConditionRecord(condition)
         }

@@ -27,6 +27,8 @@ final class ActiveFile: Sendable {
         let key: ObjectKey
         let entry: Entry
         let job: IntentID
+        /// What the ids of commits begin with that may have replaced the entry's version since.
+        let commits: [String]
     }
 
     struct State {

@@ -67,10 +67,12 @@ extension BucketFileSystem {
         guard file.isDirty else { return }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
-        if let version = try await takeOverDoomed(key) {
-            file.state.withLock { state in
+        if let deletion = try await takeOverDoomed(key), let version = deletion.entry.attributes.version {
+            let overlay = file.state.withLock { state in
                 if state.condition == .absent { state.condition = .match(version.etag) }
+                return state.overlay
             }
+            overlay?.commit.replaces(deletion.commits)
         }
         let headers = headersForCommit(of: file)
         let (overlay, base, condition) = file.state.withLock { ($0.overlay, $0.base, $0.condition) }
@@ -127,7 +129,16 @@ extension BucketFileSystem {
                 reserved: handover.reservedBytes)
         }
         let object = rooms.blocks.open(key, version)
-        let attributes = file.state.withLock { state in
+        var attributes = file.attributes
+        (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
+        let committed = attributes
+        // Before the file counts as clean: who opens it then believes the metadata cache about its version.
+        let isKnown = Result { () throws(FileSystemError) in
+            try cached { metadata throws(MetadataError) in
+                try metadata.update(file.ino, committed, metadata: headers, pending: false)
+            }
+        }
+        file.state.withLock { state in
             state.attributes.version = version
             state.attributes.size = version.size
             state.attributes.headersKnown = true
@@ -138,14 +149,11 @@ extension BucketFileSystem {
             state.condition = nil
             (state.isDirty, state.isPromised) = (false, false)
             state.lastError = nil
-            return state.attributes
         }
         if let fallback { await giveUp(fallback) }
         try cached { metadata throws(MetadataError) in try metadata.confirmDirectories(above: file.ino) }
         pageCacheVersions.withLock { _ = $0.insert(version.etag, for: file.ino) }
-        try cached { metadata throws(MetadataError) in
-            try metadata.update(file.ino, attributes, metadata: headers, pending: false)
-        }
+        try isKnown.get()
     }
 
     /// Only attributes changed: the object keeps its content.

@@ -53,21 +53,30 @@ extension BucketFileSystem {
 
     /// The active file of an entry, with one more user. A file that is not open takes the entry's version as its base.
     func activate(_ entry: Entry) -> ActiveFile {
-        let base = entry.attributes.version.flatMap { version in
-            (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
-        }
-        if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
         let file = files.retain(entry.ino) {
-            ActiveFile(ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: base))
+            ActiveFile(
+                ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
         }
+        // A commit may have come to its end since the entry was read, and its file have left the table. One that ends from
+        // here on bumps the epoch, and knows better than the entry.
+        let epoch = file.state.withLock { $0.epoch }
+        let entry = (try? self.entry(entry.ino)) ?? entry
+        let base = committed(entry)
+        if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
         file.state.withLock { state in
-            guard state.overlay == nil, !state.isDirty, !state.isUnlinked, let base,
+            guard state.overlay == nil, !state.isDirty, !state.isUnlinked, state.epoch == epoch, let base,
                 state.base?.version.etag != base.version.etag
             else { return }
             state.base = base
             state.attributes = entry.attributes
         }
         return file
+    }
+
+    private func committed(_ entry: Entry) -> CachedObject? {
+        entry.attributes.version.flatMap { version in
+            (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
+        }
     }
 
     package func create(

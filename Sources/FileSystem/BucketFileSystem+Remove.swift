@@ -67,7 +67,10 @@ extension BucketFileSystem {
         if isNeeded { doomed.withLock { $0[key] = file } }
         file.state.withLock { state in
             state.isUnlinked = true
-            if isNeeded { state.deleteAtRelease = ActiveFile.Deletion(key: key, entry: entry, job: job) }
+            if isNeeded {
+                state.deleteAtRelease = ActiveFile.Deletion(
+                    key: key, entry: entry, job: job, commits: overlay?.record.commits ?? [])
+            }
         }
         // The last handle may have gone meanwhile.
         if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
@@ -122,8 +125,8 @@ extension BucketFileSystem {
     }
 
     /// A new file takes the name of an object that was to be deleted: its commit replaces that object instead, and nothing
-    /// deletes the new one. Returns the version to replace. Handles on the old one keep the bytes that are here.
-    func takeOverDoomed(_ key: ObjectKey) async throws(FileSystemError) -> ObjectVersion? {
+    /// deletes the new one. Returns what is replaced. Handles on the old one keep the bytes that are here.
+    func takeOverDoomed(_ key: ObjectKey) async throws(FileSystemError) -> ActiveFile.Deletion? {
         guard doomed.withLock({ $0[key] }) != nil else { return nil }
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
@@ -133,7 +136,7 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             try journal.write([.endJob(deletion.job)], flushed: true)
         }
-        return deletion.entry.attributes.version
+        return deletion
     }
 
     private func removeObject(_ entry: Entry) async throws(FileSystemError) {

@@ -83,15 +83,17 @@ extension BucketFileSystem {
             let (overlay, fallback) = (rows?.0, rows?.1)
             // What is promised under the new name from now on takes the place of what was, in one step.
             let replacedRows = target.map { self.rows(of: $0) } ?? []
+            let commits = replacedFile?.state.withLock { $0.overlay?.record.commits } ?? []
             do throws(JournalingError) {
-                try (fallback ?? overlay)?.record.moved(to: newKey, condition: condition, also: replacedRows)
-                if fallback != nil { try overlay?.record.moved(to: newKey, condition: condition) }
+                try (fallback ?? overlay)?.record.moved(
+                    to: newKey, condition: condition, replacing: commits, also: replacedRows)
+                if fallback != nil {
+                    try overlay?.record.moved(to: newKey, condition: condition, replacing: commits)
+                }
             } catch { throw FileSystemError(error) }
             file?.state.withLock { $0.condition = condition }
-            if let record = replacedFile?.state.withLock({ $0.overlay?.record }), record.hasReachedStore {
-                overlay?.commit.replaces(record.commits)
-                fallback?.commit.replaces(record.commits)
-            }
+            overlay?.commit.replaces(commits)
+            fallback?.commit.replaces(commits)
             try await detach(target, unlessAt: component)
             try moveEntry(current, to: newParent, component)
             return
