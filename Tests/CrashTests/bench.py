@@ -92,13 +92,19 @@ class Mount:
         environment = dict(os.environ, PAILFS_ACCESS_KEY_ID=KEY, PAILFS_SECRET_ACCESS_KEY=SECRET)
         if stop:
             environment["PAILFS_STOP_POINT"] = stop
+        before = self.mounted()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [PAILFS, "mount", f"s3://pail/{self.prefix}", str(self.path), "-f", "-o", ",".join(self.options)],
                 env=environment, stdout=log, stderr=log)
-        wait_for("the mount", lambda: os.path.ismount(self.path) or self.process.poll() is not None)
+        # Not before it says so: its own first look at the mount keeps it busy for whoever unmounts.
+        wait_for("the mount", lambda: self.mounted() > before or self.process.poll() is not None)
         if check and self.process.poll() is not None:
             raise AssertionError(f"pailfs ended with {self.process.returncode}: {self.tail()}")
+
+    def mounted(self):
+        """How many mounts there were."""
+        return self.log.read_text(errors="replace").count(" info mounted ") if self.log.exists() else 0
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -115,6 +121,8 @@ class Mount:
         """An orderly end; what pailfs says of it."""
         ended = subprocess.run([PAILFS, "unmount", str(self.path)], capture_output=True, text=True, timeout=DEADLINE,
                                check=False)
+        if os.path.ismount(self.path):
+            raise AssertionError(f"it stays mounted: {ended.stderr}")
         self.process.wait(DEADLINE)
         return ended
 
