@@ -58,8 +58,12 @@ class Store:
         self.s3.put_object(Bucket="pail", Key=f"{prefix}/{key}", Body=body)
 
     def uploads(self, prefix):
+        """Uploads that hold parts. One whose name the store had told and the disk did not have yet has none: it cannot be
+        told from another program's, and is left alone."""
         answer = self.s3.list_multipart_uploads(Bucket="pail", Prefix=prefix + "/")
-        return [(entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", [])]
+        found = [(entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", [])]
+        return [(key, upload) for key, upload in found
+                if self.s3.list_parts(Bucket="pail", Key=key, UploadId=upload).get("Parts")]
 
     def requests(self):
         with open(self.log_path, encoding="utf-8") as log:
