@@ -2,26 +2,18 @@ import Basics
 import Digests
 package import HTTP
 package import ObjectStorage
-import Synchronization
 
 /// Signatures of OSS version 4 (oss.md section 2.2): the resource that is signed holds the bucket however it is addressed,
 /// the payload is never signed, and headers besides OSS's own are signed when they are named.
-///
-/// Keeps the signing key of the last day, region and secret, which is all the state there is; a leaf lock.
 package final class OSSV4Signer: RequestSigner {
-    private struct DayKey {
-        let scope: String
-        let secret: Secret
-        let key: [UInt8]
-    }
-
     private let product: String
     private let additional: [String]
-    private let cached = Mutex<DayKey?>(nil)
+    private let signingKey: SigningKey
 
     /// `additional` are lower-case names of headers that are signed where they are sent, in byte order.
     package init(product: String = "oss", additional: [String] = ["host", "range"]) {
         (self.product, self.additional) = (product, additional)
+        signingKey = SigningKey(prefix: "aliyun_v4", service: product, ending: "aliyun_v4_request")
     }
 
     package let coversBody = false
@@ -87,16 +79,8 @@ package final class OSSV4Signer: RequestSigner {
         of request: String, date: String, scope: String, _ credentials: Credentials, _ region: String
     ) -> String {
         let text = "OSS4-HMAC-SHA256\n\(date)\n\(scope)\n\(Hex.encode(SHA256.of(request)))"
-        let key = signingKey(scope: scope, day: String(date.prefix(8)), region: region, secret: credentials.secretKey)
+        let key = signingKey.bytes(
+            day: String(date.prefix(8)), region: region, secret: credentials.secretKey)
         return Hex.encode(HMAC.sha256(text, key: key))
-    }
-
-    private func signingKey(scope: String, day: String, region: String, secret: Secret) -> [UInt8] {
-        if let known = cached.withLock({ $0 }), known.scope == scope, known.secret == secret { return known.key }
-        var key = Array("aliyun_v4\(secret.revealed)".utf8)
-        for part in [day, region, product, "aliyun_v4_request"] { key = HMAC.sha256(part, key: key) }
-        let day = DayKey(scope: scope, secret: secret, key: key)
-        cached.withLock { $0 = day }
-        return key
     }
 }

@@ -2,23 +2,17 @@ import Basics
 import Digests
 package import HTTP
 package import ObjectStorage
-import Synchronization
 
 /// Signatures of AWS version 4 as S3 wants them (AWS "Authenticating Requests: Using the Authorization Header", and
 /// "Using Query Parameters"): the path is encoded once and never normalised, and `x-amz-content-sha256` is signed.
-///
-/// Keeps the signing key of the last day, region and secret, which is all the state there is; a leaf lock.
 package final class SigV4Signer: RequestSigner {
-    private struct DayKey {
-        let scope: String
-        let secret: Secret
-        let key: [UInt8]
-    }
-
     private let service: String
-    private let cached = Mutex<DayKey?>(nil)
+    private let signingKey: SigningKey
 
-    package init(service: String = "s3") { self.service = service }
+    package init(service: String = "s3") {
+        self.service = service
+        signingKey = SigningKey(prefix: "AWS4", service: service, ending: "aws4_request")
+    }
 
     package let coversBody = true
     package let needsRegion = false
@@ -100,16 +94,8 @@ package final class SigV4Signer: RequestSigner {
         of request: String, date: String, scope: String, credentials: Credentials, region: String
     ) -> String {
         let text = "AWS4-HMAC-SHA256\n\(date)\n\(scope)\n\(Hex.encode(SHA256.of(request)))"
-        let key = signingKey(scope: scope, day: String(date.prefix(8)), region: region, secret: credentials.secretKey)
+        let key = signingKey.bytes(
+            day: String(date.prefix(8)), region: region, secret: credentials.secretKey)
         return Hex.encode(HMAC.sha256(text, key: key))
-    }
-
-    private func signingKey(scope: String, day: String, region: String, secret: Secret) -> [UInt8] {
-        if let known = cached.withLock({ $0 }), known.scope == scope, known.secret == secret { return known.key }
-        var key = Array("AWS4\(secret.revealed)".utf8)
-        for part in [day, region, service, "aws4_request"] { key = HMAC.sha256(part, key: key) }
-        let day = DayKey(scope: scope, secret: secret, key: key)
-        cached.withLock { $0 = day }
-        return key
     }
 }
