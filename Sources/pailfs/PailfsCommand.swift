@@ -13,7 +13,8 @@ struct PailfsCommand: ParsableCommand {
 
 /// What is mounted where, and how: the same for the command and for the process it starts.
 struct MountArguments: ParsableArguments {
-    @Argument(help: "s3://bucket or s3://bucket/prefix") var url: String
+    @Argument(help: "s3://bucket, s3://bucket/prefix, or s3:// for all buckets; also oss, cos, kodo, cssp, swift.")
+    var url: String
     @Argument(help: "An existing directory.") var mountpoint: String
     @Option(
         name: [.customShort("o", allowingJoined: true)],
