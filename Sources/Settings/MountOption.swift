@@ -12,16 +12,21 @@ package struct MountOption: Sendable {
     package let help: String
     /// Whether it is listed: what mount(8) passes along is understood and not shown.
     package let isListed: Bool
+    /// Each time it is given adds to what was given before.
+    let isRepeatable: Bool
+    /// The flag that this one takes back.
+    let opposite: String?
     private let assign: @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
 
     typealias Field<Value> = any WritableKeyPath<MountSettings, Value> & Sendable
 
     private init(
         _ name: String, _ placeholder: String?, default value: String?, help: String, isListed: Bool = true,
+        isRepeatable: Bool = false, opposite: String? = nil,
         assign: @escaping @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
     ) {
         (self.name, self.placeholder, self.defaultValue, self.help) = (name, placeholder, value, help)
-        (self.isListed, self.assign) = (isListed, assign)
+        (self.isListed, self.isRepeatable, self.opposite, self.assign) = (isListed, isRepeatable, opposite, assign)
     }
 
     /// Takes `text` as the option's value; for a flag, nil or a yes or no.
@@ -37,11 +42,11 @@ package struct MountOption: Sendable {
     // MARK: kinds of value
 
     static func flag(
-        _ name: String, _ field: Field<Bool>, inverted: Bool = false, _ help: String, isListed: Bool = true
+        _ name: String, _ field: Field<Bool>, _ help: String, opposite: String? = nil
     ) -> MountOption {
-        MountOption(name, nil, default: nil, help: help, isListed: isListed) {
+        MountOption(name, nil, default: nil, help: help, isListed: opposite == nil, opposite: opposite) {
             (name, text, settings) throws(SettingsError) in
-            settings[keyPath: field] = try yesOrNo(name, text) != inverted
+            settings[keyPath: field] = try yesOrNo(name, text) == (opposite == nil)
         }
     }
 
@@ -150,7 +155,8 @@ package struct MountOption: Sendable {
 
     /// A text without spaces that may be given several times.
     static func texts(_ name: String, _ placeholder: String, _ field: Field<[String]>, _ help: String) -> MountOption {
-        MountOption(name, placeholder, default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, placeholder, default: nil, help: help, isRepeatable: true) {
+            (name, text, settings) throws(SettingsError) in
             guard text.unicodeScalars.allSatisfy({ $0.value > 0x20 && $0.value < 0x7f }) else {
                 throw .badValue(name: name, value: text, expected: "a \(placeholder) without spaces")
             }
@@ -184,7 +190,8 @@ package struct MountOption: Sendable {
 
     /// A header for each request, which may be given several times (RFC 9110 section 5.1: the name is a token).
     static func header(_ name: String, _ field: Field<[MountSettings.Header]>, _ help: String) -> MountOption {
-        MountOption(name, "'name: value'", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, "'name: value'", default: nil, help: help, isRepeatable: true) {
+            (name, text, settings) throws(SettingsError) in
             let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
             let token = parts[0]
             let isToken = token.utf8.allSatisfy { byte in

@@ -1,26 +1,20 @@
 extension MountSettings {
     /// The environment (`PAILFS_CACHE_SIZE=1G`) first, then each `-o` list in order; what comes later wins.
     package init(optionLists: [String], environment: [String: String]) throws(SettingsError) {
+        try self.init(OptionSources(files: [], optionLists: optionLists, environment: environment).options)
+    }
+
+    /// Every option in order; what comes later wins.
+    package init(_ options: [GivenOption]) throws(SettingsError) {
         self.init()
-        for option in OptionTable.options where option.isListed {
-            guard let text = environment[option.environmentName], !text.isEmpty else { continue }
-            do { try option.set(text, in: &self) } catch {
-                guard case .badValue(_, let value, let expected) = error else { throw error }
-                throw .badValue(name: option.environmentName, value: value, expected: expected)
-            }
-        }
-        for list in optionLists { try apply(list) }
+        for option in options { try option.apply(to: &self) }
     }
 
     /// One `-o` list: `name,name=value,…`. A backslash keeps a comma or backslash that belongs to a value.
-    package mutating func apply(_ list: String) throws(SettingsError) {
-        for item in Self.split(list) where !item.isEmpty {
-            guard let equals = item.firstIndex(of: "=") else {
-                try OptionTable.option(named: item).set(nil, in: &self)
-                continue
-            }
-            let value = String(item[item.index(after: equals)...])
-            try OptionTable.option(named: String(item[..<equals])).set(value, in: &self)
+    static func options(in list: String) -> [(name: String, value: String?)] {
+        split(list).filter { !$0.isEmpty }.map { item in
+            guard let equals = item.firstIndex(of: "=") else { return (item, nil) }
+            return (String(item[..<equals]), String(item[item.index(after: equals)...]))
         }
     }
 

@@ -1,4 +1,4 @@
-/// Every option of a mount, once: `-o`, long options, environment, defaults, help and manual page all come from here.
+/// Every option of a mount, once: `-o`, long options, files, environment, defaults, help and manual page all come from here.
 package enum OptionTable {
     package static let options: [MountOption] = bucket + view + machine + requests + log + fromMount
 
@@ -173,5 +173,5 @@ package enum OptionTable {
 
 extension MountOption {
     /// `rw`, the opposite of `ro`: the last of them counts.
-    fileprivate static var writable: MountOption { .flag("rw", \.readOnly, inverted: true, "", isListed: false) }
+    fileprivate static var writable: MountOption { .flag("rw", \.readOnly, "", opposite: "ro") }
 }

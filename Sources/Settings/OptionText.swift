@@ -1,6 +1,8 @@
 extension MountOption {
     /// `PAILFS_` and the name in capitals.
-    package var environmentName: String {
+    package var environmentName: String { Self.environmentName(of: name) }
+
+    static func environmentName(of name: String) -> String {
         "PAILFS_" + OptionTable.spelling(name).map { $0 == "-" ? "_" : $0 }.uppercased
     }
 

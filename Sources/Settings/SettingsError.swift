@@ -6,6 +6,8 @@ package enum SettingsError: Error, Sendable, Hashable {
     case badValue(name: String, value: String, expected: String)
     /// An option without its value; `placeholder` names what belongs there.
     case missingValue(name: String, placeholder: String)
+    /// A file of options, or a line of it (from 1), that cannot be used.
+    case badFile(path: String, line: Int?, reason: String)
 }
 
 extension SettingsError: CustomStringConvertible {
@@ -18,6 +20,8 @@ extension SettingsError: CustomStringConvertible {
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):
             return "the option \(name) needs a value; write \(name)=\(placeholder)"
+        case .badFile(let path, let line, let reason):
+            return "\(path)\(line.map { ":\($0)" } ?? ""): \(reason)"
         }
     }
 }

@@ -30,9 +30,10 @@ struct MountRequest: Sendable {
         do { parsed = try BucketURL(parsing: url) } catch { throw CommandError(error.description) }
         (scheme, bucket, prefix) = (parsed.scheme, parsed.bucket, parsed.prefix)
         var settings: MountSettings
-        do { settings = try MountSettings(optionLists: options, environment: environment) } catch {
-            throw CommandError(error)
-        }
+        do throws(SettingsError) {
+            settings = try MountSettings(
+                OptionSources(for: parsed, optionLists: options, environment: environment).options)
+        } catch { throw CommandError(error) }
         let directory = Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }

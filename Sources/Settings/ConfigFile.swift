@@ -1,0 +1,104 @@
+import Basics
+package import ObjectStorage
+
+/// A file of options: for every mount, and in sections for the buckets that their titles name.
+///
+/// A line is `name = value` as in `-o`, or a name alone; `#` and `;` begin comments at the start of a line. What stands
+/// before the first section goes for all; `[scheme://bucket/prefix]` for that bucket, and what is below the prefix. Pure
+/// but for `load`; a value, so nothing locks it.
+package struct ConfigFile: Sendable, Hashable {
+    /// One option as the file gives it.
+    package struct Entry: Sendable, Hashable {
+        package var name: String
+        /// nil for a name alone.
+        package var value: String?
+        /// From 1.
+        package var line: Int
+    }
+
+    private struct Section: Sendable, Hashable {
+        /// nil goes for all.
+        var url: BucketURL?
+        var entries: [Entry]
+    }
+
+    package let path: String
+    private let sections: [Section]
+
+    /// Fails with `.badFile`, which names the line.
+    package init(parsing text: String, path: String) throws(SettingsError) {
+        self.path = path
+        var sections = [Section(url: nil, entries: [])]
+        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+            let line = (number: index + 1, text: Self.trimmed(line))
+            guard let first = line.text.first, first != "#", first != ";" else { continue }
+            if first == "[" {
+                sections.append(Section(url: try Self.title(line.text, line.number, path), entries: []))
+                continue
+            }
+            let parts = line.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let name = Self.trimmed(parts[0])
+            guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
+                throw .badFile(path: path, line: line.number, reason: "\"\(line.text)\" is no name = value")
+            }
+            let value = parts.count == 2 ? Self.trimmed(parts[1]) : nil
+            sections[sections.count - 1].entries.append(Entry(name: name, value: value, line: line.number))
+        }
+        self.sections = sections
+    }
+
+    /// What the file says of a bucket, or nil for none in particular: the general first, then the sections from the shortest prefix to the longest, so
+    /// that what comes later wins.
+    package func entries(for url: BucketURL?) -> [Entry] {
+        sections.filter { $0.url.map { url?.isAtOrBelow($0) ?? false } ?? true }
+            .sorted { ($0.url?.specificity ?? -1) < ($1.url?.specificity ?? -1) }
+            .flatMap(\.entries)
+    }
+
+    /// Reads a file; nil when there is none. One that others than its owner and root may write is refused: it says where
+    /// requests go.
+    package static func load(_ path: String) throws(SettingsError) -> ConfigFile? {
+        let bytes: [UInt8]
+        let status: LocalFileStatus
+        do throws(FileError) {
+            guard let found = try LocalFileStatus(of: path) else { return nil }
+            let file = try File(path)
+            (status, bytes) = (found, try file.read(0..<min(file.size, 1 << 20)))
+        } catch { throw .badFile(path: path, line: nil, reason: "\(error)") }
+        if status.kind == .file {
+            guard status.owner == 0 || status.owner == LocalFileStatus.ourUser else {
+                throw .badFile(path: path, line: nil, reason: "it belongs to another user; copy it")
+            }
+            guard status.permissions & 0o022 == 0 else {
+                throw .badFile(path: path, line: nil, reason: "others may write to it; run chmod go-w \(path)")
+            }
+        }
+        return try ConfigFile(parsing: String(decoding: bytes, as: UTF8.self), path: path)
+    }
+
+    private static func title(
+        _ text: String, _ line: Int, _ path: String
+    ) throws(SettingsError) -> BucketURL {
+        guard text.hasSuffix("]") else { throw .badFile(path: path, line: line, reason: "\(text) has no ] at its end") }
+        do { return try BucketURL(parsing: trimmed(text.dropFirst().dropLast())) } catch {
+            throw .badFile(path: path, line: line, reason: error.description)
+        }
+    }
+
+    private static func trimmed(_ text: some StringProtocol) -> String {
+        let value = text.drop(while: \.isWhitespace)
+        let end = value.lastIndex { !$0.isWhitespace }.map { value.index(after: $0) } ?? value.startIndex
+        return String(value[..<end])
+    }
+}
+
+extension BucketURL {
+    /// Whether what this names is, or is part of, what `other` names.
+    fileprivate func isAtOrBelow(_ other: BucketURL) -> Bool {
+        guard scheme == other.scheme else { return false }
+        guard let name = other.bucket else { return true }
+        return bucket == name && prefix.hasPrefix(other.prefix)
+    }
+
+    fileprivate var specificity: Int { bucket == nil ? 0 : 1 + prefix.count }
+}

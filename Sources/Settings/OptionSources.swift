@@ -1,0 +1,114 @@
+package import ObjectStorage
+
+/// An option as somebody gave it, and where.
+package struct GivenOption: Sendable, Hashable {
+    package enum Origin: Sendable, Hashable, CustomStringConvertible {
+        case file(path: String, line: Int)
+        case environment
+        case commandLine
+
+        package var description: String {
+            switch self {
+            case .file(let path, let line): "\(path):\(line)"
+            case .environment: "environment"
+            case .commandLine: "command line"
+            }
+        }
+    }
+
+    /// As it was written.
+    package var name: String
+    /// nil for a name alone.
+    package var value: String?
+    package var origin: Origin
+
+    /// Sets it; an error names the place where the option is.
+    func apply(to settings: inout MountSettings) throws(SettingsError) {
+        do { try OptionTable.option(named: name).set(value, in: &settings) } catch {
+            switch (origin, error) {
+            case (.file(let path, let line), _):
+                throw .badFile(path: path, line: line, reason: error.description)
+            case (.environment, .badValue(_, let value, let expected)):
+                throw .badValue(name: MountOption.environmentName(of: name), value: value, expected: expected)
+            case (.environment, _), (.commandLine, _): throw error
+            }
+        }
+    }
+}
+
+/// Where a mount's options come from, from what counts least to what counts most: files, environment, command line.
+package struct OptionSources: Sendable, Hashable {
+    /// Each option that was given, in the order in which they are applied.
+    package let options: [GivenOption]
+
+    /// `files` hold what they say of the mount's bucket.
+    package init(
+        files: [(path: String, entries: [ConfigFile.Entry])], optionLists: [String], environment: [String: String]
+    ) {
+        var options = files.flatMap { file in
+            file.entries.map {
+                GivenOption(name: $0.name, value: $0.value, origin: .file(path: file.path, line: $0.line))
+            }
+        }
+        for option in OptionTable.options where option.isListed {
+            guard let text = environment[option.environmentName], !text.isEmpty else { continue }
+            options.append(GivenOption(name: option.name, value: text, origin: .environment))
+        }
+        for list in optionLists {
+            options += MountSettings.options(in: list).map {
+                GivenOption(name: $0.name, value: $0.value, origin: .commandLine)
+            }
+        }
+        self.options = options
+    }
+
+    /// What is given for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by colons; without it they are
+    /// `/etc/pailfs/config` and the user's own. Fails with `.badFile`.
+    package init(
+        for url: BucketURL?, optionLists: [String], environment: [String: String]
+    ) throws(SettingsError) {
+        var files: [(path: String, entries: [ConfigFile.Entry])] = []
+        for path in Self.paths(environment) {
+            guard let file = try ConfigFile.load(path) else { continue }
+            files.append((path, file.entries(for: url)))
+        }
+        self.init(files: files, optionLists: optionLists, environment: environment)
+    }
+
+    /// Where files of options are looked for.
+    package static func paths(_ environment: [String: String]) -> [String] {
+        if let paths = environment["PAILFS_CONFIG"] { return paths.split(separator: ":").map(String.init) }
+        var paths = ["/etc/pailfs/config"]
+        // The XDG base directory specification ignores paths that are not absolute.
+        if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {
+            paths.append(directory + "/pailfs/config")
+        } else if let home = environment["HOME"], home.hasPrefix("/") {
+            paths.append((home == "/" ? "" : home) + "/.config/pailfs/config")
+        }
+        return paths
+    }
+}
+
+extension OptionSources {
+    /// An option of the table that was given.
+    package struct Effective: Sendable, Hashable {
+        package var name: String
+        /// As it was written; for a flag yes or no.
+        package var value: String
+        package var origin: GivenOption.Origin
+    }
+
+    /// The options that were given, in the table's order, each with what counts: the last, or of those that add up all.
+    /// Fails for a name that is none.
+    package func effective() throws(SettingsError) -> [Effective] {
+        var given: [String: [Effective]] = [:]
+        for one in options {
+            let option = try OptionTable.option(named: one.name)
+            let name = option.opposite ?? option.name
+            let value = one.value ?? (option.opposite == nil ? "yes" : "no")
+            let effective = Effective(name: name, value: value, origin: one.origin)
+            given[name] = (option.isRepeatable ? given[name] ?? [] : []) + [effective]
+        }
+        return OptionTable.options.filter(\.isListed).flatMap { given[$0.name] ?? [] }
+    }
+}

@@ -1,0 +1,45 @@
+import ArgumentParser
+import ObjectStorage
+import Settings
+
+/// What is set for a mount, and where.
+struct ConfigCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "config", abstract: "Shows the options that are set, and where.", subcommands: [Show.self])
+
+    struct Show: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows each option that is not at its default, with its origin.")
+
+        @Argument(help: "The bucket URL whose mount is meant; without it, what goes for every mount is shown.")
+        var url: String?
+        @OptionGroup var location: StoreOptions
+        @Flag(help: "The others too, at their defaults.") var all = false
+
+        mutating func run() throws {
+            let bucket: BucketURL?
+            do { bucket = try url.map(BucketURL.init(parsing:)) } catch { throw CommandError(error.description) }
+            let sources = try OptionSources(
+                for: bucket, optionLists: location.options, environment: Entry.environment)
+            _ = try MountSettings(sources.options)
+            let given = try sources.effective()
+            var lines = given.map { ($0.name, "\($0.name)=\(Self.shown($0))", "\($0.origin)") }
+            if all {
+                let names = Set(given.map(\.name))
+                let others = OptionTable.options.filter { option in option.isListed && !names.contains(option.name) }
+                lines += others.map { option in
+                    (option.name, option.defaultValue.map { "\(option.name)=\($0)" } ?? option.name, "default")
+                }
+            }
+            for (_, text, origin) in lines {
+                print(text + String(repeating: " ", count: max(1, 40 - text.utf8.count)) + origin)
+            }
+        }
+
+        /// A header's value may be a secret.
+        private static func shown(_ option: OptionSources.Effective) -> String {
+            guard option.name == "header", let colon = option.value.firstIndex(of: ":") else { return option.value }
+            return option.value[...colon] + " •••"
+        }
+    }
+}
