@@ -44,14 +44,9 @@ package struct Mountpoint: Sendable, Hashable {
         guard status.st_mode & 0o170000 == 0o040000 else {
             throw FuseError("\(path) is not a directory; name a directory to mount on")
         }
-        try Self.checkMachine()
-        guard geteuid() != 0 else { return }
-        guard access(path, W_OK) == 0 else {
+        try Self.checkMachine(allowOther: allowOther)
+        guard geteuid() == 0 || access(path, W_OK) == 0 else {
             throw FuseError("you may not write to \(path), which fusermount3 asks for; use a directory of yours")
-        }
-        if allowOther, !Self.allowsOther {
-            throw FuseError(
-                "allow_other needs the line user_allow_other in /etc/fuse.conf; add it as root or drop the option")
         }
     }
 
@@ -71,7 +66,8 @@ package struct Mountpoint: Sendable, Hashable {
         }
     }
 
-    private static func checkMachine() throws(FuseError) {
+    /// Proves that this user can mount anything at all.
+    package static func checkMachine(allowOther: Bool) throws(FuseError) {
         guard access("/dev/fuse", F_OK) == 0 else {
             throw FuseError("/dev/fuse is missing; load the kernel module (modprobe fuse) or pass the device in")
         }
@@ -82,6 +78,10 @@ package struct Mountpoint: Sendable, Hashable {
         let folders = environment("PATH").map { $0.split(separator: ":").map(String.init) } ?? []
         guard (folders + ["/bin", "/usr/bin"]).contains(where: { access($0 + "/fusermount3", X_OK) == 0 }) else {
             throw FuseError("fusermount3 is missing; install the package fuse3")
+        }
+        if allowOther, !allowsOther {
+            throw FuseError(
+                "allow_other needs the line user_allow_other in /etc/fuse.conf; add it as root or drop the option")
         }
     }
 

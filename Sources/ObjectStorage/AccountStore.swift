@@ -373,6 +373,14 @@ extension AccountStore {
             return Place(whole.bytes).map { Self.up(target, $0.bucket) } ?? target
         }
     }
+
+    package func preflight(
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] {
+        try await at(key, .preflight) { store, key throws(ObjectStoreError) in
+            try await store.preflight(key, request)
+        }
+    }
 }
 
 extension PutRequest {

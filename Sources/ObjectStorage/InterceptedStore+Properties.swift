@@ -64,6 +64,14 @@ extension InterceptedStore {
         try await run(context(.usage)) { () async throws(ObjectStoreError) in try await base.usage() }
     }
 
+    package func preflight(
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] {
+        try await run(context(.preflight, key)) { () async throws(ObjectStoreError) in
+            try await base.preflight(key, request)
+        }
+    }
+
     /// The moved object, when the version meant is at its new key and nothing is at the old one.
     private func moved(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer? {
         guard let meant = request.source.ifMatch else { return nil }

@@ -14,7 +14,8 @@ package struct RequestContext: Sendable {
         case .get, .put, .uploadPart: true
         case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
             .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess, .accessControl, .setAccessControl,
-            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .listBuckets:
+            .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .preflight,
+            .listBuckets:
             false
         }
     }

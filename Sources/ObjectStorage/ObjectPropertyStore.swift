@@ -26,6 +26,29 @@ package protocol ObjectPropertyStore: Sendable {
     func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString
     /// What the whole bucket holds, as the store counts it.
     func usage() async throws(ObjectStoreError) -> BucketUsage
+    /// What a browser is told of a web page's request for the object; `.accessDenied` when the bucket's rules refuse it.
+    func preflight(_ key: ObjectKey, _ request: PreflightRequest) async throws(ObjectStoreError) -> [PreflightHeader]
+}
+
+/// The question that a browser puts before a request across origins. Fetch standard, section 3.2.2
+package struct PreflightRequest: Sendable, Hashable {
+    /// Scheme and host of the web page.
+    package var origin: String
+    package var method: String
+    /// Names of headers the page wants to send.
+    package var headers: [String]
+
+    package init(origin: String, method: String, headers: [String] = []) {
+        (self.origin, self.method, self.headers) = (origin, method, headers)
+    }
+}
+
+/// One of the answer's `Access-Control-*` headers.
+package struct PreflightHeader: Sendable, Hashable {
+    package var name: String
+    package var value: String
+
+    package init(name: String, value: String) { (self.name, self.value) = (name, value) }
 }
 
 /// Who may do what with an object besides its owner.
@@ -117,6 +140,12 @@ extension ObjectPropertyStore {
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         throw .lacking(.usage, nil, "figures of a bucket")
+    }
+
+    package func preflight(
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] {
+        throw .lacking(.preflight, key, "rules for web pages")
     }
 }
 

@@ -25,7 +25,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case createUpload, uploadPart, uploadPartCopy, listParts, listUploads, completeUpload, abortUpload
         case updateMetadata, presign, checkAccess
         case accessControl, setAccessControl, tags, setTags, setStorageClass, restore, move, putSymlink, symlinkTarget
-        case usage, listBuckets
+        case usage, preflight, listBuckets
     }
 
     /// What went wrong, as far as callers act on it.

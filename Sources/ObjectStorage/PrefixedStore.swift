@@ -174,4 +174,8 @@ extension PrefixedStore {
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }
+
+    package func preflight(
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] { try await base.preflight(down(key), request) }
 }

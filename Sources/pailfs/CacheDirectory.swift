@@ -14,10 +14,7 @@ struct CacheDirectory: Sendable {
 
     /// Finds, creates and locks the directory for the request's bucket and prefix.
     init(_ request: MountRequest, mountpoint: Mountpoint) throws(CommandError) {
-        guard
-            let parent = request.settings.cacheDirectory
-                ?? CacheLocation.userDirectory(environment: request.environment)
-        else { throw CommandError("there is no place for the cache without HOME; give a directory as cache-dir") }
+        guard let parent = Self.parent(of: request) else { throw Self.noParent }
         let name = CacheLocation.name(
             scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
             prefix: request.prefix)
@@ -29,6 +26,13 @@ struct CacheDirectory: Sendable {
             throw Self.unusable(path, failure.description)
         }
     }
+
+    /// Where the directories of all mounts are; nil without a home.
+    static func parent(of request: MountRequest) -> String? {
+        request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)
+    }
+
+    static let noParent = CommandError("there is no place for the cache without HOME; give a directory as cache-dir")
 
     /// A database of the directory. One that is damaged, or newer than this program, holds nothing that the bucket has not.
     func database(_ name: String, migrations: [String]) throws(CommandError) -> Database {

@@ -6,9 +6,18 @@ struct PailfsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pailfs", abstract: "Mounts a bucket of an object store as a directory.",
         version: "pailfs \(Entry.version)",
-        subcommands: [MountCommand.self, UnmountCommand.self, StatCommand.self, ServeCommand.self])
+        subcommands: [MountCommand.self, UnmountCommand.self, ConfigCommand.self, ServeCommand.self],
+        groupedSubcommands: [
+            CommandGroup(
+                name: "Objects",
+                subcommands: [
+                    ListCommand.self, StatCommand.self, CopyCommand.self, RemoveCommand.self, AccessCommand.self,
+                    TagCommand.self, ClassCommand.self, RestoreCommand.self, PresignCommand.self,
+                    PreflightCommand.self, UploadsCommand.self, DoctorCommand.self,
+                ])
+        ])
 
-    mutating func run() throws { throw ValidationError("name a subcommand: mount, unmount or stat") }
+    mutating func run() throws { throw ValidationError("name a subcommand, as mount or unmount") }
 }
 
 /// What is mounted where, and how: the same for the command and for the process it starts.

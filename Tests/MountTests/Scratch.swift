@@ -37,6 +37,8 @@ final class Scratch: Sendable {
             !["AWS_", "PAILFS_", "S3_", "GIT_", "RCLONE_"].contains { name.hasPrefix($0) }
         }
         result["HOME"] = path("home")
+        // Not this machine's.
+        result["PAILFS_CONFIG"] = path("home/config")
         result["LC_ALL"] = "C.UTF-8"
         result["T"] = directory
         result["PYTHON"] = Programs.python

@@ -235,14 +235,14 @@ import Testing
                 : .error(403, "AccessForbidden")
         }
         let allowed = try await fixture.store.preflight(
-            "k", origin: "https://a.example", method: "PUT", headers: ["content-type", "x-a"])
+            "k", PreflightRequest(origin: "https://a.example", method: "PUT", headers: ["content-type", "x-a"]))
         #expect(allowed.map(\.name) == ["Access-Control-Allow-Origin"])
         let request = try #require(fixture.requests.first)
         #expect(request.method == "OPTIONS")
         #expect(request["authorization"] == nil)
         #expect(request["access-control-request-headers"] == "content-type,x-a")
         let refused = await fixture.error { store throws(ObjectStoreError) in
-            _ = try await store.preflight("k", origin: "https://b.example", method: "PUT", headers: [])
+            _ = try await store.preflight("k", PreflightRequest(origin: "https://b.example", method: "PUT"))
         }
         #expect(refused?.kind == .accessDenied)
     }

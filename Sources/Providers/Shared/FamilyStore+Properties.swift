@@ -164,19 +164,20 @@ extension FamilyStore {
         return usage
     }
 
-    /// Asks whether a web page from `origin` may send `method` with `headers` to the object (CORS preflight), unsigned as
-    /// browsers do. The answer's `Access-Control-*` headers; `.accessDenied` when the bucket's rules say no.
+    /// Unsigned, as browsers ask.
     package func preflight(
-        _ key: ObjectKey, origin: String, method: String, headers: [String]
-    ) async throws(ObjectStoreError) -> [(name: String, value: String)] {
-        var call = Call(.checkAccess, .options, key)
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] {
+        var call = Call(.preflight, .options, key)
         call.isSigned = false
-        call.headers["Origin"] = origin
-        call.headers["Access-Control-Request-Method"] = method
-        if !headers.isEmpty { call.headers["Access-Control-Request-Headers"] = headers.joined(separator: ",") }
+        call.headers["Origin"] = request.origin
+        call.headers["Access-Control-Request-Method"] = request.method
+        if !request.headers.isEmpty {
+            call.headers["Access-Control-Request-Headers"] = request.headers.joined(separator: ",")
+        }
         let response = try await send(call)
         return response.headers.fields.filter { $0.name.lowercased().hasPrefix("access-control-") }
-            .map { ($0.name, $0.value) }
+            .map { PreflightHeader(name: $0.name, value: $0.value) }
     }
 
     /// Sends a document with what vouches for it.

@@ -11,17 +11,17 @@ extension Composition {
     static func openStore(
         _ request: MountRequest, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let store = try makeStore(
-            request, engine: HTTPEngine(httpOptions(request.settings)), time: time, logger: logger)
+        let store = try makeStore(request, time: time, logger: logger)
         try check(store, request, pool)
         return store
     }
 
-    /// The provider of the URL's scheme, with everything that stands around it.
-    private static func makeStore(
-        _ request: MountRequest, engine: HTTPEngine, time: any TimeSource, logger: Logger
+    /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
+    static func makeStore(
+        _ request: MountRequest, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
+        let engine = HTTPEngine(httpOptions(options))
         let provider: any ObjectStore
         do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {
             throw CommandError(error, request)

@@ -1,0 +1,82 @@
+import ArgumentParser
+import ObjectStorage
+
+/// Who may do what with an object.
+struct AccessCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "acl", abstract: "Shows or replaces the access control list of an object.",
+        subcommands: [Get.self, Set.self])
+
+    struct Get: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Shows the list, one grant a line.")
+        @OptionGroup var object: ObjectArguments
+
+        mutating func run() throws {
+            let (session, key) = try object.object()
+            let access = try session.answer { store async throws(ObjectStoreError) in
+                try await store.accessControl(of: key)
+            }
+            for line in AccessCommand.lines(access) { print(line) }
+        }
+    }
+
+    struct Set: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Replaces the list.",
+            discussion: """
+                CANNED is a list that the store knows by name, as private or public-read. A grant is written
+                user:ID=PERMISSION, group:URI=PERMISSION or email:ADDRESS=PERMISSION, with the store's own permissions, as
+                READ, READ_ACP, WRITE_ACP or FULL_CONTROL.
+                """)
+        @OptionGroup var object: ObjectArguments
+        @Argument(help: "A canned list.") var canned: String?
+        @Option(help: ArgumentHelp("A grant; may be given again.", valueName: "who=permission")) var grant: [String] =
+            []
+
+        mutating func validate() throws {
+            guard (canned == nil) != grant.isEmpty else {
+                throw ValidationError("give either the name of a canned list or --grant")
+            }
+        }
+
+        mutating func run() throws {
+            let access = AccessControl(canned: canned, grants: try grant.map(AccessCommand.grant))
+            let (session, key) = try object.object()
+            try session.answer { store async throws(ObjectStoreError) in
+                try await store.setAccessControl(of: key, to: access)
+            }
+        }
+    }
+
+    static func lines(_ access: AccessControl) -> [String] {
+        let canned = access.canned.map { ["acl: \($0)"] } ?? []
+        return canned
+            + access.grants.map { grant in
+                switch grant.grantee {
+                case .user(let id): "grant user:\(id)=\(grant.permission)"
+                case .group(let uri): "grant group:\(uri)=\(grant.permission)"
+                case .email(let address): "grant email:\(address)=\(grant.permission)"
+                }
+            }
+    }
+
+    /// The reverse. IDs and URIs may hold `=` and `:`; permissions do not.
+    static func grant(_ text: String) throws(CommandError) -> AccessControl.Grant {
+        guard let equals = text.lastIndex(of: "="), let colon = text.firstIndex(of: ":"), colon < equals else {
+            throw CommandError("\(text) is no grant: write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
+        }
+        let name = String(text[text.index(after: colon)..<equals])
+        let permission = String(text[text.index(after: equals)...])
+        let grantee: AccessControl.Grant.Grantee? =
+            switch text[..<colon] {
+            case "user": .user(id: name)
+            case "group": .group(uri: name)
+            case "email": .email(name)
+            default: nil
+            }
+        guard let grantee, !name.isEmpty, !permission.isEmpty else {
+            throw CommandError("\(text) is no grant: write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
+        }
+        return AccessControl.Grant(grantee, permission)
+    }
+}

@@ -1,0 +1,138 @@
+import ArgumentParser
+import Basics
+import ObjectStorage
+
+/// Copies an object at the store: none of its bytes pass through this machine.
+struct CopyCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cp", abstract: "Copies an object within its bucket, at the store.",
+        discussion: """
+            Headers and metadata go along; --header replaces one, and without a value removes it. An upload that an \
+            interrupted copy leaves is shown by "pailfs uploads list".
+            """)
+
+    @Argument(help: "scheme://bucket/key") var source: String
+    @Argument(help: "scheme://bucket/key; with a slash at its end the copy gets the source's last name there.")
+    var destination: String
+    @OptionGroup var location: StoreOptions
+    @Option(
+        help: ArgumentHelp(
+            "Content-Type, Cache-Control, Content-Disposition, Content-Encoding, Content-Language or Expires.",
+            valueName: "name: value"))
+    var header: [String] = []
+    @Option(name: .customLong("class"), help: "The copy's storage class; the source's otherwise.")
+    var storageClass: String?
+    @Flag(name: .short, help: "Fail rather than replace an object.") var noClobber = false
+
+    mutating func run() throws {
+        let changes = try header.map(HeaderChange.init)
+        let (session, from) = try location.open(source)
+        let there = try MountRequest(
+            url: destination, mountpoint: "", options: location.options, environment: Entry.environment)
+        guard there.scheme == session.request.scheme, there.bucket == session.request.bucket else {
+            throw CommandError("\(source) and \(destination) are not in one bucket; mount both and use cp(1)")
+        }
+        var to = there.prefix
+        if destination.hasSuffix("/") || to.isEmpty {
+            to += ByteString(from.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
+        } else {
+            to = to.dropLast(1)
+        }
+        guard !from.isEmpty, to != from || !changes.isEmpty || storageClass != nil else {
+            throw CommandError("\(destination) is the object itself; give its copy another key")
+        }
+        let (source, target) = (ObjectKey(from), ObjectKey(to))
+        let info = try session.answer { store async throws(ObjectStoreError) in
+            try await store.head(source, condition: nil)
+        }
+        var metadata = info.metadata
+        for change in changes { change.apply(to: &metadata) }
+        var request = CopyRequest(
+            CopySource(source, ifMatch: info.version.etag), to: target,
+            metadata: changes.isEmpty && to != from ? nil : metadata, condition: noClobber ? .absent : nil,
+            storageClass: storageClass ?? info.storageClass)
+        if noClobber, !session.capabilities.copyCondition {
+            request.condition = nil
+            try refuseExisting(target, session)
+        }
+        try copy(request, info, metadata, session)
+    }
+
+    private func refuseExisting(_ key: ObjectKey, _ session: ObjectStoreSession) throws(CommandError) {
+        let exists = try session.answer { store async throws(ObjectStoreError) in
+            do throws(ObjectStoreError) { _ = try await store.head(key, condition: nil) } catch {
+                guard error.kind == .notFound else { throw error }
+                return false
+            }
+            return true
+        }
+        if exists { throw CommandError("\(destination) is there already; leave out -n to replace it") }
+    }
+
+    private func copy(
+        _ request: CopyRequest, _ info: ObjectInfo, _ metadata: ObjectMetadata, _ session: ObjectStoreSession
+    ) throws(CommandError) {
+        let limits = session.capabilities
+        guard info.version.size > limits.largestCopy else {
+            _ = try session.answer { store async throws(ObjectStoreError) in try await store.copy(request) }
+            return
+        }
+        guard limits.partCopy else {
+            throw CommandError(
+                "\(source) is larger than the \(ByteSize.format(limits.largestCopy)) this store copies at once")
+        }
+        let key = request.key
+        let upload = try session.answer { store async throws(ObjectStoreError) in
+            try await store.createUpload(PutRequest(key, metadata: metadata, storageClass: request.storageClass))
+        }
+        do throws(CommandError) {
+            var parts: [UploadedPart] = []
+            let size = info.version.size
+            let count = (size + limits.largestPart - 1) / limits.largestPart
+            let step = (size + count - 1) / count
+            for index in 0..<count {
+                let range = index * step..<min(size, (index + 1) * step)
+                parts.append(
+                    try session.answer { store async throws(ObjectStoreError) in
+                        try await store.uploadPartCopy(
+                            PartRequest(key, upload, number: Int(index) + 1), from: request.source, range: range)
+                    })
+            }
+            _ = try session.answer { [parts] store async throws(ObjectStoreError) in
+                try await store.completeUpload(key, upload, parts: parts, condition: request.condition)
+            }
+        } catch {
+            try? session.answer { store async throws(ObjectStoreError) in try await store.abortUpload(key, upload) }
+            throw error
+        }
+    }
+}
+
+/// One stored header as the command line gives it: `Name: value`.
+private struct HeaderChange {
+    private typealias Field = any WritableKeyPath<ObjectMetadata, String?> & Sendable
+
+    private let field: Field
+    private let value: String?
+
+    private static let fields: [String: Field] = [
+        "content-type": \.contentType, "cache-control": \.cacheControl,
+        "content-disposition": \.contentDisposition, "content-encoding": \.contentEncoding,
+        "content-language": \.contentLanguage, "expires": \.expires,
+    ]
+
+    init(_ text: String) throws(CommandError) {
+        guard let colon = text.firstIndex(of: ":"), let field = Self.fields[text[..<colon].lowercased()] else {
+            throw CommandError(
+                "--header \(text) is no header that is stored; write one of "
+                    + "\(Self.fields.keys.sorted().joined(separator: ", ")), a colon and its value")
+        }
+        let value = text[text.index(after: colon)...].drop { $0 == " " }
+        guard value.utf8.allSatisfy({ $0 >= 32 && $0 < 127 }) else {
+            throw CommandError("--header \(text): only printable ASCII goes into a header")
+        }
+        (self.field, self.value) = (field, value.isEmpty ? nil : String(value))
+    }
+
+    func apply(to metadata: inout ObjectMetadata) { metadata[keyPath: field] = value }
+}

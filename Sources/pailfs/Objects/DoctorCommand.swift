@@ -1,0 +1,247 @@
+import ArgumentParser
+import Basics
+import FuseBridge
+import Glibc
+import ObjectStorage
+import Settings
+import Synchronization
+
+/// Goes through everything a mount needs, on this machine and at the store, and tells of each thing whether it is so.
+struct DoctorCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor", abstract: "Checks what a mount of a URL needs, here and at the store.",
+        discussion: """
+            One line a check: ok, FAILED with the reason and the remedy, or skipped. Unless --read-only or -o ro is given, \
+            an object .pailfs-doctor-... is made, copied and deleted below the URL. The exit status is not 0 when a check \
+            failed.
+            """)
+
+    @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+    @OptionGroup var location: StoreOptions
+    @Flag(help: "Make no objects.") var readOnly = false
+
+    mutating func run() throws {
+        let request = try MountRequest(
+            url: url, mountpoint: "", options: location.options, environment: Entry.environment)
+        let report = DoctorReport()
+        MachineCheckup(request).run(report)
+        try StoreCheckup(request, writes: !readOnly && !request.settings.readOnly)?.run(report)
+        guard report.failures == 0 else {
+            throw CommandError("\(report.failures) of \(report.count) checks failed for \(url)")
+        }
+    }
+}
+
+/// Prints the checks as they end, and counts them.
+final class DoctorReport {
+    private(set) var failures = 0
+    private(set) var count = 0
+
+    /// Performs one check. False when it failed.
+    @discardableResult
+    func check(_ name: String, _ body: () throws(CommandError) -> String?) -> Bool {
+        count += 1
+        do throws(CommandError) {
+            say("ok", name, try body())
+            return true
+        } catch {
+            failures += 1
+            say("FAILED", name, error.message)
+            return false
+        }
+    }
+
+    func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
+
+    private func say(_ verdict: String, _ name: String, _ detail: String?) {
+        func pad(_ text: String, _ width: Int) -> String {
+            text + String(repeating: " ", count: max(0, width - text.utf8.count))
+        }
+        Output.line(ByteString(pad(verdict, 9) + (detail.map { pad(name, 22) + $0 } ?? name)))
+    }
+}
+
+/// What a mount needs of this machine.
+private struct MachineCheckup {
+    private let request: MountRequest
+
+    init(_ request: MountRequest) { self.request = request }
+
+    func run(_ report: DoctorReport) {
+        report.check("kernel and fuse") { () throws(CommandError) in
+            do throws(FuseError) { try Mountpoint.checkMachine(allowOther: request.settings.allowOther) } catch {
+                throw CommandError(error)
+            }
+            return nil
+        }
+        report.check("cache directory") { () throws(CommandError) in
+            guard let parent = CacheDirectory.parent(of: request) else { throw CacheDirectory.noParent }
+            // It is made by the first mount: until then what counts is where it will be.
+            var place = parent
+            while access(place, F_OK) != 0, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
+                place = String(place[..<slash])
+            }
+            guard access(place, W_OK | X_OK) == 0 else {
+                throw CommandError("\(place) cannot be written; give another directory as cache-dir")
+            }
+            let free: Int64
+            do { free = try Directory.space(at: place).free } catch {
+                throw CommandError("\(place) cannot be looked at: \(error); give another directory as cache-dir")
+            }
+            let (size, floor) = (request.settings.cacheSize, request.settings.freeSpace)
+            guard free > floor else {
+                throw CommandError(
+                    "\(parent): \(ByteSize.format(free)) are free and \(ByteSize.format(floor)) must stay so "
+                        + "(free-space); make room or give another cache-dir")
+            }
+            return "\(parent), \(ByteSize.format(free)) free, cache-size \(ByteSize.format(size))"
+        }
+    }
+}
+
+/// What a mount asks of the store, one request after the other.
+private struct StoreCheckup {
+    private let request: MountRequest
+    private let writes: Bool
+    private let store: any ObjectStore
+    private let pool = WorkerPool(threads: 2, name: "pailfs-work")
+
+    private static let body = Array("pailfs was here".utf8)
+
+    init?(_ request: MountRequest, writes: Bool) throws(CommandError) {
+        (self.request, self.writes) = (request, writes)
+        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
+        store = try Composition.makeStore(request, time: SystemTime(), logger: logger)
+    }
+
+    private func ask<Value: Sendable>(
+        _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
+    ) throws(CommandError) -> Value {
+        try Composition.answer(request, pool) { [store] () async throws(ObjectStoreError) in try await body(store) }
+    }
+
+    func run(_ report: DoctorReport) {
+        let isOpen = report.check("bucket, credentials") { () throws(CommandError) in
+            try ask { store async throws(ObjectStoreError) in try await store.checkAccess() }
+            return request.url
+        }
+        guard isOpen else { return report.skip("everything else", "the store must be open to us first") }
+        report.check("list") { () throws(CommandError) in
+            let page = try ask { store async throws(ObjectStoreError) in
+                try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
+            }
+            return page.objects.isEmpty && page.commonPrefixes.isEmpty ? "empty" : nil
+        }
+        guard request.bucket != nil else { return report.skip("writing", "the URL names no bucket") }
+        guard writes else { return report.skip("writing", "not asked for") }
+        let key = ObjectKey(ByteString(".pailfs-doctor-" + RandomID.hex()))
+        let copy = ObjectKey(key.bytes + "-copy")
+        guard
+            report.check(
+                "put",
+                { () throws(CommandError) in
+                    var metadata = ObjectMetadata(contentType: "text/plain")
+                    metadata.user["pailfs-doctor"] = "1"
+                    let put = PutRequest(key, metadata: metadata)
+                    _ = try ask { store async throws(ObjectStoreError) in
+                        try await store.put(put, body: MemorySource(Self.body))
+                    }
+                    return nil
+                })
+        else { return report.skip("everything else", "there is no object to try it on") }
+        objects(key, copy, report)
+        multipart(copy, report)
+        report.check("delete") { () throws(CommandError) in
+            try ask { store async throws(ObjectStoreError) in
+                try await store.delete(key, ifMatch: nil)
+                try await store.delete(copy, ifMatch: nil)
+            }
+            return nil
+        }
+    }
+
+    private func objects(_ key: ObjectKey, _ copy: ObjectKey, _ report: DoctorReport) {
+        report.check("head, metadata") { () throws(CommandError) in
+            let info = try ask { store async throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+            guard info.metadata.user["pailfs-doctor"] == "1" else {
+                throw CommandError(
+                    "the store forgot the metadata of an object: mode, owner and times of files will not be kept")
+            }
+            return nil
+        }
+        report.check("get") { () throws(CommandError) in
+            let bytes = try ask { store async throws(ObjectStoreError) in
+                let sink = ReceivedBytes()
+                _ = try await store.get(GetRequest(key), into: sink)
+                return sink.bytes
+            }
+            guard bytes == Self.body else { throw CommandError("other bytes came back than were sent") }
+            return nil
+        }
+        if store.capabilities.putIfAbsent {
+            report.check("create only if absent") { () throws(CommandError) in
+                let isRefused = try ask { store async throws(ObjectStoreError) in
+                    do throws(ObjectStoreError) {
+                        let put = PutRequest(key, condition: .absent)
+                        _ = try await store.put(put, body: MemorySource(Self.body))
+                        return false
+                    } catch {
+                        guard error.kind == .preconditionFailed else { throw error }
+                        return true
+                    }
+                }
+                guard isRefused else {
+                    throw CommandError("the store replaced an object it was told to leave: two writers can lose data")
+                }
+                return nil
+            }
+        } else {
+            report.skip("create only if absent", "not in this store: a look before stands in for it")
+        }
+        report.check("copy") { () throws(CommandError) in
+            _ = try ask { store async throws(ObjectStoreError) in
+                try await store.copy(CopyRequest(CopySource(key), to: copy))
+            }
+            return nil
+        }
+        guard store.capabilities.metadataUpdate != .none else { return }
+        report.check("new metadata") { () throws(CommandError) in
+            _ = try ask { store async throws(ObjectStoreError) in
+                try await store.updateMetadata(
+                    key, to: ObjectMetadata(contentType: "text/plain", user: ["pailfs-doctor": "2"]), ifMatch: nil)
+            }
+            return nil
+        }
+    }
+
+    private func multipart(_ key: ObjectKey, _ report: DoctorReport) {
+        report.check("multipart upload") { () throws(CommandError) in
+            try ask { store async throws(ObjectStoreError) in
+                let upload = try await store.createUpload(PutRequest(key))
+                do throws(ObjectStoreError) {
+                    let part = PartRequest(key, upload, number: 1)
+                    _ = try await store.uploadPart(part, body: MemorySource(Self.body))
+                    let parts = try await store.listParts(key, upload)
+                    _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
+                } catch {
+                    try? await store.abortUpload(key, upload)
+                    throw error
+                }
+            }
+            return nil
+        }
+    }
+}
+
+/// A small body in memory. A leaf lock.
+private final class ReceivedBytes: ByteSink {
+    private let received = Mutex<[UInt8]>([])
+
+    var bytes: [UInt8] { received.withLock { $0 } }
+
+    func receive(_ bytes: RawSpan) throws(ByteTransferError) {
+        received.withLock { received in bytes.withUnsafeBytes { received += $0 } }
+    }
+
+    func restart() { received.withLock { $0 = [] } }
+}

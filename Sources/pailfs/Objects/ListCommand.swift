@@ -1,0 +1,59 @@
+import ArgumentParser
+import Basics
+import ObjectStorage
+
+/// Lists keys as the store has them, page by page; nothing of names or modes of a mount.
+struct ListCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "ls", abstract: "Lists the keys at a URL as the store has them.")
+
+    @Argument(help: "scheme://bucket/prefix, scheme://bucket or scheme://") var url: String
+    @OptionGroup var location: StoreOptions
+    @Flag(name: .short, help: "Size, time, storage class and ETag of each.") var long = false
+    @Flag(name: [.customShort("R"), .customLong("recursive")], help: "Every key below, not one directory.")
+    var recursive = false
+
+    mutating func run() throws {
+        let (session, path) = try location.open(url)
+        // As ls(1): what the URL names may be an object, a directory, or the start of nothing.
+        var prefix = path
+        if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
+        var isEmpty = true
+        try session.pages(ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"))) { page in
+            isEmpty = isEmpty && page.objects.isEmpty && page.commonPrefixes.isEmpty
+            for line in lines(of: page) { Output.line(line) }
+        }
+        guard isEmpty, !path.isEmpty else { return }
+        guard !path.hasSuffix("/") else { throw CommandError("\(url) has no keys; check its name") }
+        let key = ObjectKey(path)
+        let info = try session.answer { store async throws(ObjectStoreError) in
+            try await store.head(key, condition: nil)
+        }
+        Output.line(line(ListedObject(key: key, version: info.version, storageClass: info.storageClass)))
+    }
+
+    /// In the order of their bytes, as a listing has them.
+    private func lines(of page: ListingPage) -> [ByteString] {
+        var entries = page.objects.map { ($0.key, line($0)) }
+        entries += page.commonPrefixes.map { ($0, long ? ByteString(columns("-", "", "", "-")) + $0.bytes : $0.bytes) }
+        return entries.sorted { $0.0.bytes < $1.0.bytes }.map(\.1)
+    }
+
+    private func line(_ object: ListedObject) -> ByteString {
+        guard long else { return object.key.bytes }
+        let version = object.version
+        return ByteString(
+            columns(
+                "\(version.size)", version.modified.iso8601(), object.storageClass ?? "", version.etag.text))
+            + object.key.bytes
+    }
+
+    private func columns(_ size: String, _ modified: String, _ storageClass: String, _ etag: String) -> String {
+        func pad(_ text: String, _ width: Int, left: Bool = false) -> String {
+            let space = String(repeating: " ", count: max(0, width - text.utf8.count))
+            return left ? space + text : text + space
+        }
+        return pad(size, 14, left: true) + "  " + pad(modified.isEmpty ? "-" : modified, 24) + "  "
+            + pad(storageClass.isEmpty ? "-" : storageClass, 12) + "  " + pad(etag, 34) + "  "
+    }
+}

@@ -1,0 +1,100 @@
+import ArgumentParser
+import Basics
+import Glibc
+import Logging
+import ObjectStorage
+
+/// What the commands on objects have in common: a URL, and the options that find its store.
+struct ObjectArguments: ParsableArguments {
+    @Argument(help: "scheme://bucket/key") var url: String
+    @OptionGroup var location: StoreOptions
+
+    /// The object of the URL.
+    func object() throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
+        let (store, path) = try location.open(url)
+        guard !path.isEmpty else { throw CommandError("\(url) names no object: write scheme://bucket/key") }
+        return (store, ObjectKey(path))
+    }
+}
+
+/// Where a command's store is, told as for `mount`.
+struct StoreOptions: ParsableArguments {
+    @Option(
+        name: [.customShort("o", allowingJoined: true)],
+        help: ArgumentHelp("Options, as for mount.", valueName: "name=value,..."))
+    var options: [String] = []
+
+    /// The store of the URL's bucket, proved to be there, and the rest of the URL, which is a key or a prefix: a slash at
+    /// its end belongs to it.
+    func open(_ url: String) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
+        var request = try MountRequest(url: url, mountpoint: "", options: options, environment: Entry.environment)
+        let path = url.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
+        request.prefix = ""
+        return (try ObjectStoreSession(request), path)
+    }
+}
+
+/// A bucket, or an account, while a command works on it. Requests are made from the command's one thread.
+struct ObjectStoreSession: Sendable {
+    let request: MountRequest
+    let store: any ObjectStore
+    private let pool: WorkerPool
+
+    init(_ request: MountRequest) throws(CommandError) {
+        self.request = request
+        pool = WorkerPool(threads: 4, name: "pailfs-work")
+        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
+        store = try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
+    }
+
+    var capabilities: Capabilities { store.capabilities }
+    var isAccount: Bool { request.bucket == nil }
+
+    /// What requests to the store answer. Give it few at a time: there is one deadline for all of them.
+    func answer<Value: Sendable>(
+        _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
+    ) throws(CommandError) -> Value {
+        try Composition.answer(request, pool) { [store] () async throws(ObjectStoreError) in try await body(store) }
+    }
+
+    /// Every page of a listing, each as soon as it is here.
+    func pages(
+        _ request: ListRequest, _ body: (ListingPage) throws(CommandError) -> Void
+    ) throws(CommandError) {
+        var request = request
+        while true {
+            let page = try answer { [request] store async throws(ObjectStoreError) in try await store.list(request) }
+            try body(page)
+            guard let next = page.next else { return }
+            request.cursor = next
+        }
+    }
+}
+
+/// What commands print: results only, on standard output.
+enum Output {
+    /// Control characters, which could be commands to a terminal, as `%XX`.
+    static func text(_ bytes: ByteString) -> String {
+        var clean: [UInt8] = []
+        for byte in bytes.bytes {
+            if byte < 32 || byte == 127 {
+                clean += Array("%\(Hex.encode([byte]).uppercased())".utf8)
+            } else {
+                clean.append(byte)
+            }
+        }
+        return String(decoding: clean, as: UTF8.self)
+    }
+
+    /// Bytes as they are: a name that is no UTF-8 arrives as such.
+    static func line(_ bytes: ByteString) {
+        let line = Array(bytes.bytes) + [UInt8(ascii: "\n")]
+        var rest = line[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            // Nobody reads any more.
+            guard count > 0 else { exit(EXIT_FAILURE) }
+            rest = rest.dropFirst(count)
+        }
+    }
+}

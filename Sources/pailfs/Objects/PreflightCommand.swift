@@ -1,0 +1,31 @@
+import ArgumentParser
+import ObjectStorage
+
+/// Asks the store what a browser would ask before a web page's request.
+struct PreflightCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "preflight", abstract: "Checks whether a web page may use an object (CORS).")
+
+    @OptionGroup var object: ObjectArguments
+    @Option(help: "Scheme and host of the web page, as https://www.example.com.") var origin: String
+    @Option(help: "What the page wants to do.") var method = "GET"
+    @Option(help: ArgumentHelp("A header the page wants to send; may be given again.", valueName: "name"))
+    var header: [String] = []
+
+    mutating func run() throws {
+        let request = PreflightRequest(origin: origin, method: method.uppercased(), headers: header)
+        let (session, key) = try object.object()
+        let headers = try session.answer { store async throws(ObjectStoreError) -> [PreflightHeader]? in
+            do throws(ObjectStoreError) { return try await store.preflight(key, request) } catch {
+                guard error.kind == .accessDenied else { throw error }
+                return nil
+            }
+        }
+        guard let headers else {
+            throw CommandError(
+                "the bucket's rules let no page of \(origin) send \(request.method) to \(object.url); "
+                    + "add a CORS rule for it at the store")
+        }
+        for header in headers { print("\(header.name): \(header.value)") }
+    }
+}

@@ -1,0 +1,65 @@
+import ArgumentParser
+import Basics
+import ObjectStorage
+
+/// Deletes objects, in batches where the store takes them.
+struct RemoveCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rm", abstract: "Deletes an object, or everything below a prefix.",
+        discussion: "A mount that has the bucket sees it as any change from elsewhere, within its ttl.")
+
+    @OptionGroup var object: ObjectArguments
+    @Flag(name: [.short, .customLong("recursive")], help: "Every key that starts with the URL's path and a slash.")
+    var recursive = false
+
+    mutating func run() throws {
+        let (session, key) = try object.object()
+        guard recursive else {
+            return try session.answer { store async throws(ObjectStoreError) in
+                _ = try await store.head(key, condition: nil)
+                try await store.delete(key, ifMatch: nil)
+            }
+        }
+        let prefix = key.bytes.hasSuffix("/") ? key.bytes : key.bytes + "/"
+        var failed: [ObjectStoreError] = []
+        var count = 0
+        // A page is deleted before the next is asked for; where it goes on is a key, which need not be there.
+        var request = ListRequest(prefix: prefix)
+        while true {
+            let page = try session.answer { [request] store async throws(ObjectStoreError) in
+                try await store.list(request)
+            }
+            let keys = page.objects.map(\.key)
+            let errors = try remove(keys, session)
+            failed += errors
+            count += keys.count - errors.count
+            guard page.next != nil, let last = keys.last else { break }
+            request = ListRequest(prefix: prefix, startAfter: last.bytes)
+        }
+        for error in failed {
+            Entry.say("pailfs: not deleted: \(Output.text(error.key?.bytes ?? "")): \(error.message)")
+        }
+        if let first = failed.first {
+            throw CommandError("\(failed.count) objects are left below \(object.url): \(first.message)")
+        }
+        guard count > 0 else { throw CommandError("\(object.url) has nothing below it; check its name") }
+        print("\(count) objects deleted")
+    }
+
+    /// What is left, with the reasons.
+    private func remove(
+        _ keys: [ObjectKey], _ session: ObjectStoreSession
+    ) throws(CommandError) -> [ObjectStoreError] {
+        let batch = max(1, session.capabilities.deleteBatch)
+        var failed: [ObjectStoreError] = []
+        for start in stride(from: 0, to: keys.count, by: batch) {
+            let some = Array(keys[start..<min(keys.count, start + batch)])
+            failed += try session.answer { store async throws(ObjectStoreError) -> [ObjectStoreError] in
+                if some.count > 1 { return try await store.deleteMany(some) }
+                for key in some { try await store.delete(key, ifMatch: nil) }
+                return []
+            }
+        }
+        return failed
+    }
+}

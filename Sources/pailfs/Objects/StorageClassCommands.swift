@@ -1,0 +1,58 @@
+import ArgumentParser
+import Basics
+import ObjectStorage
+
+/// Shows the storage class of an object, or moves it to another.
+struct ClassCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "class", abstract: "Shows or changes the storage class of an object.")
+
+    @OptionGroup var object: ObjectArguments
+    @Argument(help: ArgumentHelp("The class to move it to.", valueName: "class")) var storageClass: String?
+
+    mutating func run() throws {
+        let (session, key) = try object.object()
+        let classes = session.capabilities.storageClasses
+        guard let wanted = storageClass else {
+            let info = try session.answer { store async throws(ObjectStoreError) in
+                try await store.head(key, condition: nil)
+            }
+            return print(info.storageClass ?? classes.first ?? "standard")
+        }
+        guard classes.isEmpty || classes.contains(wanted) else {
+            throw CommandError("\(wanted) is no storage class here; there are \(classes.joined(separator: ", "))")
+        }
+        _ = try session.answer { store async throws(ObjectStoreError) in
+            let info = try await store.head(key, condition: nil)
+            return try await store.setStorageClass(of: key, to: wanted, ifMatch: info.version.etag)
+        }
+    }
+}
+
+/// Asks the store to make an archived object readable.
+struct RestoreCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore", abstract: "Asks for a readable copy of an archived object.")
+
+    @OptionGroup var object: ObjectArguments
+    @Option(help: "How many days the copy stays; the store's own choice otherwise.") var days: Int?
+    @Option(help: "How fast, in the store's words, as Standard, Expedited or Bulk.") var tier: String?
+
+    mutating func validate() throws {
+        guard days.map({ $0 > 0 }) ?? true else { throw ValidationError("--days takes a number above 0") }
+    }
+
+    mutating func run() throws {
+        let (session, key) = try object.object()
+        let wanted = RestoreRequest(days: days, tier: tier)
+        let state = try session.answer { store async throws(ObjectStoreError) in
+            try await store.restore(key, wanted)
+            return try await store.head(key, condition: nil).restore
+        }
+        switch state {
+        case .ongoing?: print("ongoing; \"pailfs stat\" tells when it is done")
+        case .restored(let until)?: print(until.map { "readable until \($0.iso8601())" } ?? "readable")
+        case nil: print("asked for")
+        }
+    }
+}

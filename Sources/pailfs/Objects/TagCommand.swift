@@ -1,0 +1,58 @@
+import ArgumentParser
+import ObjectStorage
+
+/// An object's tags, as far as the store has any.
+struct TagCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "tag", abstract: "Shows, sets or removes the tags of an object.",
+        subcommands: [Get.self, Set.self, Remove.self])
+
+    struct Get: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Shows the tags, one name=value a line.")
+        @OptionGroup var object: ObjectArguments
+
+        mutating func run() throws {
+            let (session, key) = try object.object()
+            let tags = try session.answer { store async throws(ObjectStoreError) in try await store.tags(of: key) }
+            for (name, value) in tags.sorted(by: { $0.key < $1.key }) { print("\(name)=\(value)") }
+        }
+    }
+
+    struct Set: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Sets some tags and leaves the others.")
+        @OptionGroup var object: ObjectArguments
+        @Argument(help: "name=value") var tags: [String]
+
+        mutating func run() throws {
+            var wanted: [String: String] = [:]
+            for text in tags {
+                guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
+                    throw CommandError("\(text) is no tag: write name=value")
+                }
+                wanted[String(text[..<equals])] = String(text[text.index(after: equals)...])
+            }
+            let (session, key) = try object.object()
+            try session.answer { [wanted] store async throws(ObjectStoreError) in
+                let known = try await store.tags(of: key)
+                try await store.setTags(of: key, to: known.merging(wanted) { $1 })
+            }
+        }
+    }
+
+    struct Remove: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            commandName: "rm", abstract: "Removes some tags, or all of them.")
+        @OptionGroup var object: ObjectArguments
+        @Argument(help: "Names; without any, every tag goes.") var names: [String] = []
+
+        mutating func run() throws {
+            let (session, key) = try object.object()
+            try session.answer { [names] store async throws(ObjectStoreError) in
+                guard !names.isEmpty else { return try await store.setTags(of: key, to: [:]) }
+                var tags = try await store.tags(of: key)
+                for name in names { tags[name] = nil }
+                try await store.setTags(of: key, to: tags)
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import ArgumentParser
+import Basics
+import ObjectStorage
+
+/// Uploads that were begun and neither completed nor aborted: their parts are stored, and paid for, unseen.
+struct UploadsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "uploads", abstract: "Lists or aborts unfinished multipart uploads.",
+        subcommands: [List.self, Abort.self])
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Lists them: when begun, bytes so far, upload ID, key.")
+        @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+        @OptionGroup var location: StoreOptions
+
+        mutating func run() throws {
+            let (session, prefix) = try location.open(url)
+            for upload in try UploadsCommand.uploads(session, prefix) {
+                let parts = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
+                    do throws(ObjectStoreError) { return try await store.listParts(upload.key, upload.upload) } catch {
+                        // It ended meanwhile.
+                        guard error.kind == .noSuchUpload else { throw error }
+                        return []
+                    }
+                }
+                let bytes = parts.reduce(Int64(0)) { $0 + $1.size }
+                let begun = upload.initiated?.iso8601() ?? "-"
+                Output.line(ByteString("\(begun)  \(bytes)  \(upload.upload.text)  ") + upload.key.bytes)
+            }
+        }
+    }
+
+    struct Abort: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Aborts those that are old enough.",
+            discussion: """
+                Uploads of other programs and machines are aborted too: an age is asked for so that none that is still \
+                under way is among them.
+                """)
+        @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+        @OptionGroup var location: StoreOptions
+        @Option(help: ArgumentHelp("The least age, as 12h or 7d.", valueName: "age")) var olderThan: String
+
+        mutating func run() throws {
+            guard let age = DurationText.parse(olderThan) else {
+                throw CommandError("--older-than \(olderThan) is no time: write 90m, 12h or 7d")
+            }
+            let (session, prefix) = try location.open(url)
+            let limit = SystemTime().now() + (.zero - age)
+            var unknown = 0
+            for upload in try UploadsCommand.uploads(session, prefix) {
+                guard let begun = upload.initiated else {
+                    unknown += 1
+                    continue
+                }
+                guard begun <= limit else { continue }
+                try session.answer { store async throws(ObjectStoreError) in
+                    try await store.abortUpload(upload.key, upload.upload)
+                }
+                Output.line(ByteString("aborted  \(begun.iso8601())  \(upload.upload.text)  ") + upload.key.bytes)
+            }
+            if unknown > 0 { Entry.say("pailfs: \(unknown) uploads were left: the store does not tell their age") }
+        }
+    }
+
+    private static func uploads(
+        _ session: ObjectStoreSession, _ prefix: ByteString
+    ) throws(CommandError) -> [UploadInProgress] {
+        guard !session.isAccount else {
+            throw CommandError("\(session.request.url) names no bucket: uploads are listed bucket by bucket")
+        }
+        guard session.capabilities.listUploads else {
+            throw CommandError("the store of \(session.request.url) cannot list its unfinished uploads")
+        }
+        return try session.answer { store async throws(ObjectStoreError) in
+            try await store.listUploads(prefix: prefix)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+import Foundation
+import Testing
+
+extension RealMounts {
+    /// The commands on objects, which need no mount: what they do is looked at from outside.
+    @Suite struct ObjectCommands {
+        private static let withProperties: [Provider] = [.s3, .oss, .cos]
+
+        private func run(_ command: String, in world: World) async throws -> Outcome {
+            var arguments = command.split(separator: " ").map { word in
+                word.hasPrefix("@") ? "\(world.bucket.url)/\(word.dropFirst())" : String(word)
+            }
+            arguments += ["-o", world.options([])]
+            return try await world.pailfs(arguments)
+        }
+
+        /// What a command that succeeds prints.
+        private func output(_ command: String, in world: World) async throws -> String {
+            let outcome = try await run(command, in: world)
+            guard outcome.succeeded else { throw ChildFailed(command: "pailfs \(command)", outcome: outcome) }
+            return outcome.output
+        }
+
+        private func store(_ keys: String..., in world: World) async throws {
+            try "content".write(toFile: world.scratch.path("file"), atomically: true, encoding: .utf8)
+            for key in keys { try await world.outside("put", key, world.scratch.path("file")) }
+        }
+
+        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
+        func keysAreListedAsTheStoreHasThem(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("a", "d/x", "d/y", "d/z/deep", "e%41", in: world)
+                #expect(try await output("ls @", in: world) == "a\nd/\ne%41\n")
+                #expect(try await output("ls @d", in: world) == "d/x\nd/y\nd/z/\n")
+                #expect(try await output("ls -R @d", in: world) == "d/x\nd/y\nd/z/deep\n")
+                let long = try await output("ls -l @a", in: world).split(whereSeparator: \.isWhitespace)
+                #expect(long.first == "7" && long.last == "a", "\(long)")
+                let missing = try await run("ls @d/none/", in: world)
+                #expect(missing.status == 1 && missing.errors.contains("d/none"), "\(missing)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
+        func objectsAreCopiedAndRemovedAtTheStore(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("d/x", "d/y", "d/z/deep", "dx", in: world)
+                _ = try await output("cp @d/x @copies/", in: world)
+                _ = try await output("cp @d/x @other --header content-type:text/x-test", in: world)
+                #expect(try await world.outside("get", "copies/x") == "content")
+                #expect(try await output("stat @other", in: world).contains("content-type: text/x-test"))
+                let again = try await run("cp -n @d/y @other", in: world)
+                #expect(again.status == 1, "\(again)")
+                #expect(try await output("stat @other", in: world).contains("content-type: text/x-test"))
+
+                _ = try await output("rm @other", in: world)
+                #expect(try await output("rm -r @d", in: world) == "3 objects deleted\n")
+                #expect(try await world.outside("keys") == "copies/x\ndx\n")
+                for nothing in ["rm @other", "rm -r @d"] {
+                    let outcome = try await run(nothing, in: world)
+                    #expect(outcome.status == 1 && !outcome.errors.isEmpty, "\(outcome)")
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)), arguments: withProperties)
+        func accessAndTagsAreShownAndReplaced(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("a", in: world)
+                _ = try await output("acl set @a public-read", in: world)
+                #expect(try await output("acl get @a", in: world).contains("READ") || provider == .oss)
+                if provider == .oss { #expect(try await output("acl get @a", in: world) == "acl: public-read\n") }
+                _ = try await output("tag set @a one=1 two=2=2", in: world)
+                _ = try await output("tag set @a one=3", in: world)
+                #expect(try await output("tag get @a", in: world) == "one=3\ntwo=2=2\n")
+                _ = try await output("tag rm @a one", in: world)
+                #expect(try await output("tag get @a", in: world) == "two=2=2\n")
+                _ = try await output("tag rm @a", in: world)
+                #expect(try await output("tag get @a", in: world) == "")
+                for wrong in ["acl set @a", "acl set @a --grant user=READ", "tag set @a novalue", "tag get @none"] {
+                    let outcome = try await run(wrong, in: world)
+                    #expect(outcome.status != 0 && !outcome.errors.isEmpty, "\(wrong): \(outcome)")
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func classesChangeAndArchivedObjectsAreAskedFor() async throws {
+            let classes = [Provider.s3: "GLACIER", .oss: "Archive", .cos: "ARCHIVE"]
+            for (provider, archive) in classes {
+                try await provider.withWorld { world in
+                    try await store("a", in: world)
+                    _ = try await output("class @a \(archive)", in: world)
+                    #expect(try await output("class @a", in: world) == "\(archive)\n", "\(provider)")
+                    let asked = try await output("restore @a --days 2", in: world)
+                    #expect(asked.hasPrefix("ongoing") || asked.hasPrefix("readable"), "\(provider): \(asked)")
+                    let wrong = try await run("class @a NoSuchClass", in: world)
+                    #expect(wrong.status == 1 && wrong.errors.contains(archive), "\(provider): \(wrong)")
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo])
+        func aPresignedURLServesTheObjectToAnybody(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("some/key", in: world)
+                let url = try await output("presign @some/key --expires 5m", in: world)
+                // curl(1) knows every name below localhost for this machine.
+                let address = url.trimmingCharacters(in: .newlines)
+                #expect(try await world.sh("curl -sS --fail '\(address)'") == "content")
+                let missing = try await run("presign @none", in: world)
+                #expect(missing.status == 1, "\(missing)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func aPreflightSaysWhatTheRulesSay() async throws {
+            try await withStore { world, _ in
+                try await store("a", in: world)
+                let refused = try await run("preflight @a --origin https://a.example", in: world)
+                #expect(refused.status == 1 && refused.errors.contains("CORS"), "\(refused)")
+                try await world.python(
+                    """
+                    import boto3, os
+                    from botocore.config import Config
+                    client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
+                                          config=Config(s3={"addressing_style": "path"}))
+                    client.put_bucket_cors(Bucket=os.environ["BUCKET"], CORSConfiguration={"CORSRules": [
+                        {"AllowedOrigins": ["https://a.example"], "AllowedMethods": ["GET"]}]})
+                    """)
+                let allowed = try await output("preflight @a --origin https://a.example", in: world)
+                #expect(allowed.lowercased().contains("access-control-allow-origin"), "\(allowed)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func unfinishedUploadsAreListedAndAbortedByAge() async throws {
+            try await withStore { world, _ in
+                try await world.python(
+                    """
+                    import boto3, os
+                    from botocore.config import Config
+                    client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
+                                          config=Config(s3={"addressing_style": "path"}))
+                    upload = client.create_multipart_upload(Bucket=os.environ["BUCKET"], Key="big")
+                    client.upload_part(Bucket=os.environ["BUCKET"], Key="big", UploadId=upload["UploadId"],
+                                       PartNumber=1, Body=b"12345")
+                    """)
+                let line = try await output("uploads list @", in: world).split(whereSeparator: \.isWhitespace)
+                #expect(line.count == 4 && line[1] == "5" && line[3] == "big", "\(line)")
+                #expect(try await output("uploads abort @ --older-than 1d", in: world) == "")
+                #expect(try await output("uploads abort @ --older-than 0s", in: world).hasSuffix("big\n"))
+                #expect(try await output("uploads list @", in: world) == "")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func theDoctorFindsNothingWrongAndLeavesNothing() async throws {
+            for provider in [Provider.s3, .oss, .cos, .kodo, .cssp] {
+                try await provider.withWorld { world in
+                    let report = try await output("doctor @", in: world)
+                    #expect(!report.contains("FAILED"), "\(provider): \(report)")
+                    for check in ["cache directory", "list", "put", "get", "copy", "multipart upload", "delete"] {
+                        #expect(report.contains(check), "\(provider): \(report)")
+                    }
+                    #expect(try await world.outside("keys") == "", "\(provider)")
+                    #expect(try await output("doctor @ --read-only", in: world).contains("skipped  writing"))
+                }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func theDoctorNamesWhatIsWrong() async throws {
+            try await withStore { world, _ in
+                let wrongKey = try await world.pailfs(
+                    ["doctor", "s3://pail", "-o", world.options([])],
+                    changing: ["PAILFS_SECRET_ACCESS_KEY": "wrong"])
+                #expect(wrongKey.status == 1)
+                #expect(wrongKey.output.contains("FAILED"), "\(wrongKey)")
+                #expect(wrongKey.output.contains("PAILFS_SECRET_ACCESS_KEY"), "\(wrongKey)")
+                let wrongBucket = try await run("doctor s3://no-such-pail", in: world)
+                #expect(wrongBucket.status == 1)
+                #expect(wrongBucket.output.contains("no-such-pail is not there"), "\(wrongBucket)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func aFileOfOptionsIsTakenByMountsAndShown() async throws {
+            try await withStore { world, _ in
+                try FileManager.default.createDirectory(
+                    atPath: world.scratch.path("home"), withIntermediateDirectories: true)
+                let file = world.scratch.path("home/config")
+                try "file-mode = 600\n[s3://pail]\nro\n[s3://other]\nttl = 1\n"
+                    .write(toFile: file, atomically: false, encoding: .utf8)
+                try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+                try await store("a", in: world)
+                let shown = try await world.pailfs(["config", "show", "s3://pail", "-o", "ttl=7"])
+                let words = shown.output.split(whereSeparator: \.isWhitespace)
+                #expect(words == ["ro=yes", "\(file):3", "file-mode=600", "\(file):1", "ttl=7", "command", "line"])
+                try await world.mount()
+                #expect(try await world.sh("stat -c %a a") == "600\n")
+                #expect(try await world.attempt("touch b").errors.contains("Read-only"))
+                try await world.unmount()
+                try "ttl = soon\n".write(toFile: file, atomically: false, encoding: .utf8)
+                let refused = try await world.pailfs(
+                    ["mount", world.bucket.url, world.mountpoint, "-o", world.options([])])
+                #expect(refused.status == 1 && refused.errors.contains("\(file):1: the option ttl"), "\(refused)")
+            }
+        }
+    }
+}
