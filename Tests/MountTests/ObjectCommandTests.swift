@@ -26,7 +26,7 @@ extension RealMounts {
             for key in keys { try await world.outside("put", key, world.scratch.path("file")) }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
         func keysAreListedAsTheStoreHasThem(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await store("a", "d/x", "d/y", "d/z/deep", "e%41", in: world)
@@ -40,7 +40,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
         func objectsAreCopiedAndRemovedAtTheStore(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await store("d/x", "d/y", "d/z/deep", "dx", in: world)
@@ -62,7 +62,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: withProperties)
+        @Test(.timeLimit(.minutes(5)), arguments: withProperties)
         func accessAndTagsAreShownAndReplaced(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await store("a", in: world)
@@ -83,7 +83,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func classesChangeAndArchivedObjectsAreAskedFor() async throws {
             let classes = [Provider.s3: "GLACIER", .oss: "Archive", .cos: "ARCHIVE"]
             for (provider, archive) in classes {
@@ -99,7 +99,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: [Provider.s3, .oss, .cos, .kodo])
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo])
         func aPresignedURLServesTheObjectToAnybody(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await store("some/key", in: world)
