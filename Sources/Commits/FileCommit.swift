@@ -211,6 +211,7 @@ package final class FileCommit: Sendable {
                     logger.warning(
                         "upload not aborted",
                         metadata: ["key": "\(key)", "upload": "\(upload)", "error": "\(error)"])
+                    record?.abortRefused(upload, of: key, because: "\(error)")
                 }
                 report { $0.aborted(epoch) }
             }

@@ -21,14 +21,16 @@ package final class FileRecord: Sendable {
 
     package let id: IntentID
     private let journal: Journal
+    private let jobs: JobQueue?
     private let state: Mutex<State>
 
-    /// A new dirty file named after `id`, over `base`. Throws when the row could not be written.
+    /// A new dirty file named after `id`, over `base`; `jobs` takes aborts that the store refuses. Throws when the row could not
+    /// be written.
     package init(
         _ id: IntentID, key: ObjectKey, base: (key: ObjectKey, version: ObjectVersion)?, now: Timestamp,
-        in journal: Journal
+        in journal: Journal, jobs: JobQueue? = nil
     ) throws(JournalingError) {
-        (self.id, self.journal) = (id, journal)
+        (self.id, self.journal, self.jobs) = (id, journal, jobs)
         var intent = FileIntent(
             staging: StagingArea.name(of: id), key: key.bytes, base: base.map { VersionRecord($0.key, $0.version) },
             identity: RandomID.hex(), boot: journal.boot)
@@ -39,8 +41,11 @@ package final class FileRecord: Sendable {
     }
 
     /// The file of an earlier process. Its commits get ids of their own; those from before are its ancestors'.
-    package init(resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], in journal: Journal) {
-        (self.id, self.journal) = (id, journal)
+    package init(
+        resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], in journal: Journal,
+        jobs: JobQueue? = nil
+    ) {
+        (self.id, self.journal, self.jobs) = (id, journal, jobs)
         var intent = intent
         intent.ancestors.append(intent.identity)
         intent.identity = RandomID.hex()
@@ -59,11 +64,11 @@ package final class FileRecord: Sendable {
         (intent.isAcknowledged, intent.isFlushed) = (false, false)
         intent.changed = now.seconds
         try journal.write([.file(id, intent)], flushed: false)
-        return FileRecord(id, intent, in: journal)
+        return FileRecord(id, intent, in: journal, jobs)
     }
 
-    private init(_ id: IntentID, _ intent: FileIntent, in journal: Journal) {
-        (self.id, self.journal) = (id, journal)
+    private init(_ id: IntentID, _ intent: FileIntent, in journal: Journal, _ jobs: JobQueue?) {
+        (self.id, self.journal, self.jobs) = (id, journal, jobs)
         state = Mutex(State(intent: intent))
     }
 
@@ -159,6 +164,15 @@ package final class FileRecord: Sendable {
     func ended(_ upload: UploadID) throws(JournalingError) {
         guard let row = state.withLock({ $0.uploads.removeValue(forKey: upload.text)?.row }) else { return }
         try journal.write([.endUpload(row)], flushed: false)
+    }
+
+    /// The store has refused to abort the upload; it is tried again as long as the mount lives.
+    func abortRefused(_ upload: UploadID, of key: ObjectKey, because reason: String) {
+        guard let jobs, let known = state.withLock({ $0.uploads.removeValue(forKey: upload.text) }) else { return }
+        let record = UploadRecord(
+            key: key.bytes, upload: upload.text, file: nil, attempt: known.attempt,
+            headers: HeadersRecord(standard: [:], user: [:]), partSize: 0, layoutSize: 0)
+        jobs.add(abortOf: record, known.row, because: reason)
     }
 
     /// The object is in the bucket, or the file is given up. `also` is written in the same moment. Where nothing was promised

@@ -8,6 +8,9 @@ package import ObjectStorage
 /// Knows nothing but the rows and what the store shows, so it can be begun any number of times. An object that is not the one
 /// a row speaks of was put there by somebody else, and is left as it is.
 package struct JobRunner: Sendable {
+    /// Objects looked at or copied at the same time.
+    private static let width = 16
+
     private let store: any ObjectStore
     private let journal: Journal
     private let copier: ObjectCopier
@@ -32,6 +35,7 @@ package struct JobRunner: Sendable {
             case .rename(let record):
                 if try await move(record.source, to: ObjectKey(record.to), record) { replaced = record.to }
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
+            case .removals: try await removeAll(job.items)
             }
         } catch { throw CommitError(error) }
         // What was promised under that name before the job is no more; what came later is.
@@ -82,29 +86,48 @@ package struct JobRunner: Sendable {
         return true
     }
 
-    private func moveTree(_ items: [ItemRecord], from: ByteString, to: ByteString) async throws(ObjectStoreError) {
-        var verified: [ObjectKey] = []
-        for item in items {
+    private func moveTree(
+        _ items: [ItemRecord], from: ByteString, to: ByteString
+    ) async throws(ObjectStoreError) {
+        let verified = try await concurrently(items, width: Self.width) {
+            [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)
-            guard let original = try await info(source) else { continue }
+            guard let original = try await info(source) else { return nil }
             guard original.version.etag.text == item.source.etag else {
                 leave(source)
-                continue
+                return nil
             }
             let key = ObjectKey(to + item.source.key.dropFirst(from.count))
             let target = try await info(key)
             if !isCopy(target, of: original) {
                 guard target == nil else {
                     leave(key)
-                    continue
+                    return nil
                 }
                 _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
             }
-            verified.append(source)
+            return source
         }
+        try await deleteAll(verified.compactMap(\.self))
+    }
+
+    /// Each object that is still the one that was copied.
+    private func removeAll(_ items: [ItemRecord]) async throws(ObjectStoreError) {
+        let found = try await concurrently(items, width: Self.width) {
+            [self] (item) throws(ObjectStoreError) -> ObjectKey? in
+            let key = ObjectKey(item.source.key)
+            guard let object = try await info(key) else { return nil }
+            if object.version.etag.text == item.source.etag { return key }
+            leave(key)
+            return nil
+        }
+        try await deleteAll(found.compactMap(\.self))
+    }
+
+    private func deleteAll(_ keys: [ObjectKey]) async throws(ObjectStoreError) {
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+        let keys = Array(keys.reversed())
         let batch = max(1, store.capabilities.deleteBatch)
-        let keys = Array(verified.reversed())
         for start in stride(from: 0, to: keys.count, by: batch) {
             let failed = try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
             if let error = failed.first { throw error }

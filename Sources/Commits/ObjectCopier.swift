@@ -3,14 +3,24 @@ import Glibc
 package import Journaling
 package import ObjectStorage
 
-/// Copies an object at the store, in one request or by parts, and vouches for the copy. An upload that a crash leaves is
-/// in the journal.
+/// Copies an object at the store, in one request or by parts, and vouches for the copy.
+///
+/// An upload that copies by parts has a row that names the version it copies, before the first part. Whoever asks for the same
+/// copy again, after a crash or because the store had refused the rest, goes on with it: parts that the store lists are not
+/// copied twice. They were copied from the named version or not at all, so their number and length say which bytes they hold.
 package struct ObjectCopier: Sendable {
+    /// Part copies in flight.
+    private static let width = 8
+    /// Parts are not larger, so that little is lost of a copy that ends in its middle. In bytes.
+    private static let usualPart: Int64 = 1 << 30
+
     private let store: any ObjectStore
     private let journal: Journal
+    private let jobs: JobQueue?
 
-    package init(store: any ObjectStore, journal: Journal) {
-        (self.store, self.journal) = (store, journal)
+    /// With `jobs` an upload that fails is aborted, if need be later; without, it stays to be gone on with.
+    package init(store: any ObjectStore, journal: Journal, jobs: JobQueue? = nil) {
+        (self.store, self.journal, self.jobs) = (store, journal, jobs)
     }
 
     /// Fails with `.preconditionFailed` when the source is not `version` any more.
@@ -18,59 +28,138 @@ package struct ObjectCopier: Sendable {
         _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey, storageClass: String?
     ) async throws(ObjectStoreError) -> ObjectVersion {
         let from = CopySource(source, ifMatch: version.etag)
-        if version.size <= store.capabilities.largestCopy {
-            let answer: PutAnswer
-            var request = CopyRequest(from, to: key)
-            // No store copies it by itself.
-            request.storageClass = storageClass
-            do { answer = try await store.copy(request) } catch {
-                // SeaweedFS lists and shows directory markers but finds none to copy.
-                guard error.kind == .notFound, version.size == 0, source.bytes.hasSuffix("/") else { throw error }
-                let metadata = try await store.head(source, condition: nil).metadata
-                answer = try await store.put(PutRequest(key, metadata: metadata), body: MemorySource([]))
-            }
-            return ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch,
-                versionID: answer.versionID)
+        let answer =
+            version.size <= store.capabilities.largestCopy
+            ? try await copyWhole(from, version, to: key, storageClass)
+            : try await copyParts(from, version, to: key, storageClass)
+        return ObjectVersion(
+            etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch, versionID: answer.versionID)
+    }
+
+    private func copyWhole(
+        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ storageClass: String?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        var request = CopyRequest(source, to: key)
+        // No store copies it by itself.
+        request.storageClass = storageClass
+        do { return try await store.copy(request) } catch {
+            // SeaweedFS lists and shows directory markers but finds none to copy.
+            guard error.kind == .notFound, version.size == 0, source.key.bytes.hasSuffix("/") else { throw error }
+            let metadata = try await store.head(source.key, condition: nil).metadata
+            return try await store.put(PutRequest(key, metadata: metadata), body: MemorySource([]))
         }
-        let metadata = try await store.head(source, condition: .ifMatch(version.etag)).metadata
-        let upload = try await store.createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
-        let row = journal.newID()
+    }
+
+    // MARK: By parts
+
+    private struct Upload {
+        let row: IntentID
+        let record: UploadRecord
+        /// What the store has of it, by number.
+        var parts: [Int: UploadedPart] = [:]
+
+        var id: UploadID { UploadID(record.upload) }
+    }
+
+    private struct Piece: Sendable {
+        let number: Int
+        let range: ByteRange
+    }
+
+    private func copyParts(
+        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ storageClass: String?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let metadata = try await store.head(source.key, condition: .ifMatch(version.etag)).metadata
+        let copied = VersionRecord(source.key, version)
+        var upload = try await earlierUpload(of: copied, to: key)
+        if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass) }
+        guard let upload else { preconditionFailure("an upload was begun and is none") }
         do {
-            try note(.upload(row, record(of: upload, key)), key)
-            // Parts as large as allowed, in one size.
-            let count = (version.size + store.capabilities.largestPart - 1) / store.capabilities.largestPart
-            let size = (version.size + count - 1) / count
-            var parts: [UploadedPart] = []
-            for index in 0..<count {
-                let range = index * size..<min(version.size, (index + 1) * size)
-                parts.append(
-                    try await store.uploadPartCopy(
-                        PartRequest(key, upload, number: Int(index) + 1), from: from, range: range))
+            let size = upload.record.partSize
+            let pieces = (0..<(version.size + size - 1) / size).map { index in
+                Piece(number: Int(index) + 1, range: index * size..<min(version.size, (index + 1) * size))
             }
-            let answer = try await store.completeUpload(key, upload, parts: parts, condition: nil)
+            let parts = try await concurrently(pieces, width: Self.width) {
+                [store] (piece) throws(ObjectStoreError) -> UploadedPart in
+                if let part = upload.parts[piece.number], part.size == piece.range.length { return part }
+                return try await store.uploadPartCopy(
+                    PartRequest(key, upload.id, number: piece.number), from: source, range: piece.range)
+            }
+            let answer = try await complete(upload, parts, metadata, size: version.size, key)
             // A row that stays is an abort of nothing at the next start.
-            try? journal.write([.endUpload(row)], flushed: false)
-            return ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch,
-                versionID: answer.versionID)
+            try? journal.write([.endUpload(upload.row)], flushed: false)
+            return answer
         } catch {
-            if (try? await store.abortUpload(key, upload)) != nil {
-                try? journal.write([.endUpload(row)], flushed: false)
+            // What is not the source any more will not be copied.
+            if let jobs {
+                await abort(upload, key, error, jobs)
+            } else if error.kind == .preconditionFailed || error.kind == .noSuchUpload {
+                await abort(upload, key, error, nil)
             }
             throw error
         }
     }
 
-    private func record(of upload: UploadID, _ key: ObjectKey) -> UploadRecord {
-        UploadRecord(
-            key: key.bytes, upload: upload.text, file: nil, attempt: "",
-            headers: HeadersRecord(standard: [:], user: [:]), partSize: 0, layoutSize: 0)
+    /// The upload of the same copy that was not completed; nil when the store has none.
+    private func earlierUpload(of copied: VersionRecord, to key: ObjectKey) async throws(ObjectStoreError) -> Upload? {
+        let known: JournalContents
+        do { known = try journal.contents() } catch { throw failed(error, key) }
+        let rows = known.uploads.filter { $0.value.record.copied == copied && $0.value.record.key == key.bytes }
+        guard let (row, found) = rows.max(by: { $0.key < $1.key }), found.record.partSize > 0 else { return nil }
+        var upload = Upload(row: row, record: found.record)
+        do {
+            for part in try await store.listParts(key, upload.id) { upload.parts[part.number] = part }
+            return upload
+        } catch {
+            guard error.kind == .noSuchUpload || error.kind == .notFound else { throw error }
+            try? journal.write([.endUpload(row)], flushed: false)
+            return nil
+        }
     }
 
-    private func note(_ change: JournalChange, _ key: ObjectKey) throws(ObjectStoreError) {
-        do { try journal.write([change], flushed: true) } catch {
-            throw ObjectStoreError(.local(errno: EIO), .createUpload, key: key, message: error.description)
+    private func begin(
+        _ copied: VersionRecord, _ metadata: ObjectMetadata, to key: ObjectKey, _ storageClass: String?
+    ) async throws(ObjectStoreError) -> Upload {
+        let id = try await store.createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
+        // As small as is usual, unless that makes too many; in one size.
+        let largest = store.capabilities.largestPart
+        let fewest = (copied.size + Int64(store.capabilities.mostParts) - 1) / Int64(store.capabilities.mostParts)
+        let bound = min(largest, max(Self.usualPart, fewest))
+        let count = (copied.size + bound - 1) / bound
+        let record = UploadRecord(
+            key: key.bytes, upload: id.text, file: nil, attempt: "", headers: HeadersRecord(standard: [:], user: [:]),
+            partSize: (copied.size + count - 1) / count, layoutSize: copied.size, copied: copied)
+        let upload = Upload(row: journal.newID(), record: record)
+        do { try journal.write([.upload(upload.row, record)], flushed: true) } catch {
+            try? await store.abortUpload(key, id)
+            throw failed(error, key)
         }
+        return upload
+    }
+
+    /// An answer that was lost is found out by one HEAD, where the headers carry the id of the commit that made the source.
+    private func complete(
+        _ upload: Upload, _ parts: [UploadedPart], _ metadata: ObjectMetadata, size: Int64, _ key: ObjectKey
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        do { return try await store.completeUpload(key, upload.id, parts: parts, condition: nil) } catch {
+            guard error.isRetryable || error.kind == .noSuchUpload,
+                metadata.user[CommitOptions.commitHeader] != nil,
+                let found = try? await store.head(key, condition: nil),
+                found.version.size == size, found.metadata.user == metadata.user
+            else { throw error }
+            return PutAnswer(
+                etag: found.version.etag, versionID: found.version.versionID, modified: found.version.modified)
+        }
+    }
+
+    private func abort(_ upload: Upload, _ key: ObjectKey, _ reason: ObjectStoreError, _ jobs: JobQueue?) async {
+        do {
+            try await store.abortUpload(key, upload.id)
+            try journal.write([.endUpload(upload.row)], flushed: false)
+        } catch { jobs?.add(abortOf: upload.record, upload.row, because: "\(error)") }
+    }
+
+    private func failed(_ error: JournalingError, _ key: ObjectKey) -> ObjectStoreError {
+        ObjectStoreError(.local(errno: EIO), .createUpload, key: key, message: error.description)
     }
 }

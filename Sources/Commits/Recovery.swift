@@ -6,7 +6,8 @@ package import ObjectStorage
 /// What the journal of an earlier process asks for before anything is served: jobs are finished, uploads that nothing will
 /// complete are aborted, and of each file it is found out whether it became an object.
 ///
-/// Takes a few requests for each row and none for anything else. What the store refuses now stays in the journal.
+/// Takes a few requests for each row and none for anything else. What the store refuses now stays in the journal and is tried
+/// again while the mount lives.
 package struct Recovery: Sendable {
     /// What there is to go on with.
     package struct Plan: Sendable {
@@ -18,20 +19,36 @@ package struct Recovery: Sendable {
         package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
         /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
         package var touched: Set<ByteString> = []
-        /// Rows that could not be worked off.
-        package var left: [String] = []
+        /// What the store refused: to be tried while the mount lives.
+        package var left: [Left] = []
 
         /// Names in `staging/` that rows speak of.
-        package var stagedNames: Set<String> { Set((promised + unpromised).map(\.intent.staging)) }
+        package var stagedNames: Set<String> {
+            var names = Set((promised + unpromised).map(\.intent.staging))
+            for case .job(_, _, let files) in left.map(\.row) { names.formUnion(files.values.map(\.staging)) }
+            return names
+        }
+    }
+
+    /// A row that could not be worked off, and why.
+    package struct Left: Sendable {
+        package enum Row: Sendable {
+            /// `replaced` are files promised before the job, under the name that it gives to something else or removes: they
+            /// end with it, and are not to be stored before.
+            case job(IntentID, JournalContents.Job, replaced: [IntentID: FileIntent])
+            case upload(IntentID, UploadRecord)
+        }
+
+        package let row: Row
+        package let reason: String
     }
 
     private let store: any ObjectStore
     private let journal: Journal
     private let runner: JobRunner
-    private let logger: Logger
 
     package init(store: any ObjectStore, journal: Journal, time: any TimeSource, logger: Logger) {
-        (self.store, self.journal, self.logger) = (store, journal, logger)
+        (self.store, self.journal) = (store, journal)
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
 
@@ -43,14 +60,19 @@ package struct Recovery: Sendable {
         for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) {
             plan.touched.formUnion(Self.keys(of: job.intent))
             do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
-                plan.left.append("\(job.intent.name): \(error)")
+                let replaced = contents.files.filter { $0.key < id && $0.value.key == Self.replaced(by: job.intent) }
+                plan.left.append(Left(row: .job(id, job, replaced: replaced), reason: "\(error)"))
             }
         }
         contents = try journal.contents()
-        for (id, upload) in contents.strayUploads {
+        // A job that is left goes on with the upload that copies for it.
+        let isCopying = !plan.left.isEmpty
+        for (id, upload) in contents.strayUploads where !(isCopying && upload.record.copied != nil) {
             await abort(id, upload.record, &plan)
         }
-        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) {
+        var held: Set<IntentID> = []
+        for case .job(_, _, let replaced) in plan.left.map(\.row) { held.formUnion(replaced.keys) }
+        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
             if await hasLanded(intent) {
@@ -70,7 +92,6 @@ package struct Recovery: Sendable {
             for upload in uploads { await abort(upload.id, upload.upload.record, &plan) }
             plan.unpromised.append((id, intent))
         }
-        for reason in plan.left { logger.warning("left for later", metadata: ["reason": "\(reason)"]) }
         return plan
     }
 
@@ -84,7 +105,7 @@ package struct Recovery: Sendable {
 
     private func abort(_ id: IntentID, _ upload: UploadRecord, _ plan: inout Plan) async {
         do throws(CommitError) { try await runner.abort(id, upload) } catch {
-            plan.left.append("abort of an upload of \(upload.key): \(error)")
+            plan.left.append(Left(row: .upload(id, upload), reason: "\(error)"))
         }
     }
 
@@ -95,11 +116,21 @@ package struct Recovery: Sendable {
         return info.metadata.user[CommitOptions.commitHeader] == attempt
     }
 
+    /// The key at which what was promised before the job is no more once it is done.
+    private static func replaced(by job: JobIntent) -> ByteString? {
+        switch job {
+        case .removal(let record): record.key
+        case .rename(let record): record.to
+        case .tree, .removals: nil
+        }
+    }
+
     private static func keys(of job: JobIntent) -> [ByteString] {
         switch job {
         case .removal(let record): [record.key]
         case .rename(let record): [record.source.key, record.to]
         case .tree(let from, let to): [from, to]
+        case .removals(let below): [below]
         }
     }
 }

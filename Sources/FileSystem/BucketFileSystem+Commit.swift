@@ -74,6 +74,7 @@ extension BucketFileSystem {
             }
             overlay?.commit.replaces(deletion.commits)
         }
+        try await settleJobs(at: key)
         let headers = headersForCommit(of: file)
         let (overlay, base, condition) = file.state.withLock { ($0.overlay, $0.base, $0.condition) }
         guard let overlay else {
@@ -119,8 +120,13 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         } catch {
-            // The object is there all the same, and the row is found to be done at the next start.
+            // The object is there all the same. Once it is replaced nobody could tell that it ever was.
             remember(error, "commit", file.ino)
+            let rows = [JournalChange.endFile(overlay.record.id)] + (fallback.map { [.endFile($0.record.id)] } ?? [])
+            jobs.add(overlay.record.id, .row, key.bytes, because: error.reason) {
+                [journal = rooms.journal] () async throws(CommitError) in
+                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
+            }
         }
         if base != nil { rooms.blocks.forget(key) }
         if let handover = overlay.staged.release() {
@@ -151,9 +157,12 @@ extension BucketFileSystem {
             state.lastError = nil
         }
         if let fallback { await giveUp(fallback) }
-        try cached { metadata throws(MetadataError) in try metadata.confirmDirectories(above: file.ino) }
         pageCacheVersions.withLock { _ = $0.insert(version.etag, for: file.ino) }
-        try isKnown.get()
+        if case .failure(let error) = isKnown {
+            tellLater(file, key, committed, headers, because: error)
+        } else {
+            try? metadata.confirmDirectories(above: file.ino)
+        }
     }
 
     /// Only attributes changed: the object keeps its content.
@@ -223,6 +232,8 @@ extension BucketFileSystem {
                 addNext()
             }
         }
+        unstored += await finishJobs()
+        try? metadata.endInOrder()
         return unstored.sorted { $0.path < $1.path }
     }
 

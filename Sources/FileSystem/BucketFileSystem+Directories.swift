@@ -138,6 +138,7 @@ extension BucketFileSystem {
     static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")
 
     func putMarker(_ key: ObjectKey, _ headers: ObjectMetadata) async throws(FileSystemError) -> ObjectVersion {
+        try await settleJobs(at: key)
         let answer = try await remote { store throws(ObjectStoreError) in
             try await store.put(PutRequest(key, metadata: headers), body: MemorySource([]))
         }
@@ -153,9 +154,10 @@ extension BucketFileSystem {
                 throw FileSystemError(.notDirectory, "\(name) is not a directory")
             }
             try requireBucket(name, in: parent)
+            let key = try key(of: entry.ino)
+            try await settleJobs(at: key)
             try await requireEmpty(entry)
             try await keepDirectory(parent, without: entry)
-            let key = try key(of: entry.ino)
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
             touch(parent)

@@ -145,7 +145,7 @@ extension BucketFileSystem {
         let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
         let overlay = overlay(
-            staged, on: base, FileRecord(resuming: id, intent, uploads: rows, in: rooms.journal))
+            staged, on: base, FileRecord(resuming: id, intent, uploads: rows, in: rooms.journal, jobs: jobs))
         overlay.commit.resume(intent, uploads: uploads)
         let headers = intent.headers?.metadata ?? ObjectMetadata()
         let changed = Timestamp(seconds: intent.changed)

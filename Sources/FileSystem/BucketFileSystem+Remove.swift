@@ -31,9 +31,10 @@ extension BucketFileSystem {
         file.interruptUpload()
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
+        let key = try key(of: entry.ino)
+        try await settleJobs(at: key)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
-        let key = try key(of: entry.ino)
         let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.base) }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
@@ -52,7 +53,9 @@ extension BucketFileSystem {
             }
         }
         if entry.isPending || isNeeded {
-            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isNeeded) }
+            // What may be there until a job is done must not be listed.
+            let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
         } else {
             do throws(FileSystemError) { try await removeObject(entry) } catch {
                 if replacesPromise {
@@ -76,7 +79,7 @@ extension BucketFileSystem {
         if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
         if let overlay {
             // Nobody wants these bytes after a crash, open as the file may be.
-            try await endForGood(overlay, fallback, at: key, wasPending: entry.isPending)
+            try await endForGood(overlay, fallback, of: entry, at: key)
             file.state.withLock { ($0.fallback, $0.isPromised) = (nil, false) }
             await overlay.commit.abandon()
             overlay.staged.keep(false)
@@ -89,37 +92,47 @@ extension BucketFileSystem {
     /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
     /// answer having come back: what it made goes too.
     private func endForGood(
-        _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, at key: ObjectKey, wasPending: Bool
+        _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, of entry: Entry, at key: ObjectKey
     ) async throws(FileSystemError) {
         var changes = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
-        guard wasPending, overlay.record.hasReachedStore else { return try end(overlay.record, also: changes) }
+        guard entry.isPending, overlay.record.hasReachedStore else { return try end(overlay.record, also: changes) }
         let job = rooms.journal.newID()
         let removal = JobIntent.removal(
             RemovalRecord(key: key.bytes, etag: nil, commits: overlay.record.commits))
         changes.append(.job(job, removal, items: []))
         try end(overlay.record, also: changes)
         await overlay.commit.abandon()
-        let runner = JobRunner(store: store, journal: rooms.journal, time: time, logger: rooms.logger)
+        let todo = JournalContents.Job(intent: removal, items: [])
         do throws(CommitError) {
-            try await runner.finish(job, JournalContents.Job(intent: removal, items: []))
-        } catch {
-            // The row stays, and the next mount does it.
-            rooms.logger.warning("left for later", metadata: ["key": "\(key)", "reason": "\(error)"])
+            try await jobs.runner.finish(job, todo)
+            try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+        } catch { removeLater(job, todo, entry.component, in: entry.parent, because: "\(error)") }
+    }
+
+    /// The last handle of an unlinked file is gone, and with it the need for its object. What the store refuses now is tried
+    /// again, and the object's name stays taken until then.
+    func carryOutDeletion(of file: ActiveFile) async {
+        guard let deletion = file.state.withLock({ $0.deleteAtRelease }) else { return }
+        do throws(CommitError) { try await delete(file) } catch {
+            remember(FileSystemError(error), "unlink", deletion.entry.ino)
+            jobs.add(deletion.job, .removal, deletion.key.bytes, because: "\(error)") {
+                [weak self] () async throws(CommitError) in
+                guard let self else { throw .cancelled }
+                try await delete(file)
+            }
         }
     }
 
-    /// The last handle of an unlinked file is gone, and with it the need for its object.
-    func carryOutDeletion(of file: ActiveFile) async {
+    private func delete(_ file: ActiveFile) async throws(CommitError) {
         await deletions.enterRegardless()
         defer { deletions.leave() }
         guard let deletion = file.state.withLock({ $0.deleteAtRelease.take() }) else { return }
-        do throws(FileSystemError) {
-            try await remote { store throws(ObjectStoreError) in try await store.delete(deletion.key, ifMatch: nil) }
-            try cached { metadata throws(MetadataError) in
-                try metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
-            }
-            forgetJob(deletion.job)
-        } catch { remember(error, "unlink", deletion.entry.ino) }
+        do { try await store.delete(deletion.key, ifMatch: nil) } catch {
+            file.state.withLock { $0.deleteAtRelease = deletion }
+            throw .store(error)
+        }
+        try? metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
+        forgetJob(deletion.job)
         doomed.withLock { if $0[deletion.key] === file { $0[deletion.key] = nil } }
         rooms.blocks.forget(deletion.key)
     }
@@ -136,12 +149,14 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             try journal.write([.endJob(deletion.job)], flushed: true)
         }
+        jobs.forget(deletion.job)
         return deletion
     }
 
     private func removeObject(_ entry: Entry) async throws(FileSystemError) {
         try await keepDirectory(entry.parent, without: entry)
         let key = try key(of: entry.ino)
+        try await settleJobs(at: key)
         try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
         try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
         if !files.isOpen(entry.ino) { rooms.blocks.forget(key) }

@@ -13,6 +13,8 @@ extension BucketFileSystem {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
+        // Before the files: some have to wait for these.
+        for left in plan.left { takeUp(left) }
         for (id, intent) in plan.promised {
             do throws(FileSystemError) { try takeUp(id, intent, uploads: plan.uploads[id] ?? []) } catch {
                 // The row and what there is of the bytes stay where they are.

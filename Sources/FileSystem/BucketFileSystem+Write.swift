@@ -102,7 +102,8 @@ extension BucketFileSystem {
         let record: FileRecord
         do throws(JournalingError) {
             record = try FileRecord(
-                id, key: key, base: base.map { ($0.key, $0.version) }, now: time.now(), in: rooms.journal)
+                id, key: key, base: base.map { ($0.key, $0.version) }, now: time.now(), in: rooms.journal,
+                jobs: jobs)
         } catch { throw FileSystemError(error) }
         do throws(StagingError) {
             return overlay(try rooms.staging.create(id, baseSize: size), on: base, record)

@@ -47,6 +47,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
+    let jobs: JobQueue
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
     /// Targets of symbolic links; a link is never changed in place.
@@ -78,6 +79,8 @@ package final class BucketFileSystem: FileSystemOperations {
         listings = DirectoryListings(metadata: rooms.metadata, store: rooms.store, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time)
+        jobs = JobQueue(
+            store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
         giveRootATime()
     }
 

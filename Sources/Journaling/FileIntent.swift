@@ -109,13 +109,15 @@ package struct UploadRecord: Codable, Sendable, Hashable {
     /// What the layout of its parts was made from, in bytes.
     package var partSize: Int64
     package var layoutSize: Int64
+    /// The version that all its parts are copied from; nil where they are sent.
+    package var copied: VersionRecord?
 
     package init(
         key: ByteString, upload: String, file: IntentID?, attempt: String, headers: HeadersRecord, partSize: Int64,
-        layoutSize: Int64
+        layoutSize: Int64, copied: VersionRecord? = nil
     ) {
         (self.key, self.upload, self.attempt, self.headers) = (key, upload, attempt, headers)
-        (self.partSize, self.layoutSize) = (partSize, layoutSize)
+        (self.partSize, self.layoutSize, self.copied) = (partSize, layoutSize, copied)
         self.file = file?.rawValue
     }
 }

@@ -10,6 +10,9 @@ package enum JobIntent: Codable, Sendable, Hashable {
     case rename(RenameRecord)
     /// Every object of a directory moves; which ones, the job's items say.
     case tree(from: ByteString, to: ByteString)
+    /// What became of a tree whose copies are all there and whose new name programs have seen: the objects below the old one
+    /// go, those of the job's items and no others.
+    case removals(below: ByteString)
 
     /// For the log and for stop points.
     package var name: String {
@@ -17,6 +20,7 @@ package enum JobIntent: Codable, Sendable, Hashable {
         case .removal: "removal"
         case .rename: "rename"
         case .tree: "tree"
+        case .removals: "removals"
         }
     }
 }

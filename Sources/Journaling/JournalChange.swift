@@ -9,6 +9,8 @@ package enum JournalChange: Sendable, Hashable {
     /// The upload became an object, was aborted, or is unknown to the store; its parts go with it.
     case endUpload(IntentID)
     case job(IntentID, JobIntent, items: [ItemRecord])
+    /// The job has come so far that only this is left of it; its items stay.
+    case advance(IntentID, JobIntent)
     case endJob(IntentID)
 
     /// The step's name for stop points and the log.
@@ -21,6 +23,7 @@ package enum JournalChange: Sendable, Hashable {
         case .part: "part"
         case .endUpload: "end-upload"
         case .job(_, let job, _): job.name
+        case .advance: "advance"
         case .endJob: "end-job"
         }
     }

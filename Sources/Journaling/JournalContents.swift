@@ -32,6 +32,7 @@ package struct JournalContents: Sendable, Hashable {
         case .part(let id, let part): uploads[id]?.parts[part.number] = part
         case .endUpload(let id): uploads[id] = nil
         case .job(let id, let intent, let items): jobs[id] = Job(intent: intent, items: items)
+        case .advance(let id, let intent): jobs[id]?.intent = intent
         case .endJob(let id): jobs[id] = nil
         }
     }

@@ -4,6 +4,11 @@ import SQLite
 
 /// The journal's tables: a row's facts are JSON in `body`, which sqlite3(1) shows to people.
 enum JournalSchema {
+    /// "pail" in ASCII, and j.
+    static let application: Int32 = 0x7061_696a
+    /// Pages that the log grows to before it is moved to the file.
+    static let longestLog = 256
+
     static let migrations = [
         """
         CREATE TABLE file (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT NOT NULL) STRICT;
@@ -41,6 +46,8 @@ enum JournalSchema {
                 try connection.run(
                     "INSERT INTO item VALUES (?1, ?2, ?3)", id.rawValue, Int64(number), try encode(item))
             }
+        case .advance(let id, let intent):
+            try connection.run("UPDATE job SET body = ?2 WHERE id = ?1", id.rawValue, try encode(intent))
         case .endJob(let id): try connection.run("DELETE FROM job WHERE id = ?1", id.rawValue)
         }
     }
@@ -66,6 +73,39 @@ enum JournalSchema {
         return contents
     }
 
+    /// The rows that can be read, in the tables' order and, from where that breaks off, against it.
+    static func salvage(_ connection: Connection) -> (JournalContents, lost: [String]) {
+        var contents = JournalContents()
+        var lost: Set<String> = []
+        func take(
+            _ what: String, _ sql: StaticString, _ body: (Int64, Int64, [UInt8]) throws(SQLiteError) -> Void
+        ) {
+            do throws(SQLiteError) {
+                try rows(sql, connection) { (id, number, text) throws(SQLiteError) in
+                    do throws(SQLiteError) { try body(id, number, text) } catch {
+                        lost.insert("\(what) \(id): \(error.message)")
+                    }
+                }
+            } catch { lost.insert("\(what)s: \(error.message)") }
+        }
+        func file(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
+            contents.files[IntentID(rawValue: id)] = try decode(body)
+        }
+        func upload(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
+            contents.uploads[IntentID(rawValue: id)] = JournalContents.Upload(record: try decode(body))
+        }
+        func job(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
+            contents.jobs[IntentID(rawValue: id)] = JournalContents.Job(intent: try decode(body), items: [])
+        }
+        take("file", "SELECT id, 0, body FROM file ORDER BY id", file)
+        take("file", "SELECT id, 0, body FROM file ORDER BY id DESC", file)
+        take("upload", "SELECT id, 0, body FROM upload ORDER BY id", upload)
+        take("upload", "SELECT id, 0, body FROM upload ORDER BY id DESC", upload)
+        take("job", "SELECT id, 0, body FROM job ORDER BY id", job)
+        take("job", "SELECT id, 0, body FROM job ORDER BY id DESC", job)
+        return (contents, lost.sorted())
+    }
+
     /// Makes the log as long as it gets between two checkpoints, and the file as much, so that on a full disk rows can
     /// still be ended and files removed. The log keeps its length, and checkpoints start it over (sqlite.org/wal.html,
     /// section 2.3).
@@ -73,7 +113,6 @@ enum JournalSchema {
         try connection.execute(
             """
             PRAGMA synchronous = NORMAL;
-            PRAGMA wal_autocheckpoint = 256;
             INSERT INTO headroom VALUES (zeroblob(\(300 * 4096)));
             DELETE FROM headroom;
             """)

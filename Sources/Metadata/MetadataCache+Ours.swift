@@ -87,6 +87,17 @@ extension MetadataCache {
         }
     }
 
+    /// The same for a key, whose directory may be known or not.
+    package func settleRemoval(of key: ByteString) throws(MetadataError) {
+        var directory = InodeNumber.root
+        let components = Self.components(of: key)
+        for component in components.dropLast() {
+            guard let known = try child(component, of: directory) else { return }
+            directory = known.ino
+        }
+        if let component = components.last { try settleRemoval(of: component, in: directory) }
+    }
+
     /// Moves an entry, in one step for whoever looks; what lies below a directory moves with it at no cost. A live entry
     /// at the target is replaced; of a directory there the caller knows that it is empty. The source gets a tombstone,
     /// `pending` as in `remove`. The entry itself keeps whether it is pending.

@@ -297,3 +297,89 @@ struct JobTests {
         #expect(store.content("a") == nil)
     }
 }
+
+@Suite("A copy by parts")
+struct PartCopyTests {
+    private let store = MemoryStore(
+        capabilities: Rig.capabilities {
+            $0.largestCopy = Int64(part)
+            $0.largestPart = Int64(part)
+        })
+    private let directory: TemporaryDirectory
+    private let journal: Journal
+    private let body = Rig.bytes(6 * part + 100)
+
+    init() throws {
+        directory = try TemporaryDirectory()
+        journal = try Journal(path: directory.path("journal.db"))
+    }
+
+    private func job() throws -> (IntentID, JournalContents.Job) {
+        store.setObject("a", body)
+        let source = VersionRecord("a", try #require(store.info("a")).version)
+        let intent = JobIntent.rename(RenameRecord(source: source, to: "b", storageClass: nil, replaced: nil))
+        let id = journal.newID()
+        try journal.write([.job(id, intent, items: [])], flushed: true)
+        return (id, JournalContents.Job(intent: intent, items: []))
+    }
+
+    @Test("goes on with the parts that are there")
+    func resumes() async throws {
+        let (id, job) = try job()
+        let runner = JobRunner(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "copy"))
+        store.fail(.uploadPartCopy, after: 3)
+        await #expect(throws: CommitError.self) { try await runner.finish(id, job) }
+        let upload = try #require(store.uploadsInProgress.first)
+        let there = try await store.listParts("b", upload.upload).count
+        #expect(there == 3)
+        store.fault = nil
+        store.forgetRequests()
+        // Another process, which knows the journal alone.
+        let recovery = Recovery(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "copy"))
+        #expect(try await recovery.run().left.isEmpty)
+        #expect(store.content("b") == body)
+        #expect(store.keys == ["b"])
+        #expect(store.count(.uploadPartCopy) == 7 - there)
+        #expect(store.count(.createUpload) == 0)
+        #expect(store.uploadsInProgress.isEmpty)
+        #expect(try journal.contents().isEmpty)
+    }
+
+    @Test("keeps its parts while the store refuses the rest, also at the next start")
+    func refused() async throws {
+        _ = try job()
+        store.fail(.uploadPartCopy, after: 3)
+        let recovery = Recovery(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "copy"))
+        #expect(try await recovery.run().left.count == 1)
+        store.fault = { operation, _ in operation == .uploadPartCopy ? Rig.error(.serverFault, operation) : nil }
+        #expect(try await recovery.run().left.count == 1)
+        let upload = try #require(store.uploadsInProgress.first)
+        #expect(try await store.listParts("b", upload.upload).count == 3)
+    }
+
+    @Test("is taken for done when only the answer was lost")
+    func lostAnswer() async throws {
+        store.setObject("a", body, metadata: ObjectMetadata(user: ["pailfs-commit": "x-1"]))
+        store.faultAfter = { operation, _ in
+            operation == .completeUpload ? Rig.error(.interrupted, operation) : nil
+        }
+        let version = try #require(store.info("a")).version
+        let copy = try await ObjectCopier(store: store, journal: journal).copy("a", version, to: "b", storageClass: nil)
+        #expect(copy.etag == store.info("b")?.version.etag)
+        #expect(try journal.contents().isEmpty)
+    }
+
+    @Test("of a source that changed is not kept")
+    func changedSource() async throws {
+        let (id, job) = try job()
+        let runner = JobRunner(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "copy"))
+        store.fail(.uploadPartCopy, after: 3)
+        await #expect(throws: CommitError.self) { try await runner.finish(id, job) }
+        store.fault = nil
+        store.setObject("a", [1])
+        let recovery = Recovery(store: store, journal: journal, time: SystemTime(), logger: Logger(label: "copy"))
+        #expect(try await recovery.run().left.isEmpty)
+        #expect(store.uploadsInProgress.isEmpty)
+        #expect(store.keys == ["a"])
+    }
+}

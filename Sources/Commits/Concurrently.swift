@@ -1,0 +1,34 @@
+package import ObjectStorage
+
+/// Runs `body` for every item, `width` of them at a time, and returns the answers in the items' order. After a failure nothing
+/// more is begun; the first one is thrown once everything under way has ended.
+package func concurrently<Item: Sendable, Answer: Sendable>(
+    _ items: [Item], width: Int,
+    _ body: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Answer
+) async throws(ObjectStoreError) -> [Answer] {
+    var answers = [Answer?](repeating: nil, count: items.count)
+    var failure: ObjectStoreError?
+    await withTaskGroup(of: (Int, Result<Answer, ObjectStoreError>).self) { group in
+        var next = 0
+        func begin() {
+            guard next < items.count else { return }
+            let (index, item) = (next, items[next])
+            next += 1
+            group.addTask {
+                do throws(ObjectStoreError) { return (index, .success(try await body(item))) } catch {
+                    return (index, .failure(error))
+                }
+            }
+        }
+        for _ in 0..<max(width, 1) { begin() }
+        for await (index, result) in group {
+            switch result {
+            case .success(let answer): answers[index] = answer
+            case .failure(let error): failure = failure ?? error
+            }
+            if failure == nil { begin() }
+        }
+    }
+    if let failure { throw failure }
+    return answers.compactMap(\.self)
+}

@@ -1,0 +1,250 @@
+package import Basics
+package import Journaling
+package import Logging
+package import ObjectStorage
+import Synchronization
+
+/// A job that the store has refused so far and that the mount goes on trying.
+package struct UnfinishedJob: Sendable, Hashable {
+    /// What is to be done.
+    package enum Act: Sendable, Hashable {
+        case removal
+        /// Objects below a directory that has another name by now.
+        case removals
+        case rename(to: ByteString)
+        case tree(to: ByteString)
+        /// A multipart upload of ours that nothing will complete.
+        case abort
+        /// A file is stored, and the journal or the metadata cache could not take it down.
+        case row
+    }
+
+    /// Its row in the journal.
+    package let id: IntentID
+    package let act: Act
+    /// Below the mount's prefix; of a tree the directory's, with the slash.
+    package let key: ByteString
+    /// When it was first refused.
+    package let since: Timestamp
+    package var tries: Int
+    package var lastError: String
+
+    package init(
+        id: IntentID, act: Act, key: ByteString, since: Timestamp, tries: Int = 1, lastError: String
+    ) {
+        (self.id, self.act, self.key, self.since, self.tries, self.lastError) = (id, act, key, since, tries, lastError)
+    }
+
+    /// In words, for people: what is not finished, without the key.
+    package var summary: String {
+        switch act {
+        case .removal: "its removal"
+        case .removals: "the removal of what was below it"
+        case .rename(let key), .tree(let key): "its rename to \(key)"
+        case .abort: "the abort of an upload of it"
+        case .row: "writing down that it is stored"
+        }
+    }
+
+    /// Whether the job may act on `other`, which for a directory ends in a slash and stands for all below it.
+    package func touches(_ other: ByteString) -> Bool {
+        func meets(_ one: ByteString) -> Bool {
+            one == other || one.hasSuffix("/") && other.hasPrefix(one) || other.hasSuffix("/") && one.hasPrefix(other)
+        }
+        switch act {
+        case .abort: return false
+        case .row: return key == other
+        case .removal, .removals: return meets(key)
+        case .rename(let to), .tree(let to): return meets(key) || meets(to)
+        }
+    }
+}
+
+/// Jobs whose rows are in the journal and that the store has refused: tried again while the mount lives, ever more seldom,
+/// and once more at its end.
+///
+/// Owns the list, never the rows: an attempt takes its own row away when it succeeds, so a crash at any moment leaves the next
+/// start to do what is left. One attempt of a job runs at a time, a few of them at once. Whoever is about to change a key that
+/// a job may act on calls `settle` first, so that a job begun long ago never meets what came after it. A leaf lock; attempts
+/// run outside it, and may take any other.
+package final class JobQueue: Sendable {
+    /// Carries the job out and ends its row, or throws why not.
+    package typealias Attempt = @Sendable () async throws(CommitError) -> Void
+
+    private struct Job {
+        var shown: UnfinishedJob
+        let attempt: Attempt
+        var isRunning = false
+    }
+
+    private struct State {
+        var jobs: [IntentID: Job] = [:]
+        var isStopped = false
+    }
+
+    private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
+    private static let width = 4
+
+    private let slots = UploadLimiter(limit: JobQueue.width)
+    /// Carries out what is in the journal, for attempts.
+    package let runner: JobRunner
+    private let journal: Journal
+    private let pool: WorkerPool
+    private let time: any TimeSource
+    private let logger: Logger
+    private let state = Mutex(State())
+    private let signal = ChangeSignal()
+
+    package init(
+        store: any ObjectStore, journal: Journal, pool: WorkerPool, time: any TimeSource, logger: Logger
+    ) {
+        (self.journal, self.pool, self.time, self.logger) = (journal, pool, time, logger)
+        runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
+    }
+
+    /// Whether an object at `key` is still to go.
+    package func removes(_ key: ByteString) -> Bool {
+        state.withLock { $0.jobs.values.contains { $0.shown.act == .removal && $0.shown.key == key } }
+    }
+
+    /// Every job that is not finished, the oldest first.
+    package var unfinished: [UnfinishedJob] {
+        state.withLock { $0.jobs.values.map(\.shown) }.sorted { ($0.since, $0.id) < ($1.since, $1.id) }
+    }
+
+    /// Takes a job that was refused with `error`.
+    package func add(
+        _ id: IntentID, _ act: UnfinishedJob.Act, _ key: ByteString, because error: String, _ attempt: @escaping Attempt
+    ) {
+        let shown = UnfinishedJob(id: id, act: act, key: key, since: time.now(), lastError: error)
+        let isNew = state.withLock { state in
+            defer { state.jobs[id] = Job(shown: state.jobs[id]?.shown ?? shown, attempt: attempt) }
+            return state.jobs[id] == nil
+        }
+        guard isNew else { return }
+        logger.warning(
+            "left for later", metadata: ["key": "\(key)", "op": "\(shown.summary)", "reason": "\(error)"])
+        pool.start { [self] in await keepTrying(id) }
+    }
+
+    /// Takes the abort of an upload that the store has refused.
+    package func add(abortOf upload: UploadRecord, _ row: IntentID, because error: String) {
+        add(row, .abort, upload.key, because: error) { [runner] () async throws(CommitError) in
+            try await runner.abort(row, upload)
+        }
+    }
+
+    /// Somebody else has done what the job was for, or has ended its row.
+    package func forget(_ id: IntentID) {
+        state.withLock { _ = $0.jobs.removeValue(forKey: id) }
+        signal.change()
+    }
+
+    /// To be called before anything is done at `key` (for a directory: below it) that a job may meet: tries the jobs that act
+    /// there now. Throws when one cannot be done yet. One that the store will not do at all and that no program was told is
+    /// done is given up instead.
+    package func settle(_ key: ByteString) async throws(CommitError) {
+        while let job = await claim(where: { $0.touches(key) }) {
+            do throws(CommitError) { try await attempt(job) } catch {
+                guard !error.mayPass, job.shown.isOpen else { throw error }
+                do { try journal.write([.endJob(job.shown.id)], flushed: true) } catch { throw .journal(error) }
+                forget(job.shown.id)
+                logger.error(
+                    "given up, as the store does not do it and something else happens there",
+                    metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)", "reason": "\(error)"])
+            }
+        }
+    }
+
+    /// Begins nothing more, waits for what runs, and tries each job once more. Returns those that stay.
+    package func finish() async -> [UnfinishedJob] {
+        state.withLock { $0.isStopped = true }
+        var seen: Set<IntentID> = []
+        await withTaskGroup(of: Void.self) { group in
+            while let job = await claim(where: { !seen.contains($0.id) }) {
+                seen.insert(job.shown.id)
+                if seen.count > 2 * Self.width { await group.next() }
+                group.addTask { [self] in try? await attempt(job) }
+            }
+        }
+        return unfinished
+    }
+
+    // MARK: Attempts
+
+    /// A job that fits, once it does not run, and running from now on for the caller; nil when there is none.
+    private func claim(where fits: (UnfinishedJob) -> Bool) async -> Job? {
+        while true {
+            let seen = signal.changes
+            let (job, isWanted) = state.withLock { state -> (Job?, Bool) in
+                let wanted = state.jobs.values.filter { fits($0.shown) }
+                guard let job = wanted.filter({ !$0.isRunning }).min(by: { $0.shown.id < $1.shown.id }) else {
+                    return (nil, !wanted.isEmpty)
+                }
+                state.jobs[job.shown.id]?.isRunning = true
+                return (job, true)
+            }
+            if job != nil || !isWanted { return job }
+            await signal.wait(after: seen, cancellable: false)
+        }
+    }
+
+    private func attempt(_ job: Job) async throws(CommitError) {
+        let id = job.shown.id
+        defer { signal.change() }
+        do throws(CommitError) { try await job.attempt() } catch {
+            state.withLock { state in
+                state.jobs[id]?.isRunning = false
+                state.jobs[id]?.shown.tries += 1
+                // That nobody waited for it says nothing.
+                if error != .cancelled { state.jobs[id]?.shown.lastError = "\(error)" }
+            }
+            throw error
+        }
+        state.withLock { _ = $0.jobs.removeValue(forKey: id) }
+        logger.info("finished at last", metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)"])
+    }
+
+    /// As long as there is the job.
+    private func keepTrying(_ id: IntentID) async {
+        var delay = Self.delays.first
+        while true {
+            do {
+                try await time.sleep(for: delay)
+                try await slots.acquire()
+            } catch { return }
+            defer { slots.release() }
+            delay = min(delay * 2, Self.delays.longest)
+            let (job, isOver) = state.withLock { state -> (Job?, Bool) in
+                guard !state.isStopped, let job = state.jobs[id] else { return (nil, true) }
+                // Somebody else is at it.
+                guard !job.isRunning else { return (nil, false) }
+                state.jobs[id]?.isRunning = true
+                return (job, false)
+            }
+            if isOver { return }
+            if let job { try? await attempt(job) }
+        }
+    }
+}
+
+extension UnfinishedJob {
+    /// Whether nobody was told that it is done: then giving it up is no lie.
+    var isOpen: Bool {
+        switch act {
+        case .rename, .tree: true
+        case .removal, .removals, .abort, .row: false
+        }
+    }
+}
+
+extension CommitError {
+    /// Whether the same may succeed later without anybody doing anything about it.
+    package var mayPass: Bool {
+        switch self {
+        case .store(let error): if case .local = error.kind { true } else { error.isRetryable }
+        case .conflict: false
+        case .staging, .journal, .cancelled: true
+        }
+    }
+}

@@ -1,0 +1,211 @@
+import Basics
+import Blocks
+import Commits
+import Journaling
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// rename of a directory: every object below it is copied, then the local view switches, then the sources go.
+extension BucketFileSystem {
+    /// Copies every object below, then switches the local view, then deletes the sources: nothing is deleted that is not
+    /// verified at its new place.
+    func renameDirectory(
+        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
+    ) async throws(FileSystemError) {
+        let (component, newKey) = try newKey(newName, in: newParent, kind: .directory)
+        let oldPrefix = try key(of: source.ino).bytes
+        if newKey.bytes.hasPrefix(oldPrefix) {
+            throw FileSystemError(.invalid, "\(source.name) cannot be moved into itself")
+        }
+        if let target {
+            guard target.attributes.kind == .directory else {
+                throw FileSystemError(.notDirectory, "\(newName) is not a directory")
+            }
+            try await requireEmpty(target)
+        }
+        // Of files that wait for their upload the object moves.
+        for file in files.dirty
+        where try isBelow(file.ino, oldPrefix)
+            && (!isPending(file.ino) || file.state.withLock { $0.isPromised || $0.fallback != nil })
+        {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            try await commitAlone(file)
+        }
+        try await settleJobs(at: ObjectKey(oldPrefix))
+        try await settleJobs(at: newKey)
+        let objects = try await objectsBelow(oldPrefix)
+        let job = rooms.journal.newID()
+        let items = objects.map {
+            ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass)
+        }
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.job(job, .tree(from: oldPrefix, to: newKey.bytes), items: items)], flushed: true)
+        }
+        let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: items)
+        var copies: [ObjectKey: ObjectVersion] = [:]
+        do throws(FileSystemError) {
+            copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
+            try await keepDirectory(source.parent, without: source)
+            if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders) }
+            // Programs are about to see the copies, and may remove them: no replay may copy again.
+            try journalled { journal throws(JournalingError) in
+                try journal.write([.advance(job, rest.intent)], flushed: true)
+            }
+        } catch {
+            // Nothing was renamed, and the program is told so: what was copied is of no use to anybody.
+            try? await deleteAll(Array(copies.keys))
+            try callOff(job, newKey)
+            throw error
+        }
+        if let target {
+            try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
+        }
+        try cached { metadata throws(MetadataError) in
+            _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
+        }
+        try adoptVersions(copies, below: source.ino)
+        try moveRows(below: newKey.bytes)
+        reopenBases(copies)
+        // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+        do throws(FileSystemError) { try await deleteAll(objects.reversed().map(\.key)) } catch {
+            removeLater(job, rest, source.component, in: source.parent, because: error.reason)
+            // It is renamed; that the old objects will not go by themselves is for somebody to know.
+            if error.mayPass { return }
+            throw error
+        }
+        forgetJob(job)
+        try cached { metadata throws(MetadataError) in
+            try metadata.settleRemoval(of: source.component, in: source.parent)
+        }
+    }
+
+    /// Rows below a renamed directory show the versions of the copies, so that the next listing finds nothing new.
+    private func adoptVersions(
+        _ copies: [ObjectKey: ObjectVersion], below directory: InodeNumber
+    ) throws(FileSystemError) {
+        var last: ByteString?
+        while true {
+            let rows = try cached { metadata throws(MetadataError) in
+                try metadata.children(of: directory, after: last, limit: 256)
+            }
+            for row in rows {
+                if let key = try? key(of: row.ino), let version = copies[key], !row.isPending {
+                    let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: row.ino) }
+                    var attributes = row.attributes
+                    attributes.version = version
+                    try cached { metadata throws(MetadataError) in
+                        try metadata.update(row.ino, attributes, metadata: headers, pending: false)
+                    }
+                }
+                if row.attributes.kind == .directory { try adoptVersions(copies, below: row.ino) }
+            }
+            guard rows.count == 256, let component = rows.last?.component else { return }
+            last = component
+        }
+    }
+
+    /// Files below that were never committed have other keys now.
+    private func moveRows(below prefix: ByteString) throws(FileSystemError) {
+        for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
+            let (record, condition) = file.state.withLock { ($0.overlay?.record, $0.condition) }
+            let key = try key(of: file.ino)
+            do throws(JournalingError) { try record?.moved(to: key, condition: condition) } catch {
+                throw FileSystemError(error)
+            }
+        }
+    }
+
+    private func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {
+        try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }?.hasPrefix(prefix) ?? false
+    }
+
+    private func isPending(_ ino: InodeNumber) -> Bool { (try? entry(ino))?.isPending ?? false }
+
+    private func objectsBelow(_ prefix: ByteString) async throws(FileSystemError) -> [ListedObject] {
+        var objects: [ListedObject] = []
+        var request = ListRequest(prefix: prefix)
+        while true {
+            let page = try await remote { [request] store throws(ObjectStoreError) in try await store.list(request) }
+            objects += page.objects
+            guard let next = page.next else { return objects }
+            request.cursor = next
+        }
+    }
+
+    private func copyAll(
+        _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString
+    ) async throws(FileSystemError) -> [ObjectKey: ObjectVersion] {
+        let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
+        let longest = store.capabilities.longestKey
+        for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
+            throw FileSystemError(.nameTooLong, "\(object.key) would exceed \(longest) bytes at its new place")
+        }
+        typealias Copied = Result<(ObjectKey, ObjectVersion), ObjectStoreError>
+        let results = await withTaskGroup(of: Copied.self) { group in
+            var results: [Copied] = []
+            var rest = objects.makeIterator()
+            func addNext() {
+                guard let object = rest.next() else { return }
+                let newKey = ObjectKey(newPrefix + object.key.bytes.dropFirst(oldPrefix.count))
+                group.addTask { [self] in
+                    do throws(ObjectStoreError) {
+                        if object.isSymlink, store.capabilities.symlinks {
+                            return .success((newKey, try await putNativeLink(object.key, as: newKey, ObjectMetadata())))
+                        }
+                        return .success(
+                            (
+                                newKey,
+                                try await copier.copy(
+                                    object.key, object.version, to: newKey, storageClass: object.storageClass)
+                            ))
+                    } catch { return .failure(error) }
+                }
+            }
+            for _ in 0..<policy.copies { addNext() }
+            for await result in group {
+                results.append(result)
+                if case .success = result { addNext() }
+            }
+            return results
+        }
+        var copies: [ObjectKey: ObjectVersion] = [:]
+        var failure: ObjectStoreError?
+        for result in results {
+            switch result {
+            case .success((let key, let version)): copies[key] = version
+            case .failure(let error): failure = failure ?? error
+            }
+        }
+        if let failure {
+            // Nothing was renamed: what was copied so far is of no use to anybody.
+            try? await deleteAll(Array(copies.keys))
+            throw FileSystemError(.inputOutput, "not renamed, a copy failed: \(failure)")
+        }
+        return copies
+    }
+
+    private func deleteAll(_ keys: [ObjectKey]) async throws(FileSystemError) {
+        let batch = max(1, store.capabilities.deleteBatch)
+        for start in stride(from: 0, to: keys.count, by: batch) {
+            let failed = try await remote { store throws(ObjectStoreError) in
+                try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
+            }
+            if let error = failed.first { throw FileSystemError(error) }
+        }
+    }
+
+    /// Open clean files below the renamed directory read their copies from now on.
+    private func reopenBases(_ copies: [ObjectKey: ObjectVersion]) {
+        for file in files.all {
+            guard let key = try? key(of: file.ino), let version = copies[key] else { continue }
+            var attributes = file.attributes
+            attributes.version = version
+            if file.state.withLock({ $0.overlay == nil }) {
+                file.rebase(on: rooms.blocks.open(key, version), attributes)
+            }
+        }
+    }
+}
