@@ -9,7 +9,9 @@ import Synchronization
 /// returned outlives the process; one that was to be `flushed` outlives the machine's power too. Writers that come
 /// together share one transaction and one flush: the first of them carries the others' changes out (`lead`), while they
 /// wait. Any thread may call; calls do disk I/O and block, so never under a lock. An error means that nothing of the
-/// call's changes is there, and is the caller's to tell its program.
+/// call's changes is there, and is the caller's to tell its program. After a flush that failed the disk may have lost rows
+/// that were written before, and the next flush would not tell: everything is written to the database file anew before
+/// another row is taken, and while that fails, so does every write.
 package final class Journal: Sendable {
     private final class Ticket: Sendable {
         enum Outcome: Sendable {
@@ -48,6 +50,8 @@ package final class Journal: Sendable {
     private let database: Database
     private let queue = Mutex(Queue())
     private let lastID: Atomic<Int64>
+    /// Set by a flush that failed, until everything was written anew. Touched by the leader alone.
+    private let isDoubtful = Atomic(false)
     private let stop: StopPoint?
     private let passages = Atomic<Int>(0)
 
@@ -56,12 +60,23 @@ package final class Journal: Sendable {
         var options = Database.Options()
         options.synchronous = .full
         options.readers = 0
+        options.checkpointsItself = false
+        options.application = JournalSchema.application
         do throws(SQLiteError) {
             database = try Database(.file(path), options: options, migrations: JournalSchema.migrations)
+            // All of it is looked at before a byte of it is changed.
+            try database.read { (connection) throws(SQLiteError) in
+                try connection.check()
+                _ = try JournalSchema.contents(connection)
+            }
             let numbers = try database.read(JournalSchema.numbers)
             lastKnownFile = IntentID(rawValue: numbers.file)
             lastID = Atomic(numbers.any)
-            try database.write(JournalSchema.takeHeadroom)
+            // Whatever a disk that failed has lost of an earlier process's writes is written again by this.
+            try database.write { (connection) throws(SQLiteError) in
+                try connection.checkpoint(emptying: true)
+                try JournalSchema.takeHeadroom(connection)
+            }
         } catch { throw .journal(path: path, error) }
         self.stop = stop
         let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(0..<64)) ?? []
@@ -97,7 +112,10 @@ package final class Journal: Sendable {
     }
 
     /// Closes the database; later writes fail.
-    package func close() { database.close() }
+    package func close() {
+        try? database.write { (connection) throws(SQLiteError) in try connection.checkpoint(emptying: true) }
+        database.close()
+    }
 
     // MARK: Group commit
 
@@ -133,11 +151,38 @@ package final class Journal: Sendable {
 
     private func carryOut(_ changes: [JournalChange], isFlushed: Bool) throws(SQLiteError) {
         try database.write { (connection) throws(SQLiteError) in
-            // In WAL mode FULL flushes the log with each commit and NORMAL leaves it to the next (sqlite.org/pragma.html).
-            try connection.execute(isFlushed ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
-            try connection.transaction { () throws(SQLiteError) in
-                for change in changes { try JournalSchema.apply(change, connection) }
+            if isDoubtful.load(ordering: .relaxed) { try renew(connection) }
+            do throws(SQLiteError) {
+                try commit(changes, isFlushed: isFlushed, connection)
+            } catch {
+                if error.isLostWrite {
+                    isDoubtful.store(true, ordering: .relaxed)
+                    // At once, if it works: a crash would find the rows of the transaction that failed.
+                    try? renew(connection)
+                }
+                throw error
             }
+            guard connection.loggedPages >= JournalSchema.longestLog else { return }
+            // The rows are safe in the log all the same.
+            do throws(SQLiteError) { try connection.checkpoint(emptying: false) } catch {
+                if error.isLostWrite { isDoubtful.store(true, ordering: .relaxed) }
+            }
+        }
+    }
+
+    private func renew(_ connection: Connection) throws(SQLiteError) {
+        try connection.checkpoint(emptying: true)
+        try JournalSchema.takeHeadroom(connection)
+        isDoubtful.store(false, ordering: .relaxed)
+    }
+
+    private func commit(
+        _ changes: [JournalChange], isFlushed: Bool, _ connection: Connection
+    ) throws(SQLiteError) {
+        // In WAL mode FULL flushes the log with each commit and NORMAL leaves it to the next (sqlite.org/pragma.html).
+        try connection.execute(isFlushed ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
+        try connection.transaction { () throws(SQLiteError) in
+            for change in changes { try JournalSchema.apply(change, connection) }
         }
     }
 

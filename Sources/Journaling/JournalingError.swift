@@ -44,7 +44,8 @@ extension JournalingError: CustomStringConvertible {
         case .journal(let path, let error):
             return
                 "the journal \(path) cannot be used: \(error); it names the files that are not in the bucket yet, whose "
-                + "bytes are in staging/ beside it: keep a copy of both before you move it away"
+                + "bytes are in staging/ beside it: save what can be read with \"pailfs recover\", and keep a copy of both "
+                + "before you move it away"
         case .write(let error): return "the journal could not be written: \(error)"
         }
     }

@@ -99,6 +99,27 @@ extension MetadataCache {
         try connection.run("INSERT OR REPLACE INTO setting VALUES ('codec', ?1)", setting)
     }
 
+    /// Distrusts everything when the last process did not end in order and the system has been started since: in WAL mode with
+    /// `synchronous=NORMAL` a power cut takes the newest commits (sqlite.org/pragma.html#pragma_synchronous).
+    func begin(under boot: String, _ connection: Connection) throws(SQLiteError) {
+        let statement = try connection.prepare("SELECT value FROM setting WHERE name = 'boot'")
+        let last = try statement.step() ? statement.text(0) : nil
+        statement.reset()
+        if let last, last != boot, !last.isEmpty {
+            let now = clock.now
+            invalidatedAt.store(now, ordering: .relaxed)
+            try connection.run("INSERT OR REPLACE INTO setting VALUES ('distrusted', ?1)", "\(now)")
+        }
+        if last != boot { try connection.run("INSERT OR REPLACE INTO setting VALUES ('boot', ?1)", boot) }
+    }
+
+    /// Says that the process ends in order: what it knew is on the disk once the database is closed.
+    package func endInOrder() throws(MetadataError) {
+        try write { (connection) throws(SQLiteError) in
+            try connection.run("UPDATE setting SET value = '' WHERE name = 'boot'")
+        }
+    }
+
     /// Undoes what a process that is gone had not committed: entries that never were in the bucket go, others fall back
     /// to the version they had, to be asked for again. Their directories count as not listed.
     static func removePending(_ connection: Connection) throws(SQLiteError) {

@@ -216,8 +216,14 @@ struct DirectoryRow {
     var staleAt: Int64?
     var hasMarker: Bool?
 
+    /// What was learned before the cache was distrusted as a whole is stale, whatever the row says.
     static func find(_ connection: Connection, ino: Int64) throws(SQLiteError) -> DirectoryRow {
-        let statement = try connection.prepare("SELECT listed_at, stale_at, has_marker FROM directory WHERE ino = ?1")
+        let statement = try connection.prepare(
+            """
+            SELECT listed_at, coalesce(max(stale_at, distrusted), stale_at, distrusted), has_marker
+            FROM (SELECT (SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'distrusted') AS distrusted)
+                LEFT JOIN directory ON ino = ?1
+            """)
         try statement.bind(ino, at: 1)
         guard try statement.step() else { return DirectoryRow() }
         return DirectoryRow(

@@ -12,6 +12,8 @@ package final class Connection {
     }
 
     private let handle: OpaquePointer
+    /// Pages in the write-ahead log after the newest commit of this connection, when it is not checkpointed by itself.
+    package private(set) var loggedPages = 0
     private var slots: [UnsafePointer<UInt8>: Int] = [:]
     private var cached: [CachedStatement] = []
 
@@ -30,6 +32,9 @@ package final class Connection {
         handle = opened
         let (seconds, attoseconds) = options.busyTimeout.components
         sqlite3_busy_timeout(handle, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000))
+        // Before anything is written to it, closing it included.
+        if !options.checkpointsItself { sqlite_keep_log_at_close(handle) }
+        if options.application != 0 { try requireOurs(options.application, path) }
         try execute(
             """
             PRAGMA journal_mode = WAL;
@@ -40,6 +45,50 @@ package final class Connection {
             PRAGMA mmap_size = \(options.memoryMap);
             PRAGMA journal_size_limit = \(16 << 20);
             """)
+        guard !options.checkpointsItself else { return }
+        // Takes the place of the checkpoint that SQLite makes by itself, whose errors nobody hears of.
+        sqlite3_wal_hook(
+            handle,
+            { context, _, _, pages in
+                guard let context else { return SQLITE_OK }
+                Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().loggedPages = Int(pages)
+                return SQLITE_OK
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Writes what is in the log to the database file and brings both to the disk; with `emptying` the log ends empty. Outside
+    /// a transaction. https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+    package func checkpoint(emptying: Bool) throws(SQLiteError) {
+        let statement = try prepare(emptying ? "PRAGMA wal_checkpoint(TRUNCATE)" : "PRAGMA wal_checkpoint(PASSIVE)")
+        if try statement.step(), statement.int64(0) != 0 {
+            throw SQLiteError(.busy, message: "somebody else uses the database")
+        }
+        loggedPages = 0
+    }
+
+    /// The one number that a statement answers; 0 for none.
+    func number(_ sql: StaticString) throws(SQLiteError) -> Int64 {
+        let statement = try prepare(sql)
+        return try statement.step() ? statement.int64(0) : 0
+    }
+
+    private func requireOurs(_ application: Int32, _ path: String) throws(SQLiteError) {
+        let owner = Int32(truncatingIfNeeded: try number("PRAGMA application_id"))
+        guard owner != application else { return }
+        // Files of ours that are older than the mark have none.
+        let version = try number("PRAGMA user_version")
+        let tables = try number("SELECT count(*) FROM sqlite_schema")
+        guard owner == 0, version > 0 || tables == 0 else {
+            throw SQLiteError(.corrupt, message: "\(path) is another program's database")
+        }
+    }
+
+    /// Looks the whole file over, and throws `.corrupt` when something is wrong with it. Takes time in proportion to its length.
+    package func check() throws(SQLiteError) {
+        let statement = try prepare("PRAGMA quick_check(1)")
+        guard try statement.step(), statement.text(0) == "ok" else {
+            throw SQLiteError(.corrupt, message: "damaged: \(statement.text(0))")
+        }
     }
 
     deinit {

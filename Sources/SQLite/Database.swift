@@ -2,6 +2,8 @@ import Basics
 import CSQLite3
 import Synchronization
 
+import var Glibc.F_OK
+import func Glibc.access
 import func Glibc.unlink
 
 /// A database file: one connection that writes, some that read beside it (WAL), lent to one thread at a time.
@@ -42,21 +44,34 @@ package final class Database: Sendable {
         package var cacheSize = 2 << 20
         /// Bytes of the file that are read through a memory map; a disk error there is a SIGBUS.
         package var memoryMap = 0
+        /// Whether SQLite moves the log to the file now and then; without, the user does (`Connection.checkpoint`).
+        package var checkpointsItself = true
+        /// Whether a file that turns out to be damaged is to be refused the next time it is opened, so that a cache is made
+        /// anew even when the damage does not show at once.
+        package var remembersDamage = false
+        /// What marks the file as ours (`PRAGMA application_id`), to tell another program's.
+        package var application: Int32 = 0
 
         package init() {}
     }
 
     private let writer: Lender
     private let readers: Lender
+    /// Where it is put down that the file is damaged.
+    private let damageMark: String?
 
     /// Opens or creates the database and brings it to the newest schema: script `n` leads from version `n` to `n + 1`.
     ///
-    /// Throws `.corrupt` when the file is no database, `.newerSchema` when it knows more scripts than `migrations` has.
+    /// Throws `.corrupt` when the file is no database or another program's, `.newerSchema` when it knows more scripts than `migrations` has.
     package init(
         _ location: Location, options: Options = Options(), migrations: [String] = []
     ) throws(SQLiteError) {
+        damageMark = options.remembersDamage && location != .memory ? location.path + Self.damageSuffix : nil
+        if let damageMark, access(damageMark, F_OK) == 0 {
+            throw SQLiteError(.corrupt, message: "\(location.path) was found to be damaged")
+        }
         let first = try Connection(location, options: options)
-        try migrate(first, with: migrations, name: location.path)
+        try migrate(first, with: migrations, name: location.path, application: options.application)
         writer = Lender([first])
         guard location != .memory, options.readers > 0 else {
             readers = writer
@@ -75,26 +90,26 @@ package final class Database: Sendable {
     package func read<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
-        try readers.lend(body)
+        try noting { () throws(SQLiteError) in try readers.lend(body) }
     }
 
     /// Lends the writing connection, outside a transaction: each statement commits by itself.
     package func write<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
-        try writer.lend(body)
+        try noting { () throws(SQLiteError) in try writer.lend(body) }
     }
 
     /// Runs one statement that answers no rows on the writing connection, with `values` for its parameters from 1 on.
     package func run<each Value: Bindable>(_ sql: StaticString, _ values: repeat each Value) throws(SQLiteError) {
-        try writer.lend { (connection) throws(SQLiteError) in try connection.run(sql, repeat each values) }
+        try write { (connection) throws(SQLiteError) in try connection.run(sql, repeat each values) }
     }
 
     /// Lends the writing connection in a transaction, which an error rolls back.
     package func transaction<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
-        try writer.lend { (connection) throws(SQLiteError) in
+        try write { (connection) throws(SQLiteError) in
             try connection.transaction { () throws(SQLiteError) in try body(connection) }
         }
     }
@@ -107,7 +122,19 @@ package final class Database: Sendable {
 
     /// Deletes a database that nobody has open, with its write-ahead log; a missing one is no error.
     package static func remove(_ path: String) {
-        for suffix in ["", "-wal", "-shm"] { unlink(path + suffix) }
+        for suffix in ["", "-wal", "-shm", damageSuffix] { unlink(path + suffix) }
+    }
+
+    private static let damageSuffix = "-damaged"
+
+    private func noting<Result>(_ body: () throws(SQLiteError) -> Result) throws(SQLiteError) -> Result {
+        do { return try body() } catch {
+            if error.isCorrupt, let damageMark {
+                // Without the mark the damage is found again in use.
+                _ = try? File(damageMark, .readWrite, create: .ifMissing)
+            }
+            throw error
+        }
     }
 }
 
@@ -163,11 +190,14 @@ private final class Lender: Sendable {
     }
 }
 
-private func migrate(_ connection: Connection, with scripts: [String], name: String) throws(SQLiteError) {
+private func migrate(
+    _ connection: Connection, with scripts: [String], name: String, application: Int32
+) throws(SQLiteError) {
     try connection.transaction { () throws(SQLiteError) in
-        let statement = try connection.prepare("PRAGMA user_version")
-        let version = try statement.step() ? Int(statement.int64(0)) : 0
-        statement.reset()
+        let version = Int(try connection.number("PRAGMA user_version"))
+        if application != 0, try connection.number("PRAGMA application_id") == 0 {
+            try connection.execute("PRAGMA application_id = \(application)")
+        }
         guard version <= scripts.count, version >= 0 else {
             throw SQLiteError(
                 .newerSchema(found: version, known: scripts.count),

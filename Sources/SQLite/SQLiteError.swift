@@ -33,6 +33,12 @@ package struct SQLiteError: Error, Sendable, Hashable {
         case misuse
     }
 
+    /// Whether the disk has failed to make something durable: what was written before may be lost though it reads well.
+    /// https://www.sqlite.org/rescode.html#ioerr_fsync
+    package var isLostWrite: Bool {
+        [sqlite_ioerr_fsync, sqlite_ioerr_dir_fsync].contains(extendedCode)
+    }
+
     /// Whether the file itself is damaged, so that nothing but starting over helps.
     package var isCorrupt: Bool { kind == .corrupt }
 

@@ -34,18 +34,33 @@ struct CacheDirectory: Sendable {
 
     static let noParent = CommandError("there is no place for the cache without HOME; give a directory as cache-dir")
 
-    /// A database of the directory. One that is damaged, or newer than this program, holds nothing that the bucket has not.
-    func database(_ name: String, migrations: [String]) throws(CommandError) -> Database {
+    /// What is kept in a database of the directory, made by `open`. One that is damaged, another program's or newer than this
+    /// one holds nothing that the bucket has not: it is made anew.
+    func cache<Cache>(
+        _ name: String, migrations: [String], logger: Logger, _ open: (Database) throws(SQLiteError) -> Cache
+    ) throws(CommandError) -> (Database, Cache) {
         let file = path + "/" + name
+        var options = Database.Options()
+        options.remembersDamage = true
+        options.application = Self.cacheMark
+        func attempt() throws(SQLiteError) -> (Database, Cache) {
+            let database = try Database(.file(file), options: options, migrations: migrations)
+            do throws(SQLiteError) { return (database, try open(database)) } catch {
+                database.close()
+                throw error
+            }
+        }
         do throws(SQLiteError) {
-            do throws(SQLiteError) { return try Database(.file(file), migrations: migrations) } catch {
+            do throws(SQLiteError) { return try attempt() } catch {
                 switch error.kind {
                 case .corrupt, .newerSchema: break
                 case .full, .inputOutput, .busy, .constraint, .cannotOpen, .readOnly, .outOfMemory, .closed, .misuse:
                     throw error
                 }
+                logger.warning(
+                    "a cache is made anew, as it cannot be used", metadata: ["file": "\(file)", "reason": "\(error)"])
                 Database.remove(file)
-                return try Database(.file(file), migrations: migrations)
+                return try attempt()
             }
         } catch { throw unusable(error.description) }
     }
@@ -64,6 +79,9 @@ struct CacheDirectory: Sendable {
             throw CommandError(error.description)
         }
     }
+
+    /// "pail" in ASCII, and c.
+    private static let cacheMark: Int32 = 0x7061_6963
 
     private static let stopVariable = "PAILFS_STOP_POINT"
 

@@ -53,23 +53,34 @@ final class Composition: Sendable {
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
             journal, cache, store: store, readOnly: settings.readOnly, pool: pool, time: time, logger: logger)
-        metadata = try cache.database("meta.db", migrations: MetadataCache.migrations)
-        index = try cache.database("blocks.db", migrations: BlockCache.migrations)
+        let entries: MetadataCache
+        (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
+            [journal] (database) throws(SQLiteError) in
+            do throws(MetadataError) {
+                return try MetadataCache(
+                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot)
+            } catch {
+                guard case .database(let cause) = error else {
+                    throw SQLiteError(.misuse, message: error.description)
+                }
+                throw cause
+            }
+        }
         // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
         let memory = Self.memory(settings)
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
         let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
         let ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
         let listener = InfoListener()
-        let entries: MetadataCache
         let staging: StagingArea
-        do {
-            entries = try MetadataCache(
-                database: metadata, time: time, ttl: settings.ttl, codec: Self.names(settings))
-            blocks = try BlockCache(
-                directory: cache.path + "/blocks", database: index, ledger: ledger, buffers: buffers, store: store,
+        (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
+            (database) throws(SQLiteError) in
+            try BlockCache(
+                directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
                 onInfo: { key, info in listener.hear(info, of: key) })
+        }
+        do {
             staging = try StagingArea(
                 directory: cache.path + "/staging", ledger: ledger, time: time, kept: plan.stagedNames,
                 lastKnown: journal.lastKnownFile)

@@ -54,6 +54,12 @@ class Store:
                 found[entry["Key"][len(prefix) + 1:]] = body
         return found
 
+    def keys(self, prefix):
+        """The keys below `prefix` that are no markers."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket="pail", Prefix=prefix + "/")
+        keys = [entry["Key"][len(prefix) + 1:] for page in pages for entry in page.get("Contents", [])]
+        return [key for key in keys if not key.endswith("/")]
+
     def put(self, prefix, key, body):
         self.s3.put_object(Bucket="pail", Key=f"{prefix}/{key}", Body=body)
 
@@ -91,9 +97,11 @@ class Mount:
         self.options = ["part-size=5M", "region=us-east-1", "path-style", f"endpoint={store.endpoint}",
                         f"cache-dir={self.cache}", *options]
         self.process = None
+        self.environment = {}
 
     def start(self, stop=None, check=True):
-        environment = dict(os.environ, PAILFS_ACCESS_KEY_ID=KEY, PAILFS_SECRET_ACCESS_KEY=SECRET)
+        environment = dict(os.environ, PAILFS_ACCESS_KEY_ID=KEY, PAILFS_SECRET_ACCESS_KEY=SECRET,
+                           **self.environment)
         if stop:
             environment["PAILFS_STOP_POINT"] = stop
         before = self.mounted()

@@ -123,13 +123,13 @@ def stop_case(stop):
 
 STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3), ("end-file", 1), ("end-file", 3),
          ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1), ("rename", 1), ("rename", 2), ("tree", 1),
-         ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
+         ("advance", 1), ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
 
 
 # `durable=local`: a close returns before the store has anything, so most of these fall into an upload.
 LOCAL_STEPS = [("open", 2), ("acknowledge", 1), ("acknowledge", 2), ("acknowledge", 3), ("acknowledge", 5),
                ("end-file", 1), ("end-file", 2), ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1),
-               ("rename", 1), ("tree", 1), ("end-job", 1)]
+               ("rename", 1), ("tree", 1), ("advance", 1), ("end-job", 1)]
 
 
 def resume_case(mount):
@@ -184,6 +184,65 @@ def outage_case(mount):
     if ended.returncode == 0 or "f3" not in ended.stderr:
         raise AssertionError(f"the unmount did not name what is not stored: {ended.returncode} {ended.stderr}")
     settle(mount, record)
+
+
+def attributes_case(mount):
+    """Attributes set after the close of a file that the store does not have yet go with it, whatever happens."""
+    mount.start()
+    mount.store.faults("op=PutObject,kind=status:500")
+    try:
+        write(mount.path / "f", content(30, 5000))
+        os.chmod(mount.path / "f", 0o640)
+        os.utime(mount.path / "f", (1_000_000_000, 1_000_000_000))
+        mount.kill()
+    finally:
+        mount.store.faults()
+    mount.start()
+    seen = (mount.path / "f").stat()
+    if (seen.st_mode & 0o777, seen.st_mtime) != (0o640, 1_000_000_000):
+        raise AssertionError(f"the attributes are {seen.st_mode:o} {seen.st_mtime}")
+    ended = mount.unmount()
+    if ended.returncode != 0:
+        raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
+    headers = mount.store.s3.head_object(Bucket="pail", Key=f"{mount.prefix}/f")["Metadata"]
+    if int(headers["mode"]) & 0o777 != 0o640 or not headers["mtime"].startswith("1000000000"):
+        raise AssertionError(f"the object has {headers}")
+
+
+def jobs_case(heals, kills):
+    """The store will not delete: renames and removals are done all the same, and the rest follows while mounted, or is named
+    at the end and done by the next mount."""
+    def run(mount):
+        record = Record()
+        root, store = mount.path, mount.store
+        for name in ("a", "d/x", "d/y", "open"):
+            store.put(mount.prefix, name, content(40, 3000))
+        record.files = {"b": content(40, 3000), "e/x": content(40, 3000), "e/y": content(40, 3000)}
+        mount.start()
+        store.faults("op=DeleteObject,kind=status:503", "op=DeleteObjects,kind=status:503")
+        try:
+            os.rename(root / "a", root / "b")
+            os.rename(root / "d", root / "e")
+            with open(root / "open", "rb"):
+                os.unlink(root / "open")
+            if sorted(os.listdir(root)) != ["b", "e"]:
+                raise AssertionError(f"programs see {sorted(os.listdir(root))}")
+            if kills:
+                mount.kill()
+            elif not heals:
+                wait_for("the removal to be refused", lambda: mount.log.read_text(errors="replace").count("left for later") >= 3)
+                ended = mount.unmount()
+                if ended.returncode == 0 or "not finished" not in ended.stderr or "open" not in ended.stderr:
+                    raise AssertionError(f"the unmount did not say what is left: {ended.returncode} {ended.stderr}")
+        finally:
+            store.faults()
+        if heals:
+            wait_for("the jobs to be done", lambda: store.keys(mount.prefix) == sorted(record.files))
+            ended = mount.unmount()
+            if ended.returncode != 0:
+                raise AssertionError(f"the unmount said: {ended.stderr}")
+        settle(mount, record)
+    return run
 
 
 def random_case(seed):
@@ -249,6 +308,10 @@ def main(names):
     # Two at a time: those under way at the kill are sent again.
     cases.append(("local resume", resume_case, "durable=local", "uploads=2"))
     cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))
+    cases.append(("local attributes", attributes_case, "durable=local", "timeout=2", "retries=1"))
+    cases.append(("jobs while mounted", jobs_case(True, False), "timeout=2", "retries=1"))
+    cases.append(("jobs at the end", jobs_case(False, False), "timeout=2", "retries=1"))
+    cases.append(("jobs after a kill", jobs_case(False, True), "timeout=2", "retries=1"))
     for seed in range(500 if LONG else 12):
         cases.append((f"random {seed}", random_case(seed)))
         cases.append((f"local random {seed}", random_case(seed + 5000), "durable=local"))

@@ -18,7 +18,7 @@ import Testing
         for _ in 0..<count {
             let id = IntentID(rawValue: Int64.random(in: 1...6, using: &dice))
             let number = Int.random(in: 1...4, using: &dice)
-            switch Int.random(in: 0..<9, using: &dice) {
+            switch Int.random(in: 0..<10, using: &dice) {
             case 0...1:
                 var intent = FileIntent(
                     staging: "\(id.rawValue)", key: ByteString([UInt8.random(in: 0...255, using: &dice), 47, 37, 0]),
@@ -55,12 +55,14 @@ import Testing
                 let job: JobIntent =
                     switch number {
                     case 1: .removal(RemovalRecord(key: "gone", etag: nil, commits: ["c"]))
+                    case 3: .removals(below: "a/")
                     case 2: .tree(from: "a/", to: "b/")
                     default:
                         .rename(
                             RenameRecord(source: version("a", &dice), to: "b", storageClass: "COLD", replaced: nil))
                     }
                 changes.append(.job(id, job, items: items))
+            case 8: changes.append(.advance(id, .removals(below: "c/")))
             default: changes.append(.endJob(id))
             }
         }
@@ -159,6 +161,44 @@ import Testing
         let error = #expect(throws: JournalingError.self) { try Journal(path: path) }
         #expect(error?.description.contains("keep a copy") == true)
         #expect(try File(path).size > 10)
+    }
+
+    /// A journal with rows of `count` files; returns its length in bytes.
+    private func fill(_ count: Int64) throws -> Int64 {
+        let journal = try Journal(path: path)
+        var changes: [JournalChange] = []
+        for number in 1...count {
+            let name = "file \(number)" + String(repeating: "x", count: 300)
+            let intent = FileIntent(
+                staging: "\(number)", key: ByteString(name), base: nil, identity: "i", boot: "b")
+            changes.append(.file(IntentID(rawValue: number), intent))
+        }
+        try journal.write(changes, flushed: true)
+        journal.close()
+        return try File(path).size
+    }
+
+    @Test(arguments: [3, 5])
+    func whatIsLeftOfADamagedJournalCanBeRead(tenths: Int64) throws {
+        let size = try fill(3000)
+        let file = try File(path, .readWrite)
+        try file.write([UInt8](repeating: 0xa5, count: 8192), at: size * tenths / 10 / 4096 * 4096)
+        let before = try file.read(0..<size)
+        #expect(throws: JournalingError.self) { try Journal(path: path) }
+        let scratch = try TemporaryDirectory()
+        let salvage = try JournalSalvage(of: path, in: scratch.path)
+        #expect(salvage.contents.files.count > 10)
+        #expect(salvage.contents.files.allSatisfy { $0.value.key.hasPrefix(ByteString("file \($0.key.rawValue)x")) })
+        #expect(salvage.contents.files.count == 3000 || !salvage.lost.isEmpty)
+        #expect(try file.read(0..<size) == before)
+    }
+
+    @Test func nothingIsLostOfAJournalThatIsWhole() throws {
+        _ = try fill(50)
+        let scratch = try TemporaryDirectory()
+        let salvage = try JournalSalvage(of: path, in: scratch.path)
+        #expect(salvage.contents == (try Journal(path: path).contents()))
+        #expect(salvage.lost.isEmpty)
     }
 
     @Test(arguments: [

@@ -21,10 +21,10 @@ struct CacheFixture {
     }
 
     /// As after the end of the process, or with another codec.
-    mutating func reopen(codec: NameCodec? = nil) throws {
+    mutating func reopen(codec: NameCodec? = nil, boot: String? = nil) throws {
         database.close()
         database = try Database(.file(directory.path("meta.db")), migrations: MetadataCache.migrations)
-        cache = try MetadataCache(database: database, time: time, ttl: ttl, codec: codec ?? self.codec)
+        cache = try MetadataCache(database: database, time: time, ttl: ttl, codec: codec ?? self.codec, boot: boot)
     }
 
     /// Lists a directory in one page; a name with a slash at its end is a common prefix.

@@ -31,6 +31,26 @@ import Testing
         #expect(try fixture.isAbsent("b"))
     }
 
+    @Test(arguments: [true, false])
+    func aBootThatDidNotEndInOrderLeavesNothingFresh(isOrderly: Bool) throws {
+        var fixture = try CacheFixture()
+        try fixture.reopen(boot: "one")
+        try fixture.list(["a", "d/"])
+        let ino = try fixture.present("a")?.ino
+        if isOrderly { try fixture.cache.endInOrder() }
+        fixture.time.advance(by: .seconds(1))
+        try fixture.reopen(boot: "two")
+        #expect(try fixture.isFresh("a") == isOrderly)
+        #expect(try fixture.present("a")?.ino == ino)
+        #expect(try fixture.cache.directory(.root).isFresh == isOrderly)
+        // What is learned from now on counts, also for the process after this one.
+        fixture.time.advance(by: .seconds(1))
+        try fixture.list(["a", "d/"])
+        #expect(try fixture.isFresh("a") == true)
+        try fixture.reopen(boot: "two")
+        #expect(try fixture.isFresh("a") == true)
+    }
+
     @Test func ttlOfZeroNeverTrustsButKeepsKnowledge() throws {
         let fixture = try CacheFixture(ttl: .zero)
         try fixture.list(["a"])

@@ -231,6 +231,40 @@ import Testing
         #expect(try names(database) == [])
     }
 
+    @Test func damageFoundInUseIsRememberedUntilTheFileIsRemoved() throws {
+        var options = Database.Options()
+        options.remembersDamage = true
+        let schema = ["CREATE TABLE item (id INTEGER PRIMARY KEY, name BLOB)"]
+        let database = try Database(.file(path), options: options, migrations: schema)
+        for _ in 0..<100 { try database.run("INSERT INTO item (name) VALUES (?1)", [UInt8](repeating: 1, count: 4000)) }
+        database.close()
+        let file = try File(path, .readWrite)
+        try file.write([UInt8](repeating: 0xff, count: 200_000), at: 100_000)
+        let damaged = try Database(.file(path), options: options, migrations: schema)
+        let error = try #require(throws: SQLiteError.self, performing: { try names(damaged) })
+        #expect(error.isCorrupt)
+        damaged.close()
+        let again = try #require(
+            throws: SQLiteError.self,
+            performing: { try Database(.file(path), options: options, migrations: schema) })
+        #expect(again.isCorrupt)
+        Database.remove(path)
+        #expect(try names(try Database(.file(path), options: options, migrations: schema)) == [])
+    }
+
+    @Test func anotherProgramsDatabaseIsRefused() throws {
+        var options = Database.Options()
+        options.application = 5
+        try open().close()
+        // One of ours that is older than the mark.
+        try Database(.file(path), options: options, migrations: ["ignored"]).close()
+        options.application = 6
+        let error = try #require(
+            throws: SQLiteError.self,
+            performing: { try Database(.file(path), options: options, migrations: ["ignored"]) })
+        #expect(error.isCorrupt)
+    }
+
     @Test func aMissingDirectoryIsNamed() throws {
         let error = try #require(
             throws: SQLiteError.self, performing: { try Database(.file(directory.path("none/x.db"))) })
