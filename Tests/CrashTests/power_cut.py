@@ -205,7 +205,7 @@ def main(names):
         return 0
     bench = Bench()
     cases = [("promised", promised, "durable=local", "timeout=2", "retries=1"), ("fresh", fresh, "ttl=3600")]
-    for seed in range(200 if LONG else 3):
+    for seed in range(200 if LONG else 2):
         cases.append((f"random {seed}", random_case(seed)))
         cases.append((f"local random {seed}", random_case(seed + 5000), "durable=local"))
     for name, body, *options in cases:
