@@ -11,6 +11,9 @@ struct SentParts: Sendable {
     private var parts: [Part] = []
 
     var isEmpty: Bool { parts.isEmpty }
+    var count: Int { parts.count }
+    /// That they hold together.
+    var bytes: Int64 { parts.reduce(0) { $0 + $1.range.length } }
 
     /// The part that starts at `offset`.
     func part(at offset: Int64) -> Part? {

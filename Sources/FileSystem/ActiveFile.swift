@@ -193,6 +193,9 @@ final class ActiveFiles: Sendable {
 
     func isOpen(_ ino: InodeNumber) -> Bool { slots.withLock { ($0[ino]?.users ?? 0) > 0 } }
 
+    /// Every file with how many handles hold it.
+    var inUse: [(file: ActiveFile, users: Int)] { slots.withLock { $0.values.map { ($0.file, $0.users) } } }
+
     var all: [ActiveFile] { slots.withLock { $0.values.map(\.file) } }
 
     var dirty: [ActiveFile] { slots.withLock { $0.values.map(\.file).filter(\.isDirty) } }

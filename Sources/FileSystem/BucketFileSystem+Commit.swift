@@ -219,31 +219,9 @@ extension BucketFileSystem {
     /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
-        var unstored: [UnstoredFile] = []
-        await withTaskGroup(of: UnstoredFile?.self) { group in
-            var rest = files.dirty.makeIterator()
-            func addNext() {
-                guard let file = rest.next() else { return }
-                group.addTask { [self] in await storeAtLast(file) }
-            }
-            for _ in 0..<8 { addNext() }
-            for await file in group {
-                if let file { unstored.append(file) }
-                addNext()
-            }
-        }
-        unstored += await finishJobs()
+        let failures = await each(of: files.dirty) { [self] file throws(FileSystemError) in try await commit(file) }
+        let jobs = await finishJobs()
         try? metadata.endInOrder()
-        return unstored.sorted { $0.path < $1.path }
-    }
-
-    private func storeAtLast(_ file: ActiveFile) async -> UnstoredFile? {
-        do throws(FileSystemError) {
-            try await commit(file)
-            return nil
-        } catch {
-            let path = (try? metadata.key(of: file.ino)) ?? ByteString("inode \(file.ino)")
-            return UnstoredFile(path: path, reason: error.reason)
-        }
+        return (unstored(failures) + jobs).sorted { $0.path < $1.path }
     }
 }

@@ -253,17 +253,4 @@ extension BucketFileSystem {
         }
         return (component, ObjectKey(key))
     }
-
-    /// On a directory: everything below it is committed.
-    package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
-        later { [self] () async throws(FileSystemError) in
-            guard let prefix = try cached({ metadata throws(MetadataError) in try metadata.key(of: ino) }) else {
-                return
-            }
-            for file in files.dirty {
-                guard let key = try? metadata.key(of: file.ino), key.hasPrefix(prefix) else { continue }
-                try await secure(file)
-            }
-        }
-    }
 }

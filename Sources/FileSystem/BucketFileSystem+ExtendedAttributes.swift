@@ -182,7 +182,7 @@ extension BucketFileSystem {
                 case .storageClass: entry.attributes.storageClass.map { ByteString($0) }
                 case .dirty: file?.isDirty == true ? "1" : "0"
                 case .cached: try isCached(entry, version) ? "1" : "0"
-                case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0) }
+                case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)
                 case .contentType: nil
                 }

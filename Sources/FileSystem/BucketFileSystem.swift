@@ -57,7 +57,8 @@ package final class BucketFileSystem: FileSystemOperations {
     /// and taken alone by a commit to its key.
     let doomed = Mutex<[ObjectKey: ActiveFile]>([:])
     let deletions = TaskGate()
-    let lastErrors = Mutex(LRU<InodeNumber, String>(capacity: 4096))
+    /// What went wrong last with a file, for whoever asks.
+    let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
     /// Which version the kernel's page cache of an inode was filled from.
@@ -171,11 +172,21 @@ package final class BucketFileSystem: FileSystemOperations {
 
     /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
     func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
-        lastErrors.withLock { _ = $0.insert("\(operation): \(error.reason)", for: ino) }
+        let last = LastError(operation: operation, error: error, at: time.now())
+        lastErrors.withLock { _ = $0.insert(last, for: ino) }
         let path = (try? metadata.key(of: ino))?.description ?? "inode \(ino)"
         rooms.logger.warning(
             "operation failed", metadata: ["op": "\(operation)", "key": "\(path)", "reason": "\(error.reason)"])
     }
+}
+
+/// An operation on a file that failed.
+struct LastError: Sendable {
+    let operation: String
+    let error: FileSystemError
+    let at: Timestamp
+
+    var text: String { "\(operation): \(error.reason)" }
 }
 
 /// A name in a directory.

@@ -10,6 +10,8 @@ package struct MountEntry: Sendable, Hashable {
     package var type: String
     /// What is mounted: the bucket URL for ours.
     package var source: ByteString
+    /// The user that made a FUSE mount; nil for others.
+    package var owner: UInt32?
 }
 
 /// The mounts this process sees.
@@ -30,14 +32,28 @@ package struct MountTable: Sendable {
                 let dash = fields[6...].firstIndex(where: { $0.elementsEqual([UInt8(ascii: "-")]) }),
                 fields.count > dash + 2
             else { return nil }
+            let options = fields.count > dash + 3 ? String(decoding: fields[dash + 3], as: UTF8.self) : ""
+            let owner = options.split(separator: ",").first { $0.hasPrefix("user_id=") }
             return MountEntry(
                 device: String(decoding: fields[2], as: UTF8.self), mountpoint: Self.unescaped(fields[4]),
-                type: String(decoding: fields[dash + 1], as: UTF8.self), source: Self.unescaped(fields[dash + 2]))
+                type: String(decoding: fields[dash + 1], as: UTF8.self), source: Self.unescaped(fields[dash + 2]),
+                owner: owner.flatMap { UInt32($0.dropFirst("user_id=".count)) })
         }
     }
 
     /// What is mounted on `path` now, the last of several on one place.
     package func entry(at path: ByteString) -> MountEntry? { entries.last { $0.mountpoint == path } }
+
+    /// What the file at `path` belongs to: the mount on the nearest directory at or above it.
+    package func entry(holding path: ByteString) -> MountEntry? {
+        var nearest: MountEntry?
+        for entry in entries {
+            let isAbove =
+                entry.mountpoint == "/" || path == entry.mountpoint || path.hasPrefix(entry.mountpoint + "/")
+            if isAbove, entry.mountpoint.count >= nearest?.mountpoint.count ?? 0 { nearest = entry }
+        }
+        return nearest
+    }
 
     /// Blank, tab, newline and backslash are written as `\ooo`.
     private static func unescaped(_ field: ArraySlice<UInt8>) -> ByteString {

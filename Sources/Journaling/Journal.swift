@@ -88,6 +88,11 @@ package final class Journal: Sendable {
         do { return try database.read(JournalSchema.contents) } catch { throw .write(error) }
     }
 
+    /// The jobs that have not ended, the oldest first, each with how many objects it moves.
+    package func jobs() throws(JournalingError) -> [(id: IntentID, intent: JobIntent, items: Int)] {
+        do { return try database.read(JournalSchema.jobs) } catch { throw .write(error) }
+    }
+
     /// A number for a new row.
     package func newID() -> IntentID { IntentID(rawValue: lastID.add(1, ordering: .relaxed).newValue) }
 

@@ -106,6 +106,19 @@ enum JournalSchema {
         return (contents, lost.sorted())
     }
 
+    /// The jobs, and how many items each has.
+    static func jobs(
+        _ connection: Connection
+    ) throws(SQLiteError) -> [(id: IntentID, intent: JobIntent, items: Int)] {
+        var jobs: [(id: IntentID, intent: JobIntent, items: Int)] = []
+        try rows(
+            "SELECT id, (SELECT count(*) FROM item WHERE job = id), body FROM job ORDER BY id", connection
+        ) { (id, items, body) throws(SQLiteError) in
+            jobs.append((IntentID(rawValue: id), try decode(body), Int(items)))
+        }
+        return jobs
+    }
+
     /// Makes the log as long as it gets between two checkpoints, and the file as much, so that on a full disk rows can
     /// still be ended and files removed. The log keeps its length, and checkpoints start it over (sqlite.org/wal.html,
     /// section 2.3).

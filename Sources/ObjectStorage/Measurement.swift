@@ -7,8 +7,10 @@ package final class RequestMeter: Sendable {
     package struct Figures: Sendable {
         package var requests = 0
         package var failures = 0
+        /// Tries that followed a failed one.
+        package var retries = 0
         package var inFlight = 0
-        /// Of requests that succeeded, in microseconds.
+        /// Of requests that succeeded.
         package var latency = Histogram()
     }
 
@@ -17,6 +19,10 @@ package final class RequestMeter: Sendable {
     package init() {}
 
     package var snapshot: [ObjectStoreError.Operation: Figures] { figures.withLock { $0 } }
+
+    func retries(_ operation: ObjectStoreError.Operation) {
+        figures.withLock { $0[operation, default: Figures()].retries += 1 }
+    }
 
     fileprivate func began(_ operation: ObjectStoreError.Operation) {
         figures.withLock { figures in

@@ -39,8 +39,12 @@ package struct RetryPolicy: Sendable, Hashable {
 package struct Retrying: Interceptor {
     private let policy: RetryPolicy
     private let time: any TimeSource
+    private let meter: RequestMeter?
 
-    package init(_ policy: RetryPolicy, time: any TimeSource) { (self.policy, self.time) = (policy, time) }
+    /// `meter` counts what is sent again.
+    package init(_ policy: RetryPolicy, time: any TimeSource, meter: RequestMeter? = nil) {
+        (self.policy, self.time, self.meter) = (policy, time, meter)
+    }
 
     package func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
@@ -62,6 +66,7 @@ package struct Retrying: Interceptor {
                     throw ObjectStoreError(
                         .cancelled, context.operation, key: context.key, code: "Cancelled", message: "cancelled")
                 }
+                meter?.retries(context.operation)
             }
         }
     }

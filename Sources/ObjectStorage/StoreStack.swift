@@ -20,7 +20,7 @@ package enum StoreStack {
     ) -> any ObjectStore {
         let measured = InterceptedStore(provider, Measuring(meter, time: time, logger: logger))
         let bounded = InterceptedStore(measured, Throttle(transfers: options.transfers, others: options.others))
-        let retried = InterceptedStore(bounded, Retrying(options.retry, time: time))
+        let retried = InterceptedStore(bounded, Retrying(options.retry, time: time, meter: meter))
         return prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
     }
 }

@@ -35,6 +35,11 @@ private final class InfoListener: Sendable {
 /// what is there.
 final class Composition: Sendable {
     let session: FuseSession
+    private let fileSystem: BucketFileSystem
+    private let meter = RequestMeter()
+    private let ledger: SpaceLedger
+    private let pool: WorkerPool
+    private let control = Mutex<ControlServer?>(nil)
     private let lock: CacheDirectoryLock
     private let journal: Journal
     private let metadata: Database
@@ -44,8 +49,8 @@ final class Composition: Sendable {
     init(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) throws(CommandError) {
         let settings = request.settings
         let time = SystemTime()
-        let pool = WorkerPool(threads: 16, name: "pailfs-work")
-        let store = try Self.openStore(request, pool: pool, time: time, logger: logger)
+        pool = WorkerPool(threads: 16, name: "pailfs-work")
+        let store = try Self.openStore(request, pool: pool, meter: meter, time: time, logger: logger)
 
         let cache = try CacheDirectory(request, mountpoint: mountpoint)
         lock = cache.lock
@@ -70,7 +75,7 @@ final class Composition: Sendable {
         let memory = Self.memory(settings)
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
         let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
-        let ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
+        ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
         let listener = InfoListener()
         let staging: StagingArea
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
@@ -85,7 +90,7 @@ final class Composition: Sendable {
                 directory: cache.path + "/staging", ledger: ledger, time: time, kept: plan.stagedNames,
                 lastKnown: journal.lastKnownFile)
         } catch { throw cache.unusable("\(error)") }
-        let fileSystem = BucketFileSystem(
+        fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
                 uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
@@ -100,8 +105,26 @@ final class Composition: Sendable {
             invalidator: invalidator, time: time, logger: logger)
     }
 
+    /// Lets commands ask this mount about itself. Without that it serves all the same.
+    func listen(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) {
+        let identity = ControlService.Identity(
+            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
+            durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
+            cacheDirectory: lock.directory)
+        let service = ControlService(
+            identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
+        ControlPlace.removeDead(of: mountpoint)
+        do throws(FileError) {
+            let server = try ControlServer(at: ControlPlace(of: mountpoint), service, logger: logger)
+            control.withLock { $0 = server }
+        } catch {
+            logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])
+        }
+    }
+
     /// After the session's end: writes what waits in memory and gives the cache directory back.
     func close() {
+        control.withLock { $0.take() }?.stop()
         blocks.close()
         index.close()
         metadata.close()

@@ -57,6 +57,7 @@ final class MountProcess: Sendable {
         do { record = try MountRecord(for: mountpoint) } catch {
             throw CommandError("the record of the mount cannot be written: \(error); make its directory writable")
         }
+        composition.listen(request, mountpoint: mountpoint, logger: logger)
         let unstored: [UnstoredFile]
         do {
             unstored = try composition.session.run { [self, session = composition.session] in

@@ -59,14 +59,20 @@ struct MountRecord: Sendable {
 
     // MARK: places
 
-    private static var directory: String {
+    static var directory: String {
         if geteuid() == 0, access("/run", W_OK) == 0 { return "/run/pailfs" }
         let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         if let runtime, runtime.hasPrefix("/"), access(runtime, W_OK) == 0 { return runtime + "/pailfs" }
         return "/tmp/pailfs-\(geteuid())"
     }
 
-    private static func prefix(of mountpoint: Mountpoint) -> String {
+    /// Where the records of a user's mounts may be: what that user's environment says is not known to others.
+    static func directories(of user: UInt32) -> [String] {
+        if user == geteuid() { return [directory] }
+        return ["/run/user/\(user)/pailfs", "/tmp/pailfs-\(user)"] + (user == 0 ? ["/run/pailfs"] : [])
+    }
+
+    static func prefix(of mountpoint: Mountpoint) -> String {
         Hex.encode(SHA256.of(mountpoint.path).prefix(16)) + "."
     }
 

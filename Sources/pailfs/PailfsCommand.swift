@@ -6,7 +6,10 @@ struct PailfsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pailfs", abstract: "Mounts a bucket of an object store as a directory.",
         version: "pailfs \(Entry.version)",
-        subcommands: [MountCommand.self, UnmountCommand.self, ConfigCommand.self, ServeCommand.self],
+        subcommands: [
+            MountCommand.self, UnmountCommand.self, StatusCommand.self, FlushCommand.self, ConfigCommand.self,
+            ServeCommand.self,
+        ],
         groupedSubcommands: [
             CommandGroup(
                 name: "Objects",

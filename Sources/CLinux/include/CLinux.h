@@ -66,3 +66,31 @@ int linux_spawn_self(pid_t *process, char *const *arguments, int status, int oth
 
 /// syslog(3) under the name pailfs, facility daemon. `priority` is LOG_ERR (3) to LOG_DEBUG (7).
 void linux_syslog(int priority, const char *text);
+
+/// A listening socket (AF_UNIX, SOCK_STREAM) named `name` in `directory`, mode 0600; names of any length. Returns the
+/// descriptor or -errno.
+int linux_local_listen(const char *directory, const char *name, int backlog);
+
+/// Connects to such a socket. Returns the descriptor or -errno.
+int linux_local_connect(const char *directory, const char *name);
+
+/// accept4(2), close-on-exec, again after interrupts. Returns the descriptor or -errno.
+int linux_local_accept(int socket);
+
+/// The user at the other end of a connected local socket (SO_PEERCRED), as it was at connect or listen. 0 or -errno.
+int linux_local_peer(int socket, uint32_t *user);
+
+/// Ends waits of more than these for one receive or send with EAGAIN (SO_RCVTIMEO, SO_SNDTIMEO). 0 or -errno.
+int linux_socket_timeouts(int socket, int receive_milliseconds, int send_milliseconds);
+
+/// send(2) of at most `length` bytes without SIGPIPE, again after interrupts. Returns the count or -errno.
+ssize_t linux_socket_send(int socket, const void *bytes, size_t length);
+
+/// recv(2) of at most `length` bytes, again after interrupts. Returns the count, 0 at the end, or -errno.
+ssize_t linux_socket_receive(int socket, void *bytes, size_t length);
+
+/// Whether the other end of a local socket is closed: 1 or 0.
+int linux_socket_is_hung_up(int socket);
+
+/// shutdown(2) both ways: whoever waits in accept, receive or send on it returns.
+void linux_socket_shut_down(int socket);

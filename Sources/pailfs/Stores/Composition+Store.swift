@@ -9,16 +9,17 @@ import Synchronization
 extension Composition {
     /// The bucket of the request, proved to exist and to be open to these credentials.
     static func openStore(
-        _ request: MountRequest, pool: WorkerPool, time: any TimeSource, logger: Logger
+        _ request: MountRequest, pool: WorkerPool, meter: RequestMeter = RequestMeter(), time: any TimeSource,
+        logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let store = try makeStore(request, time: time, logger: logger)
+        let store = try makeStore(request, meter: meter, time: time, logger: logger)
         try check(store, request, pool)
         return store
     }
 
     /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
     static func makeStore(
-        _ request: MountRequest, time: any TimeSource, logger: Logger
+        _ request: MountRequest, meter: RequestMeter = RequestMeter(), time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
         let engine = HTTPEngine(httpOptions(options))
@@ -31,7 +32,7 @@ extension Composition {
         stack.retry.transferTries = options.retries + 1
         stack.transfers = options.uploads + options.downloads
         return StoreStack.make(
-            provider, prefix: request.prefix, options: stack, meter: RequestMeter(), time: time, logger: logger)
+            provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
     }
 
     private static func httpOptions(_ settings: MountSettings) -> HTTPOptions {

@@ -1,0 +1,109 @@
+// Local sockets between the commands and the processes that serve mounts.
+#define _GNU_SOURCE
+#include "include/CLinux.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+// A socket's address holds 107 bytes; a directory may have a longer path, its descriptor never has.
+static int address(const char *directory, const char *name, struct sockaddr_un *target) {
+    memset(target, 0, sizeof *target);
+    target->sun_family = AF_UNIX;
+    int folder = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return -errno;
+    int length = snprintf(target->sun_path, sizeof target->sun_path, "%s/%s", directory, name);
+    if (length < 0 || (size_t)length >= sizeof target->sun_path)
+        length = snprintf(target->sun_path, sizeof target->sun_path, "/proc/self/fd/%d/%s", folder, name);
+    if (length < 0 || (size_t)length >= sizeof target->sun_path) {
+        close(folder);
+        return -ENAMETOOLONG;
+    }
+    return folder;
+}
+
+static int local_socket(void) {
+    int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return made < 0 ? -errno : made;
+}
+
+int linux_local_listen(const char *directory, const char *name, int backlog) {
+    struct sockaddr_un target;
+    int folder = address(directory, name, &target);
+    if (folder < 0) return folder;
+    int made = local_socket();
+    // The mode of the descriptor becomes that of the name, which nobody then sees with another one.
+    if (made >= 0
+        && (fchmod(made, 0600) != 0 || bind(made, (struct sockaddr *)&target, sizeof target) != 0
+            || fchmodat(folder, name, 0600, 0) != 0 || listen(made, backlog) != 0)) {
+        int reason = errno;
+        close(made);
+        made = -reason;
+    }
+    close(folder);
+    return made;
+}
+
+int linux_local_connect(const char *directory, const char *name) {
+    struct sockaddr_un target;
+    int folder = address(directory, name, &target);
+    if (folder < 0) return folder;
+    int made = local_socket();
+    if (made >= 0) {
+        // Where the queue of those who wait is full, connect waits too.
+        linux_socket_timeouts(made, 5000, 5000);
+        int status;
+        do status = connect(made, (struct sockaddr *)&target, sizeof target);
+        while (status != 0 && errno == EINTR);
+        if (status != 0) {
+            int reason = errno;
+            close(made);
+            made = -reason;
+        }
+    }
+    close(folder);
+    return made;
+}
+
+int linux_local_accept(int socket) {
+    int accepted;
+    do accepted = accept4(socket, NULL, NULL, SOCK_CLOEXEC);
+    while (accepted < 0 && errno == EINTR);
+    return accepted < 0 ? -errno : accepted;
+}
+
+int linux_local_peer(int socket, uint32_t *user) {
+    struct ucred credentials;
+    socklen_t length = sizeof credentials;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -errno;
+    *user = credentials.uid;
+    return 0;
+}
+
+int linux_socket_timeouts(int socket, int receive_milliseconds, int send_milliseconds) {
+    struct timeval receive = {receive_milliseconds / 1000, receive_milliseconds % 1000 * 1000};
+    struct timeval send = {send_milliseconds / 1000, send_milliseconds % 1000 * 1000};
+    if (setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive) != 0) return -errno;
+    return setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof send) == 0 ? 0 : -errno;
+}
+
+ssize_t linux_socket_send(int socket, const void *bytes, size_t length) {
+    ssize_t count;
+    do count = send(socket, bytes, length, MSG_NOSIGNAL);
+    while (count < 0 && errno == EINTR);
+    return count < 0 ? -errno : count;
+}
+
+ssize_t linux_socket_receive(int socket, void *bytes, size_t length) {
+    ssize_t count;
+    do count = recv(socket, bytes, length, 0);
+    while (count < 0 && errno == EINTR);
+    return count < 0 ? -errno : count;
+}
+
+int linux_socket_is_hung_up(int socket) {
+    struct pollfd wait = {.fd = socket, .events = 0};
+    return poll(&wait, 1, 0) > 0 && (wait.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+void linux_socket_shut_down(int socket) { shutdown(socket, SHUT_RDWR); }

@@ -1,0 +1,88 @@
+import Basics
+package import Metadata
+
+/// fsync of a directory, `pailfs flush` and the end of a mount: everything below a place is brought where it belongs.
+///
+/// Files are done a few at a time, and one that fails keeps no other from being tried. syncfs(2) does not come here: the
+/// kernel asks no ordinary FUSE server for it.
+extension BucketFileSystem {
+    /// Files on their way at the same time.
+    private static let barrierWidth = 8
+
+    package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
+                do throws(FileSystemError) { try await secure(file) } catch {
+                    if error.kind != .interrupted { remember(error, "fsync", file.ino) }
+                    throw error
+                }
+            }
+            if let first = failures.first { throw first.error }
+        }
+    }
+
+    /// Brings what is dirty at or below `ino` to the store, whatever `durable` says. Answers what is not there, and why.
+    package func store(below ino: InodeNumber) async -> [UnstoredFile] {
+        let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
+            do throws(FileSystemError) { try await commit(file) } catch {
+                if error.kind != .interrupted { remember(error, "flush", file.ino) }
+                throw error
+            }
+            files.settle(file)
+        }
+        return unstored(failures)
+    }
+
+    /// By name, for whoever has to be told.
+    func unstored(_ failures: [(file: ActiveFile, error: FileSystemError)]) -> [UnstoredFile] {
+        failures.map { UnstoredFile(path: path(of: $0.file.ino), reason: $0.error.reason) }.sorted {
+            $0.path < $1.path
+        }
+    }
+
+    /// The same without waiting for it. Answers how many files are on their way.
+    package func startStoring(below ino: InodeNumber) -> Int {
+        let dirty = dirty(below: ino)
+        rooms.pool.start { [self] in _ = await store(below: ino) }
+        return dirty.count
+    }
+
+    /// How many files at or below `ino` the bucket does not have as programs see them.
+    package func dirtyFiles(below ino: InodeNumber) -> Int { dirty(below: ino).count }
+
+    private func dirty(below ino: InodeNumber) -> [ActiveFile] {
+        guard ino != .root else { return files.dirty }
+        // A directory's key ends in a slash; a file that is gone has none.
+        guard let prefix = (try? metadata.key(of: ino)) ?? nil else { return [] }
+        let isDirectory = prefix.last == UInt8(ascii: "/")
+        return files.dirty.filter { file in
+            if file.ino == ino { return true }
+            guard isDirectory, let key = (try? metadata.key(of: file.ino)) ?? nil else { return false }
+            return key.hasPrefix(prefix)
+        }
+    }
+
+    /// Does something to every file, and answers those it failed for.
+    func each(
+        of files: [ActiveFile], _ act: @escaping @Sendable (ActiveFile) async throws(FileSystemError) -> Void
+    ) async -> [(file: ActiveFile, error: FileSystemError)] {
+        typealias Failure = (file: ActiveFile, error: FileSystemError)
+        var failures: [Failure] = []
+        await withTaskGroup(of: Failure?.self) { group in
+            var rest = files.makeIterator()
+            func addNext() {
+                guard let file = rest.next() else { return }
+                group.addTask {
+                    do throws(FileSystemError) { try await act(file) } catch { return (file, error) }
+                    return nil
+                }
+            }
+            for _ in 0..<Self.barrierWidth { addNext() }
+            for await failure in group {
+                if let failure { failures.append(failure) }
+                addNext()
+            }
+        }
+        return failures
+    }
+}

@@ -1,0 +1,84 @@
+package import Basics
+import Blocks
+import Commits
+import Journaling
+package import Metadata
+import Staging
+import Synchronization
+
+/// What is going on, for those who ask from outside. Nothing here waits for the store or changes anything.
+extension BucketFileSystem {
+    /// A snapshot with at most `mostFiles` files named. Reads the journal.
+    package func report(mostFiles: Int) -> MountReport {
+        var report = MountReport()
+        let all = files.inUse
+        report.openFiles = all.count { $0.users > 0 }
+        report.openHandles = all.reduce(0) { $0 + $1.users }
+        let dirty = all.filter(\.file.isDirty).map { line($0.file, isOpen: $0.users > 0) }
+        report.dirtyFiles = dirty.count
+        report.dirtyBytes = dirty.reduce(0) { $0 + $1.stagedBytes }
+        report.files = Array(dirty.sorted { ($0.since, $0.path) < ($1.since, $1.path) }.prefix(mostFiles))
+        report.jobs = ((try? rooms.journal.jobs()) ?? []).map { Self.line($0.intent, items: $0.items) }
+        let blocks = rooms.blocks.statistics()
+        (report.blockBytes, report.memoryBytes) = (blocks.storedBytes, Int64(blocks.shelvedBytes))
+        report.isDiskFailing = blocks.isDiskFailing
+        return report
+    }
+
+    private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
+        let (overlay, fallback, isPromised, size, error) = file.state.withLock {
+            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.lastError)
+        }
+        let progress = overlay?.commit.progress ?? CommitProgress()
+        let staged = (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)
+        let since = overlay?.record.intent.changed ?? file.attributes.ctime.seconds
+        let reason = error?.reason ?? lastErrors.withLock { $0.peek(file.ino)?.text }
+        return MountReport.File(
+            path: path(of: file.ino).description,
+            key: ((try? metadata.key(of: file.ino)) ?? nil)?.description ?? "",
+            state: progress.isCommitting ? .uploading : isPromised ? .waiting : .writing, isOpen: isOpen, size: size,
+            stagedBytes: staged, sentBytes: progress.sentBytes, sentParts: progress.sentParts,
+            partsUnderWay: progress.partsUnderWay, parts: progress.parts, since: since, lastError: reason)
+    }
+
+    private static func line(_ job: JobIntent, items: Int) -> MountReport.Job {
+        switch job {
+        case .removal(let record): MountReport.Job(kind: job.name, from: record.key.description, to: nil, objects: 1)
+        case .rename(let record):
+            MountReport.Job(
+                kind: job.name, from: record.source.key.description, to: record.to.description, objects: 1)
+        case .tree(let from, let to):
+            MountReport.Job(kind: job.name, from: from.description, to: to.description, objects: items)
+        }
+    }
+
+    // MARK: Paths
+
+    /// The path in the mount, without a slash in front; empty for the top directory. What is gone has its number.
+    package func path(of ino: InodeNumber) -> ByteString {
+        var path: ByteString = ""
+        var current = ino
+        // A key has at most a few thousand bytes; more steps mean a damaged cache.
+        for _ in 0..<4096 where current != .root {
+            guard let entry = (try? metadata.entry(current)) ?? nil else { return ByteString("inode \(ino)") }
+            path = path.isEmpty ? entry.name : entry.name + "/" + path
+            current = entry.parent
+        }
+        return path
+    }
+
+    /// What is at a path in the mount as far as it is known here, fresh or not.
+    package func inode(at path: ByteString) throws(FileSystemError) -> InodeNumber {
+        var ino = InodeNumber.root
+        for name in path.bytes.split(separator: UInt8(ascii: "/")) {
+            let answer = try cached { [ino] metadata throws(MetadataError) in
+                try metadata.lookup(ByteString(name), in: ino)
+            }
+            guard case .present(let child, _) = answer else {
+                throw FileSystemError(.notFound, "\(path) is not in the mount")
+            }
+            ino = child.ino
+        }
+        return ino
+    }
+}

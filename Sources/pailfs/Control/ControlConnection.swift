@@ -1,0 +1,48 @@
+import Basics
+import CLinux
+import Glibc
+
+/// A command's end of the control connection.
+final class ControlConnection {
+    private let socket: Int32
+    private let place: ControlPlace
+
+    /// nil when nobody listens there, or somebody other than the mount's owner.
+    init?(_ place: ControlPlace, owner: UInt32) {
+        let socket = linux_local_connect(place.directory, place.name)
+        guard socket >= 0 else { return nil }
+        var user = UInt32.max
+        guard linux_local_peer(socket, &user) == 0, user == owner else {
+            close(socket)
+            return nil
+        }
+        (self.socket, self.place) = (socket, place)
+    }
+
+    deinit { close(socket) }
+
+    /// One question, one answer. `mountpoint` is for messages.
+    func ask(
+        _ request: ControlRequest, within deadline: Duration?, of mountpoint: String
+    ) throws(CommandError) -> ControlAnswer {
+        let process = "the process that serves \(mountpoint) (\(place.pid.map { "\($0)" } ?? "of unknown number"))"
+        guard let line = ControlLine.encode(request) else { throw CommandError("the request cannot be written") }
+        _ = linux_socket_timeouts(socket, 200, 10_000)
+        guard ControlLine.write(line, to: socket) else { throw CommandError("\(process) takes no request") }
+        let bytes: [UInt8]
+        do throws(ControlLine.Failure) {
+            bytes = try ControlLine.read(socket, atMost: ControlLine.longestAnswer, within: deadline)
+        } catch {
+            switch error {
+            case .tooLate: throw CommandError("\(process) does not answer; see its log")
+            case .ended, .broken, .tooLong, .unwanted:
+                throw CommandError("\(process) ended or has too much to do; see its log")
+            }
+        }
+        guard let answer: ControlAnswer = ControlLine.decode(bytes) else {
+            throw CommandError("\(process) is of another version of pailfs; unmount and mount to change that")
+        }
+        if case .failed(let sentence) = answer { throw CommandError(sentence) }
+        return answer
+    }
+}

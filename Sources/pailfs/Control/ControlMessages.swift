@@ -1,0 +1,87 @@
+import Basics
+import FileSystem
+import Journaling
+
+/// What a command asks of the process that serves a mount: one line of JSON.
+///
+/// Paths are below the mountpoint, without a slash in front.
+enum ControlRequest: Sendable, Codable {
+    case status
+    /// Everything dirty at or below the path goes to the store; the answer comes when it is there if `waits`.
+    case flush(path: ByteString, waits: Bool)
+}
+
+/// What the process answers: one line of JSON.
+enum ControlAnswer: Sendable, Codable {
+    case status(MountStatus)
+    case flushed(FlushResult)
+    /// One sentence.
+    case failed(String)
+}
+
+/// A request with the version of its spelling: commands and mounts of different versions tell each other so.
+struct ControlEnvelope<Content: Codable & Sendable>: Codable, Sendable {
+    var version = ControlLine.version
+    var content: Content
+
+    init(_ content: Content) { self.content = content }
+}
+
+/// What `pailfs status` shows of one mount; its names are those of `--json`.
+struct MountStatus: Sendable, Codable {
+    struct Cache: Sendable, Codable {
+        var directory: String
+        /// Bytes on disk of blocks and of files that are not stored, together, and the most they may be.
+        var usedBytes: Int64
+        var limitBytes: Int64
+    }
+
+    /// Requests of one kind since the mount began.
+    struct Requests: Sendable, Codable {
+        var requests: Int
+        var failures: Int
+        var retries: Int
+        var inFlight: Int
+        /// Of those that succeeded; nil without one.
+        var medianMilliseconds: Double?
+        var p99Milliseconds: Double?
+    }
+
+    enum State: String, Sendable, Codable {
+        case serving
+        /// Its process does not answer.
+        case silent
+    }
+
+    var url: String
+    var mountpoint: String
+    var state: State
+    var pid: Int32?
+    /// ISO 8601.
+    var since: String?
+    /// Of the program that serves it.
+    var program: String?
+    /// `remote` or `local`.
+    var durable: String?
+    var readOnly: Bool?
+    var cache: Cache?
+    var activity: MountReport?
+    /// By operation.
+    var requests: [String: Requests]?
+}
+
+/// What became of a flush.
+struct FlushResult: Sendable, Codable {
+    struct Unstored: Sendable, Codable {
+        var path: String
+        var reason: String
+    }
+
+    /// Files that were not in the bucket when it began.
+    var files: Int
+    /// Names at most `mostNames` of them.
+    var unstored: [Unstored]
+    var unstoredFiles: Int
+
+    static let mostNames = 1000
+}

@@ -1,0 +1,54 @@
+import Basics
+import FuseBridge
+import Glibc
+
+/// Where a mount's control socket is: beside the record of its process.
+struct ControlPlace: Sendable, Hashable {
+    let directory: String
+    let name: String
+
+    private static let suffix = ".control"
+
+    /// Of this process's mount.
+    init(of mountpoint: Mountpoint) {
+        directory = MountRecord.directory
+        name = MountRecord.prefix(of: mountpoint) + "\(getpid())" + Self.suffix
+    }
+
+    private init(directory: String, name: String) { (self.directory, self.name) = (directory, name) }
+
+    var path: String { "\(directory)/\(name)" }
+
+    /// The process that made it.
+    var pid: Int32? { name.dropLast(Self.suffix.count).split(separator: ".").last.flatMap { Int32($0) } }
+
+    /// Those of a user's mounts, on one mountpoint or on all, the newest first; dead ones among them.
+    static func all(of user: UInt32, on mountpoint: Mountpoint?) -> [ControlPlace] {
+        let prefix = mountpoint.map { ByteString(MountRecord.prefix(of: $0)) } ?? ""
+        var found: [(place: ControlPlace, made: Timestamp)] = []
+        for directory in MountRecord.directories(of: user) {
+            // What another user could have put there is not asked.
+            guard let status = try? LocalFileStatus(of: directory), status.kind == .directory, status.owner == user
+            else { continue }
+            for name in (try? Directory.names(in: directory)) ?? []
+            where name.hasPrefix(prefix) && name.hasSuffix(ByteString(suffix)) {
+                let place = ControlPlace(directory: directory, name: name.description)
+                var status = stat()
+                guard lstat(place.path, &status) == 0 else { continue }
+                let made = Timestamp(
+                    seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+                found.append((place, made))
+            }
+        }
+        return found.sorted { $0.made > $1.made }.map(\.place)
+    }
+
+    /// Removes what processes left that were killed.
+    static func removeDead(of mountpoint: Mountpoint) {
+        for place in all(of: LocalFileStatus.ourUser, on: mountpoint) where place.pid.map(isGone) ?? true {
+            try? File.remove(place.path)
+        }
+    }
+
+    private static func isGone(_ pid: Int32) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
+}

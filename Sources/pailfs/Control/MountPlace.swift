@@ -1,0 +1,67 @@
+import Basics
+import FuseBridge
+import Glibc
+
+/// A path as a command was given it, and the mount of pailfs that holds it.
+struct MountPlace: Sendable {
+    /// As the user wrote it, for messages.
+    let given: String
+    let mount: MountEntry
+    let mountpoint: Mountpoint
+    /// Below the mountpoint, without a slash in front; empty for the mountpoint itself.
+    let path: ByteString
+
+    /// The nearest mount at or above `path`; one whose process is gone is found too.
+    init(_ path: String) throws(CommandError) {
+        given = path
+        let resolved = try Self.resolve(path)
+        let bytes = ByteString(resolved)
+        guard let mount = MountTable.current().entry(holding: bytes), mount.type == "fuse.pailfs" else {
+            throw CommandError("\(path) is not in a mount of pailfs; \"pailfs status\" lists them")
+        }
+        self.mount = mount
+        do { mountpoint = try Mountpoint(mount.mountpoint.description) } catch { throw CommandError(error) }
+        self.path = bytes == mount.mountpoint ? "" : bytes.dropFirst(mount.mountpoint.count + 1)
+    }
+
+    /// Absolute and without symbolic links. What cannot be looked at for another reason than that it is missing is resolved
+    /// as far as it goes: the mount may know why.
+    private static func resolve(_ path: String) throws(CommandError) -> String {
+        guard !path.isEmpty else { throw CommandError("the path is an empty string") }
+        if let whole = real(path) { return whole }
+        let reason = errno
+        guard reason != ENOENT, reason != ENOTDIR else { throw CommandError("\(path) does not exist") }
+        let trimmed = path.reversed().drop { $0 == "/" }.reversed()
+        let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
+        let parent = String(trimmed.dropLast(name.count))
+        guard !name.isEmpty, name != ".", name != "..", let above = real(parent.isEmpty ? "." : parent) else {
+            throw CommandError("\(path) cannot be reached: \(String(cString: strerror(reason)))")
+        }
+        return above == "/" ? "/\(name)" : "\(above)/\(name)"
+    }
+
+    private static func real(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    // MARK: asking
+
+    /// Asks the process that serves the mount. Without a deadline it waits as long as that lives.
+    func ask(_ request: ControlRequest, within deadline: Duration?) throws(CommandError) -> ControlAnswer {
+        let owner = mount.owner ?? LocalFileStatus.ourUser
+        guard owner == LocalFileStatus.ourUser || LocalFileStatus.ourUser == 0 else {
+            throw CommandError(
+                "\(mountpoint.path) was mounted by user \(owner), whose commands it obeys; run this as that user or root"
+            )
+        }
+        for place in ControlPlace.all(of: owner, on: mountpoint) {
+            guard let connection = ControlConnection(place, owner: owner) else { continue }
+            return try connection.ask(request, within: deadline, of: mountpoint.path)
+        }
+        throw CommandError(
+            "the process that serves \(mountpoint.path) is gone; unmount it (fusermount3 -u) or mount the bucket there again"
+        )
+    }
+}
