@@ -51,8 +51,9 @@ extension RealMounts {
         func statusNamesWhatIsNotStoredAndWhy() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
+                try await world.sh("mkdir dir")
                 try await store.setFaults("op=PutObject,kind=status:503")
-                try await world.sh("mkdir dir; printf 12345 >dir/file")
+                try await world.sh("printf 12345 >dir/file")
                 let failed = try await self.poll(world) { $0.activity?.files.first?.lastError != nil }
                 #expect(failed.url == "s3://pail" && failed.pid == world.daemon)
                 #expect(failed.activity?.dirtyFiles == 1)
