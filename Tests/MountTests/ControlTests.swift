@@ -108,9 +108,10 @@ extension RealMounts {
 
         @Test(.timeLimit(.minutes(1)))
         func flushWaitsForEverythingBelowADirectoryAndForNothingElse() async throws {
-            try await withMount("durable=local", "uploads=2") { world, store in
+            try await withMount("durable=local", "uploads=2", "timeout=2", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
                 try await store.setFaults(
-                    "op=PutObject,key=in/*,kind=latency:300ms", "op=PutObject,key=out,kind=latency:20s")
+                    "op=PutObject,key=in/*,kind=latency:300ms", "op=PutObject,key=out,kind=status:503")
                 try await world.sh(
                     "mkdir -p in/deep; printf o >out; for n in 1 2 3 4; do printf $n >in/$n; printf $n >in/deep/$n; done"
                 )
