@@ -47,6 +47,8 @@ extension BucketFileSystem {
         case .rename(let record):
             MountReport.Job(
                 kind: job.name, from: record.source.key.description, to: record.to.description, objects: 1)
+        case .removals(let below):
+            MountReport.Job(kind: job.name, from: below.description, to: nil, objects: items)
         case .tree(let from, let to):
             MountReport.Job(kind: job.name, from: from.description, to: to.description, objects: items)
         }

@@ -33,7 +33,7 @@ package struct MountReport: Sendable, Codable {
 
     /// Something of more than one request that has begun and not ended.
     package struct Job: Sendable, Codable {
-        /// `rename`, `tree` (the rename of a directory) or `removal`.
+        /// `rename`, `tree` (the rename of a directory), `removals` (its old names go) or `removal`.
         package var kind: String
         package var from: String
         package var to: String?

@@ -65,6 +65,7 @@ enum StatusText {
     private static func job(_ job: MountReport.Job) -> String {
         switch job.kind {
         case "removal": "removal of \(job.from)"
+        case "removals": "removal of what was renamed below \(job.from) (\(count(job.objects, "object")))"
         case "tree": "rename of \(job.from) to \(job.to ?? "") (\(count(job.objects, "object")))"
         default: "rename of \(job.from) to \(job.to ?? "")"
         }
