@@ -79,7 +79,7 @@ final class Composition: Sendable {
         let listener = InfoListener()
         let staging: StagingArea
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
-            (database) throws(SQLiteError) in
+            [ledger, pool] (database) throws(SQLiteError) in
             try BlockCache(
                 directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
