@@ -72,7 +72,8 @@ class Disk:
                 database.commit()
             except sqlite3.OperationalError:
                 pass  # it had not come so far as to have tables
-            database.close()
+            finally:
+                database.close()
 
     def leave(self):
         run("umount", str(self.place))
@@ -172,7 +173,7 @@ def random_case(seed):
                         content = mine.randbytes(mine.randrange(1, 60_000))
                         known[number].act(name, lambda: write(root / name, content), content)
                     else:
-                        known[number].act(name, lambda: (root / name).unlink(missing_ok=True), None)
+                        known[number].act(name, lambda: os.unlink(root / name), None)
             except OSError:
                 pass
 
