@@ -7,7 +7,8 @@ import Testing
         ("kind=latency:30ms", FaultKind.latency(.milliseconds(30))), ("kind=first-byte:2s", .firstByte(.seconds(2))),
         ("kind=status:503", .status(503)), ("kind=expired", .expired), ("kind=reset", .reset(after: nil)),
         ("kind=reset:10", .reset(after: 10)), ("kind=cut:1000", .cut(1000)), ("kind=alter", .alter),
-        ("kind=bandwidth:80MB/s", .bandwidth(80_000_000)), ("kind=lost-reply", .lostReply),
+        ("kind=bandwidth:80MB/s", .bandwidth(80_000_000)), ("kind=lost-reply", .lostReply), ("kind=hang", .hang),
+        ("kind=clock:2h", .clock(.seconds(7200))), ("kind=clock:-90s", .clock(.seconds(-90))),
     ])
     func everyKindIsRead(text: String, kind: FaultKind) throws {
         #expect(try FaultSpec(parsing: text).kind == kind)
@@ -27,6 +28,7 @@ import Testing
     @Test(arguments: [
         "", "op=GetObject", "kind=nothing", "kind=status:99", "kind=status:5x", "kind=cut", "kind=alter:3",
         "kind=alter,probability=2", "kind=alter,colour=red", "kind=alter,count=-1", "kind=bandwidth:0",
+        "kind=clock", "kind=clock:x", "kind=hang:3", "kind=alter,every=0", "kind=alter,from=soon",
     ])
     func nonsenseIsRefused(text: String) {
         #expect(throws: FaultSyntaxError.self) { try FaultSpec(parsing: text) }
@@ -51,6 +53,19 @@ import Testing
         #expect(statuses(&plan, 6) == [0, 0, 500, 500, 0, 0])
     }
 
+    @Test func windowsOfTimeLimitWhenAFaultFires() throws {
+        let once = try FaultSpec(parsing: "from=10s,until=12s,kind=status:503")
+        let often = try FaultSpec(parsing: "every=60s,until=5s,kind=status:500")
+        func fired(_ spec: FaultSpec) -> [Int] {
+            var plan = FaultPlan([spec])
+            return [0, 4, 5, 10, 11, 12, 59, 60, 64, 65, 3600].filter { second in
+                plan.decide(operation: "GetObject", bucket: "b", key: "k", at: .seconds(second)).status != nil
+            }
+        }
+        #expect(fired(once) == [10, 11])
+        #expect(fired(often) == [0, 4, 60, 64, 3600])
+    }
+
     @Test func theSameSeedGivesTheSameFaults() throws {
         let specs = [try FaultSpec(parsing: "probability=0.3,kind=status:503")]
         var (one, two, other) = (FaultPlan(specs, seed: 7), FaultPlan(specs, seed: 7), FaultPlan(specs, seed: 8))
@@ -71,5 +86,6 @@ import Testing
         #expect(effects.cutAfter == 5)
         #expect(effects.bytesPerSecond == 10_000)
         #expect(!effects.isExpired)
+        #expect(effects.kinds == ["latency:10ms", "latency:20ms", "cut:5", "bandwidth:10kB/s"])
     }
 }

@@ -84,6 +84,67 @@ import Testing
         }
     }
 
+    @Test func theFaultsOfARequestAreInTheLog() async throws {
+        let directory = try TemporaryDirectory()
+        var options = EmulatorOptions()
+        options.requestLog = directory.path("log")
+        options.faults = [try FaultSpec(parsing: "kind=latency:1ms"), try FaultSpec(parsing: "kind=status:500")]
+        try await withServer(options) { server in
+            _ = try await answer("PUT", "\(server.endpoint)/bucket/k", body: "12345")
+            server.setFaults([])
+            _ = try await answer("PUT", "\(server.endpoint)/bucket/k", body: "12345")
+            let log = try String(contentsOfFile: directory.path("log"), encoding: .utf8).split(separator: "\n")
+            #expect(log.count == 2)
+            #expect(log.first?.contains(#""faults":["latency:1ms","status:500"]"#) == true)
+            #expect(log.last?.contains("faults") == false)
+        }
+    }
+
+    /// A server with a wrong clock says so in its answers and in what it stores.
+    @Test func theClockCanBeWrong() async throws {
+        try await withServer { server in
+            server.setFaults([try FaultSpec(parsing: "op=PutObject,kind=clock:-48h")])
+            let url = try #require(URL(string: "\(server.endpoint)/bucket/k"))
+            var request = URLRequest(url: url)
+            (request.httpMethod, request.httpBody) = ("PUT", Data("x".utf8))
+            let (_, response) = try await URLSession.shared.data(for: request)
+            let date = (response as? HTTPURLResponse)?.value(forHTTPHeaderField: "Date")
+            let told = try #require(date.flatMap { Timestamp(httpDate: $0) })
+            let offset = told - SystemTime().now()
+            #expect(offset < .seconds(-47 * 3600) && offset > .seconds(-49 * 3600))
+            let stored = try server.library.bucket("bucket").object("k").record.modified - SystemTime().now()
+            #expect(stored < .seconds(-47 * 3600))
+        }
+    }
+
+    /// The client gives up before the server answers; others are served meanwhile.
+    @Test func aRequestCanHang() async throws {
+        try await withServer { server in
+            server.setFaults([try FaultSpec(parsing: "op=PutObject,count=1,kind=hang")])
+            var request = URLRequest(url: try #require(URL(string: "\(server.endpoint)/bucket/k")))
+            (request.httpMethod, request.httpBody, request.timeoutInterval) = ("PUT", Data("x".utf8), 1)
+            let hanging = request
+            await #expect(throws: URLError.self) { try await URLSession.shared.data(for: hanging) }
+            #expect(try await answer("PUT", "\(server.endpoint)/bucket/k", body: "x").0 == 200)
+        }
+    }
+
+    @Test func sessionTokensCanBeChangedWhileItRuns() async throws {
+        var options = EmulatorOptions()
+        options.credentials = EmulatorCredentials(sessionToken: "first")
+        try await withServer(options) { server in
+            let (address, tokens) = ("\(server.endpoint)/_pailstore/session-tokens", options.credentials.tokens)
+            let shown = try await answer("GET", address).1
+            #expect(shown == "first\n")
+            #expect(try await answer("PUT", address, body: "first\nsecond\n").0 == 200)
+            #expect(tokens.accept("first") && tokens.accept("second") && !tokens.accept(nil))
+            #expect(try await answer("PUT", address, body: "second\n").0 == 200)
+            #expect(tokens.hasEnded("first") && !tokens.accept("first"))
+            #expect(try await answer("PUT", address, body: "").0 == 200)
+            #expect(tokens.accept(nil) && tokens.hasEnded("second"))
+        }
+    }
+
     @Test func othersAreNotServedUnasked() async throws {
         let directory = try TemporaryDirectory()
         var options = EmulatorOptions()

@@ -31,7 +31,7 @@ package struct COSAuthenticator: Sendable {
     /// Temporary keys come with their token, permanent ones without.
     private func checkToken(_ request: ServerRequest) throws(COSError) {
         let token = request.header("x-cos-security-token") ?? request.parameter("x-cos-security-token")
-        guard token != credentials.sessionToken else { return }
+        guard !credentials.tokens.accept(token) else { return }
         guard token != nil else { throw .accessDenied }
         throw .expiredToken
     }

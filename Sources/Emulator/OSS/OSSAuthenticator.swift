@@ -56,12 +56,15 @@ package struct OSSAuthenticator: Sendable {
     private func checkKey(_ accessKey: String, token: String?) throws(OSSError) {
         let isKnown = accessKey == credentials.accessKey
         // A temporary key is no key without its token.
-        guard isKnown, token != nil || credentials.sessionToken == nil else {
+        guard isKnown, token != nil || credentials.tokens.accept(nil) else {
             throw OSSError(
                 403, "InvalidAccessKeyId", "The OSS Access Key Id you provided does not exist in our records.",
                 ec: "0002-00000902", elements: [Field("OSSAccessKeyId", accessKey)])
         }
-        guard token == credentials.sessionToken else {
+        guard credentials.tokens.accept(token) else {
+            if credentials.tokens.hasEnded(token) {
+                throw OSSError(403, "SecurityTokenExpired", "The security token you provided has expired.")
+            }
             throw OSSError(403, "InvalidSecurityToken", "The security token you provided is invalid.")
         }
     }

@@ -100,7 +100,10 @@ package struct S3Authenticator: Sendable {
     }
 
     private func checkToken(_ token: String?) throws(S3Error) {
-        guard token == credentials.sessionToken else {
+        guard credentials.tokens.accept(token) else {
+            if credentials.tokens.hasEnded(token) {
+                throw S3Error(400, "ExpiredToken", "The provided token has expired.")
+            }
             throw S3Error(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
         }
     }

@@ -1,16 +1,50 @@
 package import Basics
+import Synchronization
 
 /// Who may sign, and with what.
 package struct EmulatorCredentials: Sendable {
     package var accessKey: String
     package var secretKey: String
-    /// When set, requests must carry it.
-    package var sessionToken: String?
+    package let tokens: SessionTokens
 
     package init(
         accessKey: String = "pailstore", secretKey: String = "pailstore-secret", sessionToken: String? = nil
     ) {
-        (self.accessKey, self.secretKey, self.sessionToken) = (accessKey, secretKey, sessionToken)
+        (self.accessKey, self.secretKey, tokens) = (
+            accessKey, secretKey, SessionTokens(sessionToken.map { [$0] } ?? [])
+        )
+    }
+}
+
+/// The session tokens of a server, of which a request must carry one unless there is none. They may become others while
+/// it runs; those that are no longer among them have expired. Its mutex is a leaf.
+package final class SessionTokens: Sendable {
+    private struct State {
+        var valid: [String] = []
+        var ended: Set<String> = []
+    }
+
+    private let state: Mutex<State>
+
+    package init(_ valid: [String]) { state = Mutex(State(valid: valid)) }
+
+    package var valid: [String] { state.withLock { $0.valid } }
+
+    package func replace(by tokens: [String]) {
+        state.withLock { state in
+            state.ended = state.ended.union(state.valid).subtracting(tokens)
+            state.valid = tokens
+        }
+    }
+
+    /// Whether a request with this token, or without any, is as it should be.
+    package func accept(_ token: String?) -> Bool {
+        state.withLock { state in token.map { state.valid.contains($0) } ?? state.valid.isEmpty }
+    }
+
+    /// Whether it was a valid one once.
+    package func hasEnded(_ token: String?) -> Bool {
+        state.withLock { state in token.map { state.ended.contains($0) } ?? false }
     }
 }
 

@@ -37,20 +37,20 @@ package final class EmulatorServer: Sendable {
     }
 
     package let library: ObjectLibrary
-    private let plan: SharedFaultPlan
+    private let control: ServerControl
     private let group: MultiThreadedEventLoopGroup
     private let listeners: [Listener]
     private let connections: OpenConnections
     private let host: String
 
     private init(
-        listeners: [Listener], group: MultiThreadedEventLoopGroup, plan: SharedFaultPlan, library: ObjectLibrary,
+        listeners: [Listener], group: MultiThreadedEventLoopGroup, control: ServerControl, library: ObjectLibrary,
         connections: OpenConnections, host: String
     ) {
         self.connections = connections
         self.listeners = listeners
         self.group = group
-        self.plan = plan
+        self.control = control
         self.library = library
         self.host = host
     }
@@ -97,13 +97,17 @@ package final class EmulatorServer: Sendable {
             }
             log = try options.requestLog.map { (path) throws(StorageError) in try RequestLog(path: path) }
         } catch { throw .storage(error) }
-        let plan = SharedFaultPlan(options.faults, seed: options.seed)
+        let control = ServerControl(
+            plan: SharedFaultPlan(options.faults, seed: options.seed, time: options.time),
+            tokens: options.credentials.tokens)
+        var skewed = options
+        skewed.time = ServerClock(base: options.time)
         let pool = WorkerPool(threads: options.workers, name: "pailstore")
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 2)
         let connections = OpenConnections()
         var listeners: [Listener] = []
-        for (offset, dialect) in dialects(library, options).enumerated() {
-            let engine = RequestEngine(dialect: dialect, log: log, plan: plan, pool: pool, time: options.time)
+        for (offset, dialect) in dialects(library, skewed).enumerated() {
+            let engine = RequestEngine(dialect: dialect, log: log, control: control, pool: pool, time: options.time)
             let port = options.port == 0 ? 0 : options.port + offset
             do {
                 let channel = try await bootstrap(group, engine, connections, options).bind(
@@ -117,7 +121,7 @@ package final class EmulatorServer: Sendable {
             }
         }
         return EmulatorServer(
-            listeners: listeners, group: group, plan: plan, library: library, connections: connections,
+            listeners: listeners, group: group, control: control, library: library, connections: connections,
             host: options.host)
     }
 
@@ -147,7 +151,10 @@ package final class EmulatorServer: Sendable {
     }
 
     /// Replaces the faults from now on; counters start anew.
-    package func setFaults(_ specs: [FaultSpec], seed: UInt64 = 0) { plan.set(specs, seed: seed) }
+    package func setFaults(_ specs: [FaultSpec], seed: UInt64 = 0) { control.plan.set(specs, seed: seed) }
+
+    /// The session tokens of which requests have to carry one from now on; without any, none.
+    package func setSessionTokens(_ tokens: [String]) { control.tokens.replace(by: tokens) }
 
     /// Takes no more connections, gives requests a moment to finish, ends the connections, and returns when the event
     /// loops are gone.

@@ -4,6 +4,8 @@ package import Basics
 package enum FaultKind: Hashable, Sendable {
     /// The request waits before anything is done.
     case latency(Duration)
+    /// Nothing is done and nothing answered, until the client goes away.
+    case hang
     /// The answer waits after the work is done.
     case firstByte(Duration)
     /// An error document of the dialect instead of the work; 200 stands for an error inside a success.
@@ -20,11 +22,15 @@ package enum FaultKind: Hashable, Sendable {
     case bandwidth(Int64)
     /// The work is done and the connection reset.
     case lostReply
+    /// The server's clock is so much ahead, or behind: for signatures, in answers, and in what is stored.
+    case clock(Duration)
 }
 
 /// A fault and when it fires, as `--fault` writes it.
 package struct FaultSpec: Hashable, Sendable {
     package let kind: FaultKind
+    /// The kind as it was written, for the log.
+    package private(set) var kindText = ""
     /// As it was written, to show it.
     package private(set) var text = ""
     /// nil fits every operation.
@@ -38,6 +44,10 @@ package struct FaultSpec: Hashable, Sendable {
     package var count: Int?
     /// How many requests that fit pass first.
     package var after = 0
+    /// It fires from this time on, until that, both since the faults were set; in every period anew if there is one.
+    package var from = Duration.zero
+    package var until: Duration?
+    package var period: Duration?
     /// Seconds a `status` answer asks the client to wait.
     package var retryAfter: Int?
 
@@ -52,7 +62,7 @@ package struct FaultSyntaxError: Error, Sendable, CustomStringConvertible {
 extension FaultSpec {
     /// Reads `name=value,name=value`, such as `op=GetObject,key=a*,probability=0.1,kind=status:503,retry-after=2`.
     package init(parsing text: String) throws(FaultSyntaxError) {
-        var (kind, rest): (FaultKind?, [(name: String, value: String)]) = (nil, [])
+        var (kind, kindText, rest): (FaultKind?, String, [(name: String, value: String)]) = (nil, "", [])
         for item in text.split(separator: ",") {
             guard let mark = item.firstIndex(where: { $0 == "=" || $0 == ":" }) else {
                 throw FaultSyntaxError(description: "'\(item)' in the fault '\(text)' has no value")
@@ -62,14 +72,14 @@ extension FaultSpec {
                 guard let parsed = FaultKind(parsing: value) else {
                     throw FaultSyntaxError(description: "'\(value)' is no kind of fault")
                 }
-                kind = parsed
+                (kind, kindText) = (parsed, value)
             } else {
                 rest.append((name, value))
             }
         }
         guard let kind else { throw FaultSyntaxError(description: "the fault '\(text)' has no kind") }
         self.init(kind)
-        self.text = text
+        (self.kindText, self.text) = (kindText, text)
         for (name, value) in rest where !take(name, value) {
             throw FaultSyntaxError(description: "'\(name)=\(value)' in the fault '\(text)' is not understood")
         }
@@ -92,9 +102,28 @@ extension FaultSpec {
         case "retry-after":
             guard let number = Int(value), number >= 0 else { return false }
             retryAfter = number
+        case "from", "until", "every": return takeTime(name, value)
         default: return false
         }
         return true
+    }
+
+    private mutating func takeTime(_ name: String, _ value: String) -> Bool {
+        guard let time = DurationText.parse(value) else { return false }
+        switch name {
+        case "from": from = time
+        case "until": until = time
+        default:
+            guard time > .zero else { return false }
+            period = time
+        }
+        return true
+    }
+
+    /// Whether it is time for it, so long after the faults were set.
+    func isDue(at time: Duration) -> Bool {
+        let time = period.map { time - $0 * Int64(time / $0) } ?? time
+        return time >= from && until.map { time < $0 } ?? true
     }
 
     func fits(operation: String, bucket: String, key: ByteString) -> Bool {
@@ -133,6 +162,7 @@ extension FaultKind {
         let kind: FaultKind? =
             switch (mark.map { String(text[..<$0]) } ?? text, value) {
             case ("latency", let value?): DurationText.parse(value).map { .latency($0) }
+            case ("hang", nil): .hang
             case ("first-byte", let value?): DurationText.parse(value).map { .firstByte($0) }
             case ("status", let value?): Int(value).flatMap { (200...599).contains($0) ? .status($0) : nil }
             case ("expired", nil): .expired
@@ -144,9 +174,17 @@ extension FaultKind {
                 ByteSize.parse(value.hasSuffix("/s") ? String(value.dropLast(2)) : value)
                     .flatMap { $0 > 0 ? .bandwidth($0) : nil }
             case ("lost-reply", nil): .lostReply
+            case ("clock", let value?): Self.offset(value).map { .clock($0) }
             default: nil
             }
         guard let kind else { return nil }
         self = kind
+    }
+
+    /// A duration with a sign.
+    private static func offset(_ text: String) -> Duration? {
+        let isBehind = text.hasPrefix("-")
+        let length = DurationText.parse(isBehind || text.hasPrefix("+") ? String(text.dropFirst()) : text)
+        return length.map { isBehind ? .zero - $0 : $0 }
     }
 }

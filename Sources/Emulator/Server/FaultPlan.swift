@@ -7,7 +7,9 @@ package struct FaultEffects: Sendable {
     package var firstByte = Duration.zero
     package var status: Int?
     package var retryAfter: Int?
+    package var hangs = false
     package var isExpired = false
+    package var clockOffset = Duration.zero
     /// The connection is reset before anything is done.
     package var resetsAtOnce = false
     package var losesReply = false
@@ -16,6 +18,8 @@ package struct FaultEffects: Sendable {
     package var cutIsReset = false
     package var alters = false
     package var bytesPerSecond: Int64?
+    /// The kinds that fired, as they were written.
+    package var kinds: [String] = []
 
     package init() {}
 
@@ -28,6 +32,7 @@ package struct FaultEffects: Sendable {
     }
 
     fileprivate mutating func take(_ spec: FaultSpec) {
+        kinds.append(spec.kindText)
         switch spec.kind {
         case .latency(let duration): latency += duration
         case .firstByte(let duration): firstByte += duration
@@ -39,6 +44,8 @@ package struct FaultEffects: Sendable {
         case .alter: alters = true
         case .bandwidth(let rate): bytesPerSecond = min(bytesPerSecond ?? rate, rate)
         case .lostReply: losesReply = true
+        case .hang: hangs = true
+        case .clock(let offset): clockOffset += offset
         }
     }
 }
@@ -63,12 +70,14 @@ package struct FaultPlan: Sendable {
         random = SeededGenerator(state: seed)
     }
 
-    /// What goes wrong with the next request.
-    package mutating func decide(operation: String, bucket: String, key: ByteString) -> FaultEffects {
+    /// What goes wrong with the next request, which comes so long after the faults were set.
+    package mutating func decide(
+        operation: String, bucket: String, key: ByteString, at time: Duration = .zero
+    ) -> FaultEffects {
         var effects = FaultEffects()
         for index in faults.indices {
             let spec = faults[index].spec
-            guard spec.fits(operation: operation, bucket: bucket, key: key) else { continue }
+            guard spec.isDue(at: time), spec.fits(operation: operation, bucket: bucket, key: key) else { continue }
             faults[index].matched += 1
             // Drawn for every match, so that one fault's limits do not shift another's luck.
             let draw = spec.probability >= 1 ? 0 : Double.random(in: 0..<1, using: &random)

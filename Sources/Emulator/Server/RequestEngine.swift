@@ -1,41 +1,19 @@
 import Basics
+import NIOCore
 import NIOHTTP1
 import Synchronization
-
-/// The faults of a whole server, whatever the dialect. Behind its own mutex, a leaf.
-final class SharedFaultPlan: Sendable {
-    private let plan: Mutex<FaultPlan>
-    private let seed: UInt64
-
-    init(_ specs: [FaultSpec], seed: UInt64) {
-        self.seed = seed
-        plan = Mutex(FaultPlan(specs, seed: seed))
-    }
-
-    var specs: [FaultSpec] { plan.withLock { $0.specs } }
-
-    /// Replaces the faults; counters start anew. nil keeps the server's seed.
-    func set(_ specs: [FaultSpec], seed: UInt64? = nil) {
-        plan.withLock { $0 = FaultPlan(specs, seed: seed ?? self.seed) }
-    }
-
-    func decide(_ route: RequestRoute) -> FaultEffects {
-        plan.withLock { $0.decide(operation: route.operation, bucket: route.bucket, key: route.key) }
-    }
-}
 
 /// Serves a dialect's exchanges: decides faults, lets the dialect answer, sends, logs. Shared by all its connections.
 final class RequestEngine: Sendable {
     private let dialect: any Dialect
     private let log: RequestLog?
-    private let plan: SharedFaultPlan
+    private let control: ServerControl
     private let pool: WorkerPool
     private let time: any TimeSource
     private let active = Atomic(0)
-    static let controlPath = "/_pailstore/faults"
 
-    init(dialect: any Dialect, log: RequestLog?, plan: SharedFaultPlan, pool: WorkerPool, time: any TimeSource) {
-        (self.dialect, self.log, self.plan, self.pool, self.time) = (dialect, log, plan, pool, time)
+    init(dialect: any Dialect, log: RequestLog?, control: ServerControl, pool: WorkerPool, time: any TimeSource) {
+        (self.dialect, self.log, self.control, self.pool, self.time) = (dialect, log, control, pool, time)
     }
 
     /// Starts serving on a worker thread and returns at once.
@@ -43,8 +21,8 @@ final class RequestEngine: Sendable {
         active.add(1, ordering: .relaxed)
         pool.start { [self] in
             defer { active.subtract(1, ordering: .relaxed) }
-            if exchange.request.path == Self.controlPath, exchange.isFromLoopback {
-                await control(exchange)
+            if exchange.isFromLoopback, let response = await control.answer(exchange.request, exchange.body) {
+                try? await exchange.send(response) {}
             } else {
                 await respond(exchange)
             }
@@ -62,13 +40,15 @@ final class RequestEngine: Sendable {
         let (started, began) = (time.uptime(), time.now())
         let request = exchange.request
         let route = dialect.route(request)
-        var effects = plan.decide(route)
+        var effects = control.plan.decide(route)
         if effects.latency > .zero { try? await time.sleep(for: effects.latency) }
         var entry = RequestLogEntry(
             time: began, operation: route.operation, bucket: route.bucket, key: route.key, status: 0, bytesIn: 0,
-            bytesOut: 0, milliseconds: 0, range: request.header("range"))
-        if effects.resetsAtOnce {
+            bytesOut: 0, milliseconds: 0, range: request.header("range"),
+            agent: request.header("user-agent"), faults: effects.kinds)
+        if effects.resetsAtOnce || effects.hangs {
             record(entry, exchange, since: started)
+            if effects.hangs { try? await exchange.channel.closeFuture.get() }
             return await exchange.end(resetting: true)
         }
         let hasBody = request.contentLength.map { $0 > 0 } ?? request.headers.contains(name: "transfer-encoding")
@@ -76,7 +56,9 @@ final class RequestEngine: Sendable {
             exchange.body.shape(effects.shaping(length: request.contentLength))
             (effects.cutAfter, effects.alters) = (nil, false)
         }
-        let response = await answer(exchange, route, effects)
+        let response = await ServerClock.$offset.withValue(effects.clockOffset) {
+            await answer(exchange, route, effects)
+        }
         guard let response, !effects.losesReply else {
             record(entry, exchange, since: started)
             return await exchange.end(resetting: true)
@@ -125,26 +107,5 @@ final class RequestEngine: Sendable {
         entry.bytesIn = exchange.body.receivedBytes
         entry.milliseconds = (time.uptime() - started) / .milliseconds(1)
         log.write(entry)
-    }
-
-    /// Reads or replaces the faults: `GET` and `PUT /_pailstore/faults`, one fault a line.
-    private func control(_ exchange: Exchange) async {
-        var response = ServerResponse(status: 200, headers: [Field("Content-Type", "text/plain")])
-        switch exchange.request.method {
-        case "GET":
-            response.body = .bytes(Array(plan.specs.map { $0.text + "\n" }.joined().utf8))
-        case "PUT":
-            do {
-                let text = String(decoding: try await exchange.body.collect(limit: 1 << 20), as: UTF8.self)
-                let lines = text.split(whereSeparator: \.isNewline).map(String.init)
-                let specs = try lines.map { (line) throws(FaultSyntaxError) in try FaultSpec(parsing: line) }
-                plan.set(specs)
-            } catch {
-                response.status = 400
-                response.body = .bytes(Array("\(error)\n".utf8))
-            }
-        default: response.status = 405
-        }
-        try? await exchange.send(response) {}
     }
 }

@@ -13,6 +13,10 @@ package struct RequestLogEntry: Sendable {
     package var bytesOut: Int64
     package var milliseconds: Double
     package var range: String?
+    /// What the client calls itself.
+    package var agent: String?
+    /// The kinds of the faults that fired.
+    package var faults: [String] = []
 
     /// The line as JSON, with its newline.
     package var line: String {
@@ -21,6 +25,8 @@ package struct RequestLogEntry: Sendable {
         text += #","bytes_in":\#(bytesIn),"bytes_out":\#(bytesOut)"#
         text += #","ms":\#((milliseconds * 1000).rounded() / 1000)"#
         if let range { text += #","range":\#(JSONText.quote(range))"# }
+        if let agent { text += #","agent":\#(JSONText.quote(agent))"# }
+        if !faults.isEmpty { text += #","faults":[\#(faults.map(JSONText.quote).joined(separator: ","))]"# }
         return text + "}\n"
     }
 }
