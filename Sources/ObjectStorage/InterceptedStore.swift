@@ -91,7 +91,8 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
-        try await run(context(.delete, key)) { () async throws(ObjectStoreError) in
+        let settle: Settlement<Void> = { () async throws(ObjectStoreError) in try await isGone(key) ? () : nil }
+        return try await around.intercept(context(.delete, key), settle: settle) { () async throws(ObjectStoreError) in
             try await base.delete(key, ifMatch: ifMatch)
         }
     }
@@ -153,9 +154,30 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     package func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await run(context(.updateMetadata, key)) { () async throws(ObjectStoreError) in
+        let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await landed(key, metadata) }
+        return try await around.intercept(context(.updateMetadata, key), settle: settle) {
+            () async throws(ObjectStoreError) in
             try await base.updateMetadata(key, to: metadata, ifMatch: ifMatch)
         }
+    }
+
+    /// Nothing is left to delete, so that an earlier try may have done it.
+    private func isGone(_ key: ObjectKey) async throws(ObjectStoreError) -> Bool {
+        do { _ = try await base.head(key, condition: nil) } catch {
+            guard error.kind == .notFound else { throw error }
+            return true
+        }
+        return false
+    }
+
+    /// The object, when it has the headers that it was to get: replacing them can give it another ETag, which a second try
+    /// then meets. Headers without any of our own prove nothing.
+    private func landed(
+        _ key: ObjectKey, _ metadata: ObjectMetadata
+    ) async throws(ObjectStoreError) -> PutAnswer? {
+        let info = try await base.head(key, condition: nil)
+        guard !metadata.user.isEmpty, info.metadata.user == metadata.user else { return nil }
+        return PutAnswer(info.version)
     }
 
     /// The put's object, when what is there has the content and the user metadata that were sent.

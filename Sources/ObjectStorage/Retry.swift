@@ -2,13 +2,13 @@ package import Basics
 
 /// Whether and when a failed request is sent again: pure, an event in, a delay or nothing out.
 ///
-/// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A call
-/// ends when the next try would begin after its deadline. Transfers have no deadline of their own, since each of their
-/// tries ends for lack of progress, but a limited number of tries.
+/// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A request
+/// that moves no object data gets its last try when its deadline comes. A transfer may take as long as it moves: it ends
+/// when both its tries and the deadline are used up by what cannot have moved a byte, or twice the deadline is.
 package struct RetryPolicy: Sendable, Hashable {
-    /// For requests that move no object data, from the first try on.
+    /// How long a request is tried, as far as it does not move. The transport gives each try up that is silent so long.
     package var deadline = Duration.seconds(30)
-    /// Tries of a transfer.
+    /// Tries that a transfer has at least, unless it is silent for too long.
     package var transferTries = 6
     package var firstDelay = Duration.milliseconds(50)
     package var throttledDelay = Duration.milliseconds(500)
@@ -18,19 +18,26 @@ package struct RetryPolicy: Sendable, Hashable {
 
     /// How long to wait before try number `tries + 1`, or nil to give up.
     ///
-    /// `elapsed` is since the first try began; `random` lies in 0..<1.
+    /// `elapsed` is since the first try began, of a transfer without the time in which it may have moved; `random` lies in
+    /// 0..<1.
     package func delay(
         after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
     ) -> Duration? {
         guard error.isRetryable else { return nil }
-        if isTransfer, tries >= transferTries { return nil }
+        let limit = isTransfer ? deadline * 2 : deadline
+        if isTransfer, tries >= transferTries, elapsed >= deadline { return nil }
+        // Bytes may move in each of its tries, and none of them come to an end.
+        if isTransfer, tries >= transferTries * 8 { return nil }
         let base = error.kind == .throttled ? throttledDelay : firstDelay
         let ceiling = min(longestDelay, base * (1 << min(tries, 16)))
         // The lower half stays, so that a storm of retries is never immediate.
         var delay = ceiling * (0.5 + random / 2)
         if let floor = error.retryAfter { delay = max(delay, floor) }
-        if !isTransfer, elapsed + delay > deadline { return nil }
-        return delay
+        let rest = limit - elapsed
+        if delay <= rest { return delay }
+        // The last try belongs to the end of the time, if the store did not ask for more.
+        guard rest >= firstDelay, error.retryAfter.map({ $0 <= rest }) ?? true else { return nil }
+        return rest
     }
 }
 
@@ -52,16 +59,20 @@ package struct Retrying: Interceptor {
         let start = time.uptime()
         var tries = 0
         var isInDoubt = false
+        var still = Duration.zero
         while true {
+            let began = time.uptime()
             do throws(ObjectStoreError) { return try await attempt() } catch {
                 tries += 1
+                still += stillness(of: error, after: time.uptime() - began)
                 // The try before may have done what makes this one fail.
                 if isInDoubt, error.mayFollowSuccess, let settle, let answer = await Self.ask(settle) { return answer }
                 isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
-                    after: error, tries: tries, elapsed: time.uptime() - start, isTransfer: context.isTransfer,
-                    random: Double.random(in: 0..<1))
+                    after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start,
+                    isTransfer: context.isTransfer, random: Double.random(in: 0..<1))
                 guard let delay else { throw error }
+                still += delay
                 do { try await time.sleep(for: delay) } catch {
                     throw ObjectStoreError(
                         .cancelled, context.operation, key: context.key, code: "Cancelled", message: "cancelled")
@@ -69,6 +80,13 @@ package struct Retrying: Interceptor {
                 meter?.retries(context.operation)
             }
         }
+    }
+
+    /// How much of a failed try's time surely moved nothing: the whole of a short one, the silence that ended a long one.
+    /// A try may also have waited for its turn.
+    private func stillness(of error: ObjectStoreError, after length: Duration) -> Duration {
+        if error.kind == .timedOut { return min(length, policy.deadline) }
+        return length < policy.deadline ? length : .zero
     }
 
     /// nil also when the store cannot be asked: the refusal stands then.
@@ -88,6 +106,10 @@ extension ObjectStoreError {
 
     /// Whether a request can fail like this because an earlier try of it succeeded.
     fileprivate var mayFollowSuccess: Bool {
-        kind == .preconditionFailed || kind == .noSuchUpload || kind == .notFound && operation == .move
+        switch kind {
+        case .preconditionFailed, .noSuchUpload: true
+        case .notFound: operation == .move || operation == .delete
+        default: false
+        }
     }
 }

@@ -97,7 +97,9 @@ package enum OptionTable {
             "Size of the parts of an upload; the parts of a very large file grow."),
         .number("uploads", \.uploads, in: 1...256, default: "16", "Parts and files that are sent at the same time."),
         .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time."),
-        .number("retries", \.retries, in: 0...100, default: "8", "How often a request is repeated that may succeed."),
+        .number(
+            "retries", \.retries, in: 0...100, default: "8",
+            "How often a transfer is repeated that may succeed; more often within timeout."),
         .duration(
             "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
             "When a call that waits for the store fails. A transfer may take longer while bytes move."),

@@ -35,6 +35,48 @@ import Testing
         #expect(delay == .seconds(7))
     }
 
+    @Test func theLastTryComesAtTheDeadline() {
+        let policy = RetryPolicy()
+        let last = policy.delay(
+            after: error(.unreachable), tries: 10, elapsed: .seconds(27), isTransfer: false, random: 0.9)
+        #expect(last == .seconds(3))
+        let asked = policy.delay(
+            after: error(.throttled, retryAfter: .seconds(5)), tries: 1, elapsed: .seconds(27), isTransfer: false,
+            random: 0)
+        #expect(asked == nil, "the store wants to be left alone longer than the caller can wait")
+    }
+
+    /// However often a store that is away can be asked meanwhile.
+    @Test func aTransferOutlastsAnOutageShorterThanTheDeadline() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        let back = time.uptime() + .seconds(25)
+        memory.fault = { operation, key in
+            time.uptime() < back ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        let clock = Task {
+            while !Task.isCancelled {
+                if time.sleepers > 0 { time.advance(by: .milliseconds(100)) }
+                await Task.yield()
+            }
+        }
+        defer { clock.cancel() }
+        _ = try await store.put(PutRequest("k"), body: MemorySource([1]))
+        #expect(memory.content("k") == [1])
+    }
+
+    @Test func aTransferFailsWhenTheStoreStaysAway() {
+        let policy = RetryPolicy()
+        func delay(_ tries: Int, _ still: Duration) -> Duration? {
+            policy.delay(after: error(.unreachable), tries: tries, elapsed: still, isTransfer: true, random: 0)
+        }
+        #expect(delay(6, .seconds(29)) != nil)
+        #expect(delay(5, .seconds(31)) != nil)
+        #expect(delay(6, .seconds(30)) == nil)
+        #expect(delay(2, .seconds(60)) == nil)
+    }
+
     @Test func aRequestThatFailsTwiceSucceedsTheThirdTime() async throws {
         let time = ManualTime()
         let memory = MemoryStore()

@@ -6,7 +6,11 @@ import Testing
 /// A write whose first answer was lost, tried again.
 @Suite(.timeLimit(.minutes(1))) struct SettlementTests {
     private let time = ManualTime()
-    private let memory = MemoryStore()
+    private let memory: MemoryStore = {
+        var capabilities = Capabilities()
+        capabilities.deleteIfMatch = true
+        return MemoryStore(capabilities: capabilities)
+    }()
 
     private var store: InterceptedStore<Retrying> { InterceptedStore(memory, Retrying(RetryPolicy(), time: time)) }
 
@@ -64,6 +68,41 @@ import Testing
         }
         #expect(error?.kind == .preconditionFailed)
         #expect(memory.count(.head) == 0)
+    }
+
+    @Test func aDeleteThatHappenedUnseenIsDone() async throws {
+        memory.setObject("k", [1])
+        let etag = try #require(memory.info("k")?.version.etag)
+        loseFirstAnswer(.delete)
+        let store = store
+        try await retried { () async throws(ObjectStoreError) in try await store.delete("k", ifMatch: etag) }
+        #expect(memory.keys.isEmpty)
+        #expect(memory.count(.delete) == 2)
+    }
+
+    /// Replacing its headers gives an object made of parts another ETag.
+    @Test(arguments: [true, false])
+    func headersThatWereReplacedUnseenAreOurs(areOurs: Bool) async throws {
+        memory.setObject("k", [1])
+        let etag = try #require(memory.info("k")?.version.etag)
+        let wanted = ObjectMetadata(user: ["mode": "33188"])
+        let memory = memory
+        memory.fault = { [weak memory] operation, key in
+            guard operation == .updateMetadata, memory?.count(.updateMetadata) == 1 else { return nil }
+            memory?.setObject("k", [1, 2], metadata: areOurs ? wanted : ObjectMetadata(user: ["mode": "33152"]))
+            return ObjectStoreError(.interrupted, operation, key: key, message: "lost")
+        }
+        let store = store
+        do {
+            let answer = try await retried { () async throws(ObjectStoreError) in
+                try await store.updateMetadata("k", to: wanted, ifMatch: etag)
+            }
+            #expect(areOurs)
+            #expect(answer.etag == memory.info("k")?.version.etag)
+        } catch {
+            #expect(!areOurs)
+            #expect((error as? ObjectStoreError)?.kind == .preconditionFailed)
+        }
     }
 
     @Test func anUploadThatCompletedUnseenIsOurs() async throws {
