@@ -22,7 +22,7 @@ final class FamilyFixture: Sendable {
 
     /// `answer` is given the number of the request, from 0, and the request.
     init(
-        profile: FamilyProfile = .generic, anonymous: Bool = false,
+        profile: FamilyProfile = .generic, anonymous: Bool = false, credentials: (any CredentialsProvider)? = nil,
         _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws {
@@ -43,7 +43,8 @@ final class FamilyFixture: Sendable {
         engine = HTTPEngine(options)
         self.settings = settings
         store = try FamilyStore(
-            settings, credentials: FixedCredentials(anonymous ? nil : Self.credentials), engine: engine, time: time)
+            settings, credentials: credentials ?? FixedCredentials(anonymous ? nil : Self.credentials), engine: engine,
+            time: time)
     }
 
     private static let credentials = Credentials(accessKeyID: "ID", secretKey: Secret("SECRET"))

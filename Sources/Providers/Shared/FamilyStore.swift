@@ -53,6 +53,8 @@ package final class FamilyStore: ObjectStore {
         var capabilities: Capabilities
         /// For presigning, which cannot wait for new ones.
         var credentials: Credentials?
+        /// No renewal because of an answer without a reason before this; of the time source's `uptime`.
+        var nextRenewal = Duration.zero
     }
 
     let profile: FamilyProfile
@@ -145,13 +147,13 @@ package final class FamilyStore: ObjectStore {
         var corrected: Set<ObjectStoreError.Kind> = []
         while true {
             let region = learned.withLock { $0.region }
-            let response = try await exchange(call, body, sink, use)
+            let (response, current) = try await exchange(call, body, sink, use)
             if response.isSuccess { return response }
             let document = errors.document(response)
             let error = errors.error(response, call.operation, call.key, document: document)
-            guard corrected.insert(error.kind).inserted, await correct(error, response, document, region) else {
-                throw error
-            }
+            guard corrected.insert(error.kind).inserted,
+                await correct(error, response, document, signedFor: region, with: current)
+            else { throw error }
             sink?.restart()
         }
     }
@@ -159,7 +161,7 @@ package final class FamilyStore: ObjectStore {
     private func exchange(
         _ call: Call, _ body: (any ByteSource)?, _ sink: (any ByteSink)?,
         _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
-    ) async throws(ObjectStoreError) -> HTTPResponse {
+    ) async throws(ObjectStoreError) -> (HTTPResponse, Credentials?) {
         let current = call.isSigned ? try await credentials.current() : nil
         var signer = self.signer
         if current != nil, signer.needsRegion, learned.withLock({ $0.region }) == nil {
@@ -170,7 +172,7 @@ package final class FamilyStore: ObjectStore {
                 signer = locator
             }
         }
-        return try await exchange(call, signer: signer, current, body, sink, use)
+        return (try await exchange(call, signer: signer, current, body, sink, use), current)
     }
 
     private func exchange(
@@ -234,10 +236,10 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// Learns from an answer what the next try needs; false when nothing can be learned. `used` is the region that the
-    /// request was signed for.
+    /// Learns from an answer what the next try needs; false when nothing can be learned.
     private func correct(
-        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?, _ used: String?
+        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?,
+        signedFor used: String?, with current: Credentials?
     ) async -> Bool {
         switch error.kind {
         case .wrongRegion:
@@ -245,18 +247,38 @@ package final class FamilyStore: ObjectStore {
             return learnRegion(response.headers[profile.header("bucket-region")] ?? document?.region, not: used)
         case .clockSkew: return learnClock(response, tolerance: .zero)
         case .accessDenied where document == nil:
-            // A HEAD answer does not say that the clock is the reason; servers allow 15 minutes.
-            return learnClock(response, tolerance: .seconds(14 * 60))
+            // A HEAD answer does not say that the clock is the reason, or the end of the credentials; servers allow 15
+            // minutes.
+            if learnClock(response, tolerance: .seconds(14 * 60)) { return true }
+            return await renew(current)
         case .credentialsExpired:
             credentials.invalidate()
             return true
         case .invalidRequest where response.status == 400 && document == nil:
             // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed.
             if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
-            guard error.operation == .head, profile.followsRegion else { return false }
-            return (try? await checkAccess()) != nil
+            guard error.operation == .head else { return false }
+            if profile.followsRegion, (try? await checkAccess()) != nil { return true }
+            return await renew(current)
         default: return false
         }
+    }
+
+    /// Whether there are other credentials than those that were refused without a reason. Only those that end are asked for
+    /// again, and not for every object that nobody may read.
+    private func renew(_ used: Credentials?) async -> Bool {
+        guard let used, used.sessionToken != nil else { return false }
+        let mayAsk = learned.withLock { learned in
+            let now = time.uptime()
+            guard now >= learned.nextRenewal else { return false }
+            learned.nextRenewal = now + .seconds(1)
+            return true
+        }
+        if let now = try? await credentials.current(), now != used { return true }
+        guard mayAsk else { return false }
+        credentials.invalidate()
+        guard let renewed = try? await credentials.current() else { return false }
+        return renewed != used
     }
 
     /// Takes the server's clock when it is further than `tolerance` from what was signed.
