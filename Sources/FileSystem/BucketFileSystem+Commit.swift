@@ -187,12 +187,7 @@ extension BucketFileSystem {
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
     ) async throws(FileSystemError) {
         let entry = try entry(file.ino)
-        let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
-        let key = try newKey(ByteString(name.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file).key
-        do throws(CommitError) { _ = try await overlay.commit.commit(to: key, metadata: headers, condition: nil) } catch
-        {
-            throw FileSystemError(error)
-        }
+        let key = try await storeBeside(entry, overlay, headers)
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
         let fallback = file.state.withLock { $0.fallback.take() }
         try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
@@ -214,6 +209,26 @@ extension BucketFileSystem {
         files.settle(file)
         notifier?.invalidate(entry.ino)
         notifier?.invalidate(entry.name, in: entry.parent)
+    }
+
+    /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
+    private func storeBeside(
+        _ entry: Entry, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
+    ) async throws(FileSystemError) -> ObjectKey {
+        let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
+        var others = 0
+        while true {
+            let name = others == 0 ? name : name + ByteString("-\(others + 1)")
+            let key = try newKey(ByteString(name.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file)
+                .key
+            do throws(CommitError) {
+                _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)
+                return key
+            } catch {
+                guard case .conflict = error, others < 1000 else { throw FileSystemError(error) }
+                others += 1
+            }
+        }
     }
 
     /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.

@@ -42,7 +42,7 @@ extension BucketFileSystem {
     /// A listing when the cache cannot answer for the directory now.
     private func listingIfNeeded(of directory: InodeNumber) -> DirectoryListing? {
         guard let state = try? metadata.directory(directory), state.isFresh, state.isComplete else {
-            return listings.join(directory)
+            return isKnownOfOld(directory) ? nil : listings.join(directory)
         }
         return nil
     }
@@ -54,7 +54,9 @@ extension BucketFileSystem {
     ) throws(FileSystemError) -> Bool {
         // Taken before the rows are read: rows up to this frontier were there by then.
         let progress = listing?.progress
-        if let error = progress?.error { throw error }
+        if let error = progress?.error {
+            guard isKnownOfOld(stream.directory), error.kind != .interrupted else { throw error }
+        }
         let frontier = progress?.frontier
         if frontier == "" { return false }
 

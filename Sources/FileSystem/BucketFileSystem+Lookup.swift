@@ -104,7 +104,8 @@ extension BucketFileSystem {
 
     // MARK: Asking the store
 
-    /// The live entry of a name, from the cache while fresh, else from the store; nil when there is none.
+    /// The live entry of a name, from the cache while fresh, else from the store; nil when there is none. While the store is
+    /// away, what was known last is believed.
     func resolve(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
         let answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }
         switch answer {
@@ -112,14 +113,41 @@ extension BucketFileSystem {
         case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true: return entry
         case .absent: return nil
         case .present(let entry, isFresh: false):
-            return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
-                await Result { () async throws(FileSystemError) in try await revalidate(entry) }
+            if watch.isAway { return entry }
+            do throws(FileSystemError) {
+                return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
+                    await Result { () async throws(FileSystemError) in try await revalidate(entry) }
+                }
+            } catch {
+                guard watch.isAway, error.kind != .interrupted else { throw self.error(error, of: name, in: parent) }
+                return entry
             }
         case .unknown:
-            return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
-                await Result { () async throws(FileSystemError) in try await discover(name, in: parent) }
+            if isKnownOfOld(parent) { return nil }
+            do throws(FileSystemError) {
+                return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
+                    await Result { () async throws(FileSystemError) in try await discover(name, in: parent) }
+                }
+            } catch {
+                guard isKnownOfOld(parent), error.kind != .interrupted else {
+                    throw self.error(error, of: name, in: parent)
+                }
+                return nil
             }
         }
+    }
+
+    /// The error with the path that it is about: the question may have been about the directory.
+    private func error(
+        _ error: FileSystemError, of name: ByteString, in parent: InodeNumber
+    ) -> FileSystemError {
+        let directory = (try? metadata.key(of: parent)) ?? ""
+        return FileSystemError(error.kind, "\(directory + name): \(error.reason)")
+    }
+
+    /// Whether every name in a directory was known once and the store is away now.
+    func isKnownOfOld(_ directory: InodeNumber) -> Bool {
+        watch.isAway && (try? metadata.directory(directory))?.isComplete ?? false
     }
 
     /// One that must exist.

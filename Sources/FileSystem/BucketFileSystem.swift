@@ -42,6 +42,9 @@ package final class BucketFileSystem: FileSystemOperations {
     let policy: MountPolicy
     let commitOptions: CommitOptions
     let rooms: Rooms
+    /// The store with the watch around it.
+    let store: any ObjectStore
+    let watch: StoreWatch
     let files = ActiveFiles()
     let handles = HandleTable()
     let listings: DirectoryListings
@@ -70,14 +73,19 @@ package final class BucketFileSystem: FileSystemOperations {
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
 
     var metadata: MetadataCache { rooms.metadata }
-    var store: any ObjectStore { rooms.store }
     var time: any TimeSource { rooms.time }
 
     package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions) {
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions
-        listings = DirectoryListings(metadata: rooms.metadata, store: rooms.store, pool: rooms.pool)
+        let bare = rooms.store
+        watch = StoreWatch(pool: rooms.pool, time: rooms.time, logger: rooms.logger) {
+            do throws(ObjectStoreError) { try await bare.checkAccess() } catch { return error }
+            return nil
+        }
+        store = InterceptedStore(bare, watch)
+        listings = DirectoryListings(metadata: rooms.metadata, store: store, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time)
         jobs = JobQueue(
@@ -139,7 +147,7 @@ package final class BucketFileSystem: FileSystemOperations {
     func remote<Value>(
         _ body: (any ObjectStore) async throws(ObjectStoreError) -> Value
     ) async throws(FileSystemError) -> Value {
-        do { return try await body(rooms.store) } catch { throw FileSystemError(error) }
+        do { return try await body(store) } catch { throw FileSystemError(error) }
     }
 
     /// Writes to the journal, or fails as the disk does.
