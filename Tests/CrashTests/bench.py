@@ -30,46 +30,53 @@ def wait_for(what, condition, deadline=DEADLINE):
 
 
 class Store:
-    """One pailstore process with one bucket."""
+    """One pailstore process with one bucket. `before` is a command that runs it."""
 
-    def __init__(self, work):
+    def __init__(self, work, *arguments, bucket="pail", listen="127.0.0.1:0", before=()):
         self.log_path = work / "requests.log"
-        self.process = subprocess.Popen(
-            [PAILSTORE, str(work / "store"), "--listen", "127.0.0.1:0", "--bucket", "pail",
-             "--log-requests", str(self.log_path), "--seed", "1"],
-            stdout=subprocess.PIPE, text=True)
-        endpoint = json.loads(self.process.stdout.readline())["s3"]
-        self.endpoint = endpoint if endpoint.startswith("http") else f"http://{endpoint}"
+        self.bucket = bucket
+        self.command = [*before, PAILSTORE, str(work / "store"), "--listen", listen, "--bucket", bucket,
+                        "--log-requests", str(self.log_path), "--seed", "1", *arguments]
+        self.start()
+        self.endpoint = self.endpoints["s3"]
         self.s3 = boto3.client(
             "s3", endpoint_url=self.endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET,
             region_name="us-east-1",
             config=botocore.config.Config(s3={"addressing_style": "path"}, max_pool_connections=32))
 
+    def start(self):
+        """Starts the process, or another one on what the one before it has left."""
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"pailstore ended with {self.process.wait(DEADLINE)}")
+        self.endpoints = json.loads(line)
+
     def objects(self, prefix):
         """Every key below `prefix`, without it, and its bytes."""
         found = {}
-        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket="pail", Prefix=prefix + "/"):
+        for page in self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix + "/"):
             for entry in page.get("Contents", []):
-                body = self.s3.get_object(Bucket="pail", Key=entry["Key"])["Body"].read()
+                body = self.s3.get_object(Bucket=self.bucket, Key=entry["Key"])["Body"].read()
                 found[entry["Key"][len(prefix) + 1:]] = body
         return found
 
     def keys(self, prefix):
         """The keys below `prefix` that are no markers."""
-        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket="pail", Prefix=prefix + "/")
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix + "/")
         keys = [entry["Key"][len(prefix) + 1:] for page in pages for entry in page.get("Contents", [])]
         return [key for key in keys if not key.endswith("/")]
 
     def put(self, prefix, key, body):
-        self.s3.put_object(Bucket="pail", Key=f"{prefix}/{key}", Body=body)
+        self.s3.put_object(Bucket=self.bucket, Key=f"{prefix}/{key}", Body=body)
 
     def uploads(self, prefix):
         """Uploads that hold parts. One whose name the store had told and the disk did not have yet has none: it cannot be
         told from another program's, and is left alone."""
-        answer = self.s3.list_multipart_uploads(Bucket="pail", Prefix=prefix + "/")
+        answer = self.s3.list_multipart_uploads(Bucket=self.bucket, Prefix=prefix + "/")
         found = [(entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", [])]
         return [(key, upload) for key, upload in found
-                if self.s3.list_parts(Bucket="pail", Key=key, UploadId=upload).get("Parts")]
+                if self.s3.list_parts(Bucket=self.bucket, Key=key, UploadId=upload).get("Parts")]
 
     def requests(self):
         with open(self.log_path, encoding="utf-8") as log:
@@ -88,26 +95,29 @@ class Store:
 class Mount:
     """One cache directory and the processes that serve it, one after the other."""
 
+    # What names the provider, and what a mount of it has to be told.
+    scheme, own_options = "s3", ("region=us-east-1", "path-style")
+
     def __init__(self, store, prefix, work, *options):
         self.store, self.prefix = store, prefix
+        self.variables = {"PAILFS_ACCESS_KEY_ID": KEY, "PAILFS_SECRET_ACCESS_KEY": SECRET}
         self.path = work / "mount"
         self.cache = work / "cache"
         self.log = work / "pailfs.log"
         self.path.mkdir(parents=True)
-        self.options = ["part-size=5M", "region=us-east-1", "path-style", f"endpoint={store.endpoint}",
+        self.options = ["part-size=5M", *self.own_options, f"endpoint={store.endpoints[self.scheme]}",
                         f"cache-dir={self.cache}", *options]
         self.process = None
         self.environment = {}
 
     def start(self, stop=None, check=True):
-        environment = dict(os.environ, PAILFS_ACCESS_KEY_ID=KEY, PAILFS_SECRET_ACCESS_KEY=SECRET,
-                           **self.environment)
+        environment = dict(os.environ, **self.variables, **self.environment)
         if stop:
             environment["PAILFS_STOP_POINT"] = stop
         before = self.mounted()
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [PAILFS, "mount", f"s3://pail/{self.prefix}", str(self.path), "-f", "-o", ",".join(self.options)],
+                [PAILFS, "mount", f"{self.scheme}://{self.store.bucket}/{self.prefix}", str(self.path), "-f", "-o", ",".join(self.options)],
                 env=environment, stdout=log, stderr=log)
         # Not before it says so: its own first look at the mount keeps it busy for whoever unmounts.
         wait_for("the mount", lambda: self.mounted() > before or self.process.poll() is not None)
