@@ -50,7 +50,7 @@ def faults(provider):
 def tree(provider, durable):
     """A real tree goes in and out; programs notice nothing."""
     def run(work):
-        source, out = work / "source", work / "out"
+        source, out = work / "source", work / "copy"
         fault_bench.make_tree(source, 400 if LONG else 60, (48 if LONG else 12) << 20)
         store = fault_bench.Store(work / "store")
         service = fault_bench.CredentialService(store, work, 20 if LONG else 3)
