@@ -54,7 +54,9 @@ def tree(provider, durable):
         fault_bench.make_tree(source, 400 if LONG else 60, (48 if LONG else 12) << 20)
         store = fault_bench.Store(work / "store")
         service = fault_bench.CredentialService(store, work, 20 if LONG else 3)
-        mounts = [fault_bench.mount_of(provider, store, "tree", work / name, f"durable={durable}") for name in ("in", "out")]
+        # Whoever has not seen an object's headers shows what listings tell, unless it is to be exact.
+        mounts = [fault_bench.mount_of(provider, store, "tree", work / name, f"durable={durable}", f"attrs={attributes}")
+                  for name, attributes in (("in", "listing"), ("out", "exact"))]
         try:
             for mount in mounts:
                 mount.variables["HOME"] = str(work)
