@@ -66,7 +66,7 @@ package struct Retrying: Interceptor {
                 tries += 1
                 still += stillness(of: error, after: time.uptime() - began)
                 // The try before may have done what makes this one fail.
-                if isInDoubt, error.mayFollowSuccess, let settle, let answer = await Self.ask(settle) { return answer }
+                if isInDoubt, error.mayFollowSuccess, let settle, let answer = try await ask(settle) { return answer }
                 isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
                     after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start,
@@ -89,9 +89,24 @@ package struct Retrying: Interceptor {
         return length < policy.deadline ? length : .zero
     }
 
-    /// nil also when the store cannot be asked: the refusal stands then.
-    private static func ask<Answer>(_ settle: Settlement<Answer>) async -> Answer? {
-        do throws(ObjectStoreError) { return try await settle() } catch { return nil }
+    /// nil when the work is not ours. While the store does not answer it is asked again; when it goes on like that nobody
+    /// knows, and its silence is what is thrown: a refusal must not stand for what may have happened.
+    private func ask<Answer>(_ settle: Settlement<Answer>) async throws(ObjectStoreError) -> Answer? {
+        let start = time.uptime()
+        var tries = 0
+        while true {
+            do throws(ObjectStoreError) { return try await settle() } catch {
+                guard error.isRetryable else { return nil }
+                tries += 1
+                let delay = policy.delay(
+                    after: error, tries: tries, elapsed: time.uptime() - start, isTransfer: false,
+                    random: Double.random(in: 0..<1))
+                guard let delay else { throw error }
+                do { try await time.sleep(for: delay) } catch {
+                    throw ObjectStoreError(.cancelled, .head, code: "Cancelled", message: "cancelled")
+                }
+            }
+        }
     }
 }
 

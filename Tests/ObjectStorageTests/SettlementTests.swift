@@ -43,6 +43,47 @@ import Testing
         #expect(memory.count(.head) == 1)
     }
 
+    @Test func aQuestionThatGetsNoAnswerIsPutAgain() async throws {
+        let memory = memory
+        loseFirstAnswer(.put)
+        memory.fault = { [weak memory] asked, key in
+            asked == .head && memory?.count(.head) == 1
+                ? ObjectStoreError(.serverFault, asked, key: key, status: 503, message: "later") : nil
+        }
+        let store = store
+        let request = PutRequest("k", metadata: ObjectMetadata(user: ["pailfs-commit": "1"]), condition: .absent)
+        async let answer = store.put(request, body: MemorySource([1, 2, 3]))
+        for _ in 0..<2 {
+            await time.waitForSleepers(1)
+            time.advance(by: .seconds(1))
+        }
+        #expect(try await answer.etag == memory.info("k")?.version.etag)
+        #expect(memory.count(.put) == 2)
+        #expect(memory.count(.head) == 2)
+    }
+
+    @Test func silenceIsNoRefusal() async throws {
+        let memory = memory
+        loseFirstAnswer(.put)
+        memory.fault = { asked, key in
+            asked == .head ? ObjectStoreError(.serverFault, asked, key: key, status: 503, message: "later") : nil
+        }
+        var policy = RetryPolicy()
+        policy.deadline = .seconds(1)
+        let store = InterceptedStore(memory, Retrying(policy, time: time))
+        let request = PutRequest("k", metadata: ObjectMetadata(user: ["pailfs-commit": "1"]), condition: .absent)
+        let answer = Task { () async throws(ObjectStoreError) in
+            try await store.put(request, body: MemorySource([1, 2, 3]))
+        }
+        for _ in 0..<2 {
+            await time.waitForSleepers(1)
+            time.advance(by: .seconds(1))
+        }
+        let error = await #expect(throws: ObjectStoreError.self) { try await answer.value }
+        #expect(error?.kind == .serverFault)
+        #expect(memory.count(.put) == 2)
+    }
+
     @Test(arguments: [([1, 2, 4], ["id": "ours"]), ([1, 2, 3], ["id": "theirs"])] as [([UInt8], [String: String])])
     func somebodyElsesObjectIsAConflict(content: [UInt8], headers: [String: String]) async throws {
         let memory = memory
