@@ -47,8 +47,10 @@ final class Composition: Sendable {
     private let blocks: BlockCache
 
     /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
+    /// `process` is the one that others know the mount by.
     init(
-        _ request: MountRequest, mountpoint: Mountpoint, held: HeldConnection?, record: Int32, logger: Logger
+        _ request: MountRequest, mountpoint: Mountpoint, held: HeldConnection?, record: Int32, process: pid_t,
+        logger: Logger
     ) throws(CommandError) {
         let takesOver = held?.isTakenOver ?? false
         let settings = request.settings
@@ -58,7 +60,7 @@ final class Composition: Sendable {
             request, checked: !takesOver, pool: pool, meter: meter, time: time, logger: logger)
 
         let cache = try CacheDirectory(
-            request, mountpoint: mountpoint, process: held == nil ? getpid() : getppid())
+            request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         journal = try cache.journal(environment: request.environment)
         // What an earlier process began is settled before anything else looks at the bucket.
@@ -115,16 +117,16 @@ final class Composition: Sendable {
     }
 
     /// Lets commands ask this mount about itself. Without that it serves all the same.
-    func listen(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) {
+    func listen(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t, logger: Logger) {
         let identity = ControlService.Identity(
-            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
+            url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
         let service = ControlService(
             identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
         ControlPlace.removeDead(of: mountpoint)
         do throws(FileError) {
-            let server = try ControlServer(at: ControlPlace(of: mountpoint), service, logger: logger)
+            let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
             control.withLock { $0 = server }
         } catch {
             logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])

@@ -25,8 +25,12 @@ final class MountProcess: Sendable {
 
     init(_ request: MountRequest, report: StatusReport, held: HeldConnection? = nil) {
         (self.request, self.report, self.held) = (request, report, held)
+        // Once the holder is gone, its number would be another's.
+        process = held == nil ? getpid() : getppid()
     }
 
+    /// The one that the mount begins and ends with.
+    private let process: pid_t
     private var takesOver: Bool { held?.isTakenOver ?? false }
 
     /// Returns the exit status. Call it on the main thread before any other thread exists.
@@ -69,13 +73,14 @@ final class MountProcess: Sendable {
             let made = try makeRecord(for: mountpoint)
             record = made
             composition = try Composition(
-                request, mountpoint: mountpoint, held: held, record: made.descriptor, logger: logger)
+                request, mountpoint: mountpoint, held: held, record: made.descriptor, process: process,
+                logger: logger)
         } catch {
             // Nobody reads the status of a worker that takes over.
             if takesOver { logger.error("the mount cannot be taken over", metadata: ["reason": "\(error.message)"]) }
             throw error
         }
-        composition.listen(request, mountpoint: mountpoint, logger: logger)
+        composition.listen(request, mountpoint: mountpoint, process: process, logger: logger)
         let early = state.withLock { state in
             state.session = composition.session
             return state.signal
@@ -121,7 +126,7 @@ final class MountProcess: Sendable {
     private func makeRecord(for mountpoint: Mountpoint) throws(CommandError) -> MountRecord {
         do {
             if takesOver { return try MountRecord(inherited: HeldConnection.Descriptor.record) }
-            return try MountRecord(for: mountpoint, process: held == nil ? getpid() : getppid())
+            return try MountRecord(for: mountpoint, process: process)
         } catch {
             throw CommandError("the record of the mount cannot be written: \(error); make its directory writable")
         }
