@@ -97,12 +97,6 @@ package final class FileRecord: Sendable {
         }
     }
 
-    /// The headers that the next commit carries, as they are now. Nothing is promised by it.
-    package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
-        guard !intent.isAcknowledged else { return }
-        try change(flushed: false) { $0.headers = HeadersRecord(metadata) }
-    }
-
     /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
     /// committed to `key` whatever happens. Callers keep writers out while it runs.
     package func acknowledge(

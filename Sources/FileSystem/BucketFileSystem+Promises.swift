@@ -130,10 +130,10 @@ extension BucketFileSystem {
 
     // MARK: After a crash
 
-    /// A promise of an earlier process: the file is as it was promised, and is to be queued for the store.
+    /// A promise of an earlier process: the file is as it was promised, and on its way to the store.
     func takeUp(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
-    ) throws(FileSystemError) -> ActiveFile {
+    ) throws(FileSystemError) {
         guard let map = intent.map else {
             throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
         }
@@ -164,7 +164,7 @@ extension BucketFileSystem {
             (state.isDirty, state.isPromised) = (true, true)
             return ActiveFile(ino: entry.ino, state: state)
         }
-        return file
+        queue(file)
     }
 }
 

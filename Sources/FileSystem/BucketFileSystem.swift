@@ -46,7 +46,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let store: any ObjectStore
     let watch: StoreWatch
     let files = ActiveFiles()
-    let handles: HandleTable
+    let handles = HandleTable()
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
@@ -75,9 +75,7 @@ package final class BucketFileSystem: FileSystemOperations {
     var metadata: MetadataCache { rooms.metadata }
     var time: any TimeSource { rooms.time }
 
-    /// `generation` counts the processes that serve one mount after another.
-    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0) {
-        handles = HandleTable(generation: generation)
+    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions) {
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions

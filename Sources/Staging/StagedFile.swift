@@ -32,23 +32,20 @@ package final class StagedFile: Sendable {
     package let path: String
     private let file: LocalFile
     private let ledger: SpaceLedger
-    private let log: ExtentLog?
     private let disk = Mutex(Disk())
     private let content: Mutex<Content>
     private let isKept = Atomic(false)
     private let observer = Mutex<(@Sendable (ByteRange) -> Void)?>(nil)
 
-    init(path: String, baseSize: Int64, ledger: SpaceLedger, log: ExtentLog?) throws(StagingError) {
-        (self.path, self.ledger, self.log) = (path, ledger, log)
+    init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
         file = try LocalFile(creating: path)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
-    init(
-        reopening path: String, extents: ExtentMap, ledger: SpaceLedger, log: ExtentLog?
-    ) throws(StagingError) {
-        (self.path, self.ledger, self.log) = (path, ledger, log)
+    init(reopening path: String, extents: ExtentMap, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: extents))
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source == .staged }
@@ -67,7 +64,6 @@ package final class StagedFile: Sendable {
             disk.blocks = blocks
             disk.holesAreZero = false
         }
-        log?.replace(by: extents)
     }
 
     deinit {
@@ -141,17 +137,14 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let before = extents
             guard newSize != before.size else { return nil }
-            let after = content.withLock { content in
+            content.withLock { content in
                 content.extents.truncate(to: newSize)
                 content.generation += 1
                 if newSize < before.size { content.epoch += 1 }
-                return content.extents
             }
-            log?.truncate(to: newSize, after)
             guard newSize < before.size else { return before.size }
             do throws(StagingError) { try file.truncate(to: newSize) } catch {
                 content.withLock { $0.extents = before }
-                log?.replace(by: before)
                 throw error
             }
             let cut = DiskBlocks.touched(by: 0..<newSize).upperBound
@@ -179,7 +172,6 @@ package final class StagedFile: Sendable {
         }
         disk.withLock { $0.holesAreZero = false }
         content.withLock { $0.extents = extents }
-        log?.replace(by: extents)
     }
 
     /// Makes `range`, cut to the size, read as zeros and gives its disk space back.
@@ -194,7 +186,6 @@ package final class StagedFile: Sendable {
                 content.epoch += 1
                 return content.extents
             }
-            log?.set(range, to: .hole, extents)
             punch(range, extents, &disk)
             return range
         }
@@ -216,12 +207,11 @@ package final class StagedFile: Sendable {
     package func confirmFill(_ range: ByteRange) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
-            let (filled, extents) = content.withLock { content in
-                let filled = content.extents.pieces(in: range).filter { $0.source == .base }
-                for piece in filled { content.extents.set(piece.range, to: .staged) }
-                return (filled, content.extents)
+            content.withLock { content in
+                for piece in content.extents.pieces(in: range) where piece.source == .base {
+                    content.extents.set(piece.range, to: .staged)
+                }
             }
-            for piece in filled { log?.set(piece.range, to: .staged, extents) }
         }
     }
 
@@ -231,12 +221,7 @@ package final class StagedFile: Sendable {
             for piece in pieces(in: range) where piece.source == .base {
                 let start = Int(piece.range.lowerBound - offset)
                 try store(bytes.extracting(start..<(start + Int(piece.range.length))), piece.range, &disk)
-                guard isVerified else { continue }
-                let extents = content.withLock { content in
-                    content.extents.set(piece.range, to: .staged)
-                    return content.extents
-                }
-                log?.set(piece.range, to: .staged, extents)
+                if isVerified { content.withLock { $0.extents.set(piece.range, to: .staged) } }
             }
         }
     }
@@ -274,7 +259,6 @@ package final class StagedFile: Sendable {
     package func discard() {
         disk.withLock { disk in
             guard close(&disk) else { return }
-            log?.remove()
             file.remove()
             release(disk.blocks.remove(0..<Int64.max))
         }
@@ -286,7 +270,6 @@ package final class StagedFile: Sendable {
         disk.withLock { disk in
             let extents = extents
             guard close(&disk) else { return nil }
-            log?.remove()
             do throws(StagingError) { try file.truncate(to: extents.size) } catch {
                 file.remove()
                 release(disk.blocks.remove(0..<Int64.max))
@@ -319,13 +302,10 @@ package final class StagedFile: Sendable {
 
     private func change(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
         try store(bytes, range, &disk)
-        let (extents, isNew) = content.withLock { content in
-            let isNew = !content.extents.isEntirely(.staged, in: range)
+        content.withLock { content in
             content.extents.set(range, to: .staged)
             content.generation += 1
-            return (content.extents, isNew)
         }
-        if isNew { log?.set(range, to: .staged, extents) }
     }
 
     /// Puts bytes on the disk, charged to the ledger first. New blocks are written before blocks that already hold

@@ -4,7 +4,7 @@ package import Journaling
 /// The directory `staging/`: where the files of uncommitted bytes are made.
 ///
 /// Owns the directory; one process at a time uses it (the lock on the cache directory sees to that). A file is named by the
-/// number of its row in the journal, and its extents are logged under that name in `extents/`. Of what a dead process left there, files with a row stay, files whose row has ended
+/// number of its row in the journal. Of what a dead process left there, files with a row stay, files whose row has ended
 /// are removed, and what no journal ever spoke of is moved to `orphans/` below it. All that stays counts in the ledger.
 package final class StagingArea: Sendable {
     /// What processes before this one left uncommitted.
@@ -33,12 +33,7 @@ package final class StagingArea: Sendable {
             try Directory.create(orphanage)
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
-            let logs = directory + "/extents"
-            try Directory.create(logs)
-            for name in try Directory.names(in: logs) where !kept.contains(name.description) {
-                try File.remove("\(logs)/\(name)")
-            }
-            for name in try Directory.names(in: directory) where name != "orphans" && name != "extents" {
+            for name in try Directory.names(in: directory) where name != "orphans" {
                 if kept.contains(name.description) { continue }
                 let path = "\(directory)/\(name)"
                 if let number = Int64(name.description), number <= lastKnown.rawValue {
@@ -61,25 +56,12 @@ package final class StagingArea: Sendable {
 
     /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
     package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
-        let name = Self.name(of: row)
-        return try StagedFile(path: path(name), baseSize: baseSize, ledger: ledger, log: log(of: name))
+        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, ledger: ledger)
     }
 
     /// A file that an earlier process left, with the extents of its row.
     package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
-        try StagedFile(reopening: path(name), extents: extents, ledger: ledger, log: log(of: name))
-    }
-
-    /// A file that an earlier process of the same boot was writing; nil if there is nothing to go on with. `baseSize` is the
-    /// length of the version below it.
-    package func reopen(_ name: String, baseSize: Int64) throws(StagingError) -> StagedFile? {
-        if let extents = ExtentLog.map(at: logPath(name), baseSize: baseSize) {
-            return try open(name, extents: extents)
-        }
-        // A file that nothing was done to yet has no log.
-        let allocated: Int64
-        do { allocated = try File(path(name)).allocated } catch { throw StagingError(error) }
-        return allocated == 0 ? try open(name, extents: ExtentMap(baseSize: baseSize)) : nil
+        try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
     }
 
     /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
@@ -113,10 +95,6 @@ package final class StagingArea: Sendable {
     package func syncNames() throws(StagingError) {
         do { try Directory.sync(directory) } catch { throw StagingError(error) }
     }
-
-    private func log(of name: String) -> ExtentLog { ExtentLog(path: logPath(name)) }
-
-    private func logPath(_ name: String) -> String { "\(directory)/extents/\(name)" }
 
     private func path(_ name: String) -> String { "\(directory)/\(name)" }
 }

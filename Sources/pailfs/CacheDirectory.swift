@@ -12,15 +12,15 @@ struct CacheDirectory: Sendable {
     let path: String
     let lock: CacheDirectoryLock
 
-    /// Finds, creates and locks the directory for the request's bucket and prefix; `process` is who others are told has it.
-    init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
+    /// Finds, creates and locks the directory for the request's bucket and prefix.
+    init(_ request: MountRequest, mountpoint: Mountpoint) throws(CommandError) {
         guard let parent = Self.parent(of: request) else { throw Self.noParent }
         let name = CacheLocation.name(
             scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
             prefix: request.prefix)
         path = parent + "/" + name
         do throws(JournalingError) {
-            lock = try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
+            lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: mountpoint.path)
         } catch {
             guard case .file(let failure) = error else { throw CommandError(error.description) }
             throw Self.unusable(path, failure.description)

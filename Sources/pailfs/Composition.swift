@@ -46,34 +46,24 @@ final class Composition: Sendable {
     private let index: Database
     private let blocks: BlockCache
 
-    /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
-    /// `process` is the one that others know the mount by.
-    init(
-        _ request: MountRequest, mountpoint: Mountpoint, held: HeldConnection?, record: Int32, process: pid_t,
-        logger: Logger
-    ) throws(CommandError) {
-        let takesOver = held?.isTakenOver ?? false
+    init(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) throws(CommandError) {
         let settings = request.settings
         let time = SystemTime()
         pool = WorkerPool(threads: 16, name: "pailfs-work")
-        let store = try Self.openStore(
-            request, checked: !takesOver, pool: pool, meter: meter, time: time, logger: logger)
+        let store = try Self.openStore(request, pool: pool, meter: meter, time: time, logger: logger)
 
-        let cache = try CacheDirectory(
-            request, mountpoint: mountpoint, process: process)
+        let cache = try CacheDirectory(request, mountpoint: mountpoint)
         lock = cache.lock
         journal = try cache.journal(environment: request.environment)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
-            journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver, pool: pool, time: time,
-            logger: logger)
+            journal, cache, store: store, readOnly: settings.readOnly, pool: pool, time: time, logger: logger)
         let entries: MetadataCache
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
             [journal] (database) throws(SQLiteError) in
             do throws(MetadataError) {
                 return try MetadataCache(
-                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot,
-                    keepingPending: takesOver)
+                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot)
             } catch {
                 guard case .database(let cause) = error else {
                     throw SQLiteError(.misuse, message: error.description)
@@ -105,28 +95,27 @@ final class Composition: Sendable {
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
                 uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
                 logger: logger),
-            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
-            generation: held?.generation ?? 0)
+            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
         listener.attach(fileSystem)
-        do { try Self.takeUp(plan, fileSystem, isRestart: takesOver, pool) } catch { throw cache.unusable("\(error)") }
+        do { try fileSystem.takeUp(plan) } catch { throw cache.unusable("\(error)") }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(
             fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: replies,
-            invalidator: invalidator, held: held, record: record, time: time, logger: logger)
+            invalidator: invalidator, time: time, logger: logger)
     }
 
     /// Lets commands ask this mount about itself. Without that it serves all the same.
-    func listen(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t, logger: Logger) {
+    func listen(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) {
         let identity = ControlService.Identity(
-            url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
+            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
         let service = ControlService(
             identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
         ControlPlace.removeDead(of: mountpoint)
         do throws(FileError) {
-            let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
+            let server = try ControlServer(at: ControlPlace(of: mountpoint), service, logger: logger)
             control.withLock { $0 = server }
         } catch {
             logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])
@@ -140,16 +129,6 @@ final class Composition: Sendable {
         index.close()
         metadata.close()
         journal.close()
-    }
-
-    /// The same for a process that goes at once afterwards, whatever of it still runs.
-    func close(within duration: Duration) {
-        let closed = Semaphore()
-        startThread(name: "close") { [self] in
-            close()
-            closed.signal()
-        }
-        _ = closed.wait(for: duration)
     }
 
     // MARK: settings in each room's terms

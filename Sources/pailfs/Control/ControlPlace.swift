@@ -9,10 +9,10 @@ struct ControlPlace: Sendable, Hashable {
 
     private static let suffix = ".control"
 
-    /// Of the mount that `process` begins and ends with: the one that keeps it, or this one.
-    init(of mountpoint: Mountpoint, process: pid_t) {
+    /// Of this process's mount.
+    init(of mountpoint: Mountpoint) {
         directory = MountRecord.directory
-        name = MountRecord.prefix(of: mountpoint) + "\(process)" + Self.suffix
+        name = MountRecord.prefix(of: mountpoint) + "\(getpid())" + Self.suffix
     }
 
     private init(directory: String, name: String) { (self.directory, self.name) = (directory, name) }
