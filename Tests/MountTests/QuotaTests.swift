@@ -31,7 +31,9 @@ extension RealMounts {
         func aFileLargerThanTheCacheIsWrittenAndReadWithinIt(_ durable: String) async throws {
             try await withMount("cache-size=64MiB", "free-space=0", "durable=\(durable)") { world, _ in
                 let peak = try await Self.peak(in: world) {
-                    try await world.sh(Self.generate + "generate 1 314572800 >big", deadline: .seconds(400))
+                    try await world.sh(
+                        Self.generate + "generate 1 314572800 | dd of=big bs=1M iflag=fullblock status=none",
+                        deadline: .seconds(400))
                     try await world.sh(Self.generate + "cmp <(generate 1 314572800) big", deadline: .seconds(400))
                 }
                 #expect(peak <= Self.limit, "bytes of disk")
@@ -122,7 +124,9 @@ extension RealMounts {
         func eightGibibytesGoThroughOne() async throws {
             try await withMount("cache-size=1GiB", "free-space=0") { world, _ in
                 let peak = try await Self.peak(in: world) {
-                    try await world.sh(Self.generate + "generate 1 8589934592 >big", deadline: .seconds(900))
+                    try await world.sh(
+                        Self.generate + "generate 1 8589934592 | dd of=big bs=1M iflag=fullblock status=none",
+                        deadline: .seconds(900))
                     try await world.sh(
                         Self.generate + "cmp <(generate 1 8589934592) big; rm big", deadline: .seconds(900))
                 }
