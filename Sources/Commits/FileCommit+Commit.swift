@@ -46,8 +46,6 @@ extension FileCommit {
                 ? try await put(request) : try await sendParts(request)
         }
         guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
-        // Parts that only the upload had went with its headers.
-        if request.needsUpload, !withShared({ $0.state.canStoreHeaders(size: request.size) }) { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
             ? try await updateHeaders(of: landed, to: request.metadata)
             : try await copyOntoItself(landed, with: request.metadata)
@@ -65,17 +63,13 @@ extension FileCommit {
     private func put(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
         // Parts of what was a longer file.
         apply { $0.retire() }
-        return try await inTurn { () async throws(CommitError) in try await putNow(request) }
-    }
-
-    private func putNow(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
-        let filled = try await beginFill(0..<request.size)
-        defer { endFill(filled) }
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
+        try await fill(0..<request.size)
         let condition = try await condition(of: request)
         let attempt = apply { state in
             let attempt = CommitState.Attempt(
-                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation,
-                size: request.size)
+                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
             state.attempting(attempt)
             return attempt
         }
@@ -120,8 +114,7 @@ extension FileCommit {
     ) async throws(CommitError) -> CommitState.Landed? {
         guard let id = upload.id else { return nil }
         let attempt = CommitState.Attempt(
-            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation,
-            size: request.size)
+            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
         let condition = try await condition(of: request)
         apply { $0.attempting(attempt) }
         try record(attempt.id, request, condition)
@@ -137,12 +130,11 @@ extension FileCommit {
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {
             switch error {
-            // Bytes that nobody else has stay at the store, for whoever settles the conflict.
-            case .conflict: if !request.needsUpload { await giveUpUpload() }
+            case .conflict: await giveUpUpload()
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
-            case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
+            case .store(let reason) where reason.kind == .partRejected:
                 if report({ $0.rejectedParts() }) { return nil }
             case .store, .staging, .journal, .cancelled: break
             }
@@ -170,7 +162,7 @@ extension FileCommit {
         case (.absent, nil): return nil
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
-            if !request.needsUpload { await giveUpUpload() }
+            await giveUpUpload()
             throw .conflict(
                 ObjectStoreError(.preconditionFailed, .head, key: request.key, message: "another version is there"))
         }
@@ -197,18 +189,13 @@ extension FileCommit {
     ) -> CommitState.Landed {
         let version = ObjectVersion(
             etag: answer.etag, size: size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
-        staged.traffic.noteStored()
         report { $0.land(attempt, version) }
         return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
     }
 
     /// The base is gone once the object is ours; what was not written is the same in our version.
     private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
-        let isUpload = withShared { [store] shared in
-            shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
-            return shared.state.completed == landed.attempt.id
-        }
-        if isUpload { staged.uploadLanded() }
+        withShared { [store] in $0.base = StoreContent(landed.attempt.key, landed.version, in: store) }
         return landed
     }
 

@@ -15,12 +15,7 @@ package final class StagingArea: Sendable {
     }
 
     private let directory: String
-    /// Counts what lies here.
-    package let ledger: SpaceLedger
-    /// What is sent of the files here.
-    package let traffic = StagingTraffic()
-    /// Bounds what commits bring in of committed versions at a time, to what writers leave them.
-    let fills: MemoryBudget
+    private let ledger: SpaceLedger
 
     /// What lies in `orphans/`.
     package let orphans: Orphans
@@ -32,7 +27,6 @@ package final class StagingArea: Sendable {
         lastKnown: IntentID = IntentID(rawValue: 0)
     ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
-        fills = MemoryBudget(limit: ledger.commitShare > 0 ? Int(clamping: ledger.commitShare) : .max)
         var orphans = Orphans()
         do {
             let orphanage = directory + "/orphans"
@@ -53,7 +47,7 @@ package final class StagingArea: Sendable {
                 orphans.bytes += try File("\(orphanage)/\(name)").allocated
             }
         } catch { throw StagingError(error) }
-        ledger.adopt(orphans.bytes, as: .written)
+        ledger.adopt(orphans.bytes)
         self.orphans = orphans
     }
 
@@ -62,12 +56,12 @@ package final class StagingArea: Sendable {
 
     /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
     package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
-        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, area: self)
+        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, ledger: ledger)
     }
 
     /// A file that an earlier process left, with the extents of its row.
     package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
-        try StagedFile(reopening: path(name), extents: extents, area: self)
+        try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
     }
 
     /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
@@ -87,7 +81,7 @@ package final class StagingArea: Sendable {
         do {
             guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
             let allocated = try File(path(name)).allocated
-            ledger.adopt(allocated, as: .written)
+            ledger.adopt(allocated)
             return allocated
         } catch { throw StagingError(error) }
     }

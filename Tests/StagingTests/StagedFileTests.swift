@@ -168,7 +168,7 @@ struct StagedFileTests {
         for piece in file.pieces(in: 0..<Int64.max) {
             switch piece.source {
             case .base: content += base[Int(piece.range.lowerBound)..<Int(piece.range.upperBound)]
-            case .hole, .staged, .filled, .stored: content += try file.source(piece.range).collect()
+            case .hole, .staged: content += try file.source(piece.range).collect()
             }
         }
         return content
