@@ -30,10 +30,7 @@ extension BucketFileSystem {
             return .failure(.notSupported, "object stores keep user attributes only")
         }
         if text == "user.pailfs.refresh" {
-            return now { () throws(FileSystemError) in
-                try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
-                notifier?.invalidate(ino)
-            }
+            return now { () throws(FileSystemError) in try refresh(ino) }
         }
         guard !text.hasPrefix("user.pailfs.") else {
             return .failure(.notPermitted, "\(text) tells the state of the object and cannot be set")
@@ -157,6 +154,7 @@ extension BucketFileSystem {
         case storageClass = "user.pailfs.storage-class"
         case contentType = "user.pailfs.content-type"
         case dirty = "user.pailfs.dirty"
+        case uploading = "user.pailfs.uploading"
         case cached = "user.pailfs.cached"
         case lastError = "user.pailfs.lasterror"
     }
@@ -181,6 +179,7 @@ extension BucketFileSystem {
                 case .version: version?.versionID.map { ByteString($0) }
                 case .storageClass: entry.attributes.storageClass.map { ByteString($0) }
                 case .dirty: file?.isDirty == true ? "1" : "0"
+                case .uploading: isUploading(ino) ? "1" : "0"
                 case .cached: try isCached(entry, version) ? "1" : "0"
                 case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)

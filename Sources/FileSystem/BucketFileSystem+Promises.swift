@@ -134,6 +134,13 @@ extension BucketFileSystem {
     func takeUp(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) {
+        queue(try restore(id, intent, uploads: uploads))
+    }
+
+    /// The file as an earlier process had it.
+    func restore(
+        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
+    ) throws(FileSystemError) -> ActiveFile {
         guard let map = intent.map else {
             throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
         }
@@ -156,7 +163,7 @@ extension BucketFileSystem {
         let entry = try cached { metadata throws(MetadataError) in
             try metadata.place(intent.key, shown, metadata: headers)
         }
-        let file = files.adopt(entry.ino) {
+        return files.adopt(entry.ino) {
             var state = ActiveFile.State(attributes: shown, base: base)
             state.overlay = overlay
             state.metadata = headers
@@ -164,7 +171,6 @@ extension BucketFileSystem {
             (state.isDirty, state.isPromised) = (true, true)
             return ActiveFile(ino: entry.ino, state: state)
         }
-        queue(file)
     }
 }
 

@@ -19,6 +19,7 @@ extension BucketFileSystem {
         report.dirtyBytes = dirty.reduce(0) { $0 + $1.stagedBytes }
         report.files = Array(dirty.sorted { ($0.since, $0.path) < ($1.since, $1.path) }.prefix(mostFiles))
         report.jobs = ((try? rooms.journal.jobs()) ?? []).map { Self.line($0.intent, items: $0.items) }
+        report.recoverableFiles = kept.withLock { $0.count }
         let blocks = rooms.blocks.statistics()
         (report.blockBytes, report.memoryBytes) = (blocks.storedBytes, Int64(blocks.shelvedBytes))
         report.isDiskFailing = blocks.isDiskFailing

@@ -4,6 +4,7 @@ import Journaling
 import Logging
 import Metadata
 import Staging
+import Synchronization
 
 /// What an earlier process left, taken up before the kernel asks for anything.
 extension BucketFileSystem {
@@ -23,11 +24,10 @@ extension BucketFileSystem {
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
         }
-        var kept = 0
         for (id, intent) in plan.unpromised {
             do throws(StagingError) {
                 if try rooms.staging.hold(intent.staging) > 0 {
-                    kept += 1
+                    kept.withLock { $0[id] = intent }
                     continue
                 }
             } catch { throw FileSystemError(error) }
@@ -35,9 +35,11 @@ extension BucketFileSystem {
             try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
             do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch { throw FileSystemError(error) }
         }
-        if kept > 0 {
+        let count = kept.withLock { $0.count }
+        if count > 0 {
             rooms.logger.warning(
-                "files that were being written when pailfs ended are kept", metadata: ["files": "\(kept)"])
+                "files that were being written when pailfs ended are kept for \"pailfs recover\"",
+                metadata: ["files": "\(count)"])
         }
     }
 }

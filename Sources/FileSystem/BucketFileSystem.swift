@@ -60,6 +60,8 @@ package final class BucketFileSystem: FileSystemOperations {
     /// and taken alone by a commit to its key.
     let doomed = Mutex<[ObjectKey: ActiveFile]>([:])
     let deletions = TaskGate()
+    /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
+    let kept = Mutex<[IntentID: FileIntent]>([:])
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.

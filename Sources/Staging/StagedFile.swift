@@ -24,6 +24,8 @@ package final class StagedFile: Sendable {
         /// Whether every hole made so far reads as zeros from the file itself.
         var holesAreZero = true
         var isOpen = true
+        /// What a crash leaves of the map.
+        var log: ExtentLog
         /// Set when the kernel could not write bytes back: whatever the file says then, they are not believed.
         var failure: StagingError?
     }
@@ -32,7 +34,7 @@ package final class StagedFile: Sendable {
     package let path: String
     private let file: LocalFile
     private let ledger: SpaceLedger
-    private let disk = Mutex(Disk())
+    private let disk: Mutex<Disk>
     private let content: Mutex<Content>
     private let isKept = Atomic(false)
     private let observer = Mutex<(@Sendable (ByteRange) -> Void)?>(nil)
@@ -40,6 +42,7 @@ package final class StagedFile: Sendable {
     init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
         (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
+        disk = Mutex(Disk(log: ExtentLog(of: path)))
         file = try LocalFile(creating: path)
     }
 
@@ -47,6 +50,7 @@ package final class StagedFile: Sendable {
     init(reopening path: String, extents: ExtentMap, ledger: SpaceLedger) throws(StagingError) {
         (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: extents))
+        disk = Mutex(Disk(log: ExtentLog(of: path)))
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source == .staged }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
@@ -137,6 +141,8 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let before = extents
             guard newSize != before.size else { return nil }
+            try prepareLog(.truncate(newSize), &disk)
+            try disk.log.add(.truncate(newSize))
             content.withLock { content in
                 content.extents.truncate(to: newSize)
                 content.generation += 1
@@ -145,6 +151,7 @@ package final class StagedFile: Sendable {
             guard newSize < before.size else { return before.size }
             do throws(StagingError) { try file.truncate(to: newSize) } catch {
                 content.withLock { $0.extents = before }
+                try? disk.log.replace(with: before)
                 throw error
             }
             let cut = DiskBlocks.touched(by: 0..<newSize).upperBound
@@ -170,7 +177,10 @@ package final class StagedFile: Sendable {
                 offset = range.upperBound
             }
         }
-        disk.withLock { $0.holesAreZero = false }
+        try disk.withLock { disk throws(StagingError) in
+            disk.holesAreZero = false
+            try disk.log.replace(with: extents)
+        }
         content.withLock { $0.extents = extents }
     }
 
@@ -180,6 +190,8 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = range.clamped(to: 0..<size)
             guard !range.isEmpty else { return nil }
+            try prepareLog(.set(range, .hole), &disk)
+            try disk.log.add(.set(range, .hole))
             let extents = content.withLock { content in
                 content.extents.set(range, to: .hole)
                 content.generation += 1
@@ -207,11 +219,7 @@ package final class StagedFile: Sendable {
     package func confirmFill(_ range: ByteRange) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
-            content.withLock { content in
-                for piece in content.extents.pieces(in: range) where piece.source == .base {
-                    content.extents.set(piece.range, to: .staged)
-                }
-            }
+            for piece in pieces(in: range) where piece.source == .base { count(piece.range, as: .staged, &disk) }
         }
     }
 
@@ -221,7 +229,7 @@ package final class StagedFile: Sendable {
             for piece in pieces(in: range) where piece.source == .base {
                 let start = Int(piece.range.lowerBound - offset)
                 try store(bytes.extracting(start..<(start + Int(piece.range.length))), piece.range, &disk)
-                if isVerified { content.withLock { $0.extents.set(piece.range, to: .staged) } }
+                if isVerified { count(piece.range, as: .staged, &disk) }
             }
         }
     }
@@ -260,6 +268,7 @@ package final class StagedFile: Sendable {
         disk.withLock { disk in
             guard close(&disk) else { return }
             file.remove()
+            disk.log.remove()
             release(disk.blocks.remove(0..<Int64.max))
         }
     }
@@ -270,6 +279,7 @@ package final class StagedFile: Sendable {
         disk.withLock { disk in
             let extents = extents
             guard close(&disk) else { return nil }
+            disk.log.remove()
             do throws(StagingError) { try file.truncate(to: extents.size) } catch {
                 file.remove()
                 release(disk.blocks.remove(0..<Int64.max))
@@ -300,8 +310,25 @@ package final class StagedFile: Sendable {
         return true
     }
 
+    /// Bytes of the committed version that are here now. Where that is not written down they are fetched again.
+    private func count(_ range: ByteRange, as source: PieceSource, _ disk: inout Disk) {
+        do throws(StagingError) {
+            try prepareLog(.set(range, source), &disk)
+            try disk.log.add(.set(range, source))
+        } catch {}
+        content.withLock { $0.extents.set(range, to: source) }
+    }
+
+    private func prepareLog(_ change: ExtentLog.Change, _ disk: inout Disk) throws(StagingError) {
+        let count = content.withLock { $0.extents.count }
+        try disk.log.prepare(change, count: count) { extents }
+    }
+
     private func change(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
+        let isNews = !content.withLock { $0.extents.isEntirely(.staged, in: range) }
+        if isNews { try prepareLog(.set(range, .staged), &disk) }
         try store(bytes, range, &disk)
+        if isNews { try disk.log.add(.set(range, .staged)) }
         content.withLock { content in
             content.extents.set(range, to: .staged)
             content.generation += 1

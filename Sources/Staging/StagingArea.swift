@@ -1,5 +1,6 @@
 package import Basics
 package import Journaling
+import Synchronization
 
 /// The directory `staging/`: where the files of uncommitted bytes are made.
 ///
@@ -14,8 +15,10 @@ package final class StagingArea: Sendable {
         package var bytes: Int64 = 0
     }
 
-    private let directory: String
+    package let directory: String
     private let ledger: SpaceLedger
+    /// What `hold` counted, by name.
+    private let held = Mutex<[String: Int64]>([:])
 
     /// What lies in `orphans/`.
     package let orphans: Orphans
@@ -34,9 +37,11 @@ package final class StagingArea: Sendable {
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
             for name in try Directory.names(in: directory) where name != "orphans" {
-                if kept.contains(name.description) { continue }
+                // What lies beside a staging file shares its fate.
+                let row = name.description.split(separator: ".").first.map(String.init) ?? ""
+                if kept.contains(row) { continue }
                 let path = "\(directory)/\(name)"
-                if let number = Int64(name.description), number <= lastKnown.rawValue {
+                if let number = Int64(row), number <= lastKnown.rawValue {
                     try File.remove(path)
                 } else {
                     try File.rename(path, to: "\(orphanage)/\(prefix)\(name)")
@@ -50,6 +55,9 @@ package final class StagingArea: Sendable {
         ledger.adopt(orphans.bytes)
         self.orphans = orphans
     }
+
+    /// After the name of a staging file: what says which of its bytes are staged.
+    package static let mapSuffix = ExtentLog.suffix
 
     /// The name that the file of a row has.
     package static func name(of row: IntentID) -> String { "\(row.rawValue)" }
@@ -82,13 +90,28 @@ package final class StagingArea: Sendable {
             guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
             let allocated = try File(path(name)).allocated
             ledger.adopt(allocated)
+            held.withLock { $0[name] = allocated }
             return allocated
         } catch { throw StagingError(error) }
     }
 
-    /// Removes a file that nobody has open or counts.
+    /// Counts a file no longer that `hold` counted: somebody else does, or it goes.
+    package func giveBack(_ name: String) {
+        if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes) }
+    }
+
+    /// Removes a file that nobody has open, and gives back what `hold` counted of it.
     package func remove(_ name: String) throws(StagingError) {
-        do { try File.remove(path(name)) } catch { throw StagingError(error) }
+        do {
+            try File.remove(path(name))
+            try File.remove(path(name) + ExtentLog.suffix)
+        } catch { throw StagingError(error) }
+        giveBack(name)
+    }
+
+    /// Where the bytes of a file are that a dead process left in `directory`; nil when that was not written down.
+    package static func recordedMap(of name: String, in directory: String, hasBase: Bool) -> ExtentMap? {
+        ExtentLog.read(of: "\(directory)/\(name)", hasBase: hasBase)
     }
 
     /// Makes the names of new files survive a power cut. fsync(2)

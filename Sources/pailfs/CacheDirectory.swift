@@ -14,17 +14,22 @@ struct CacheDirectory: Sendable {
 
     /// Finds, creates and locks the directory for the request's bucket and prefix.
     init(_ request: MountRequest, mountpoint: Mountpoint) throws(CommandError) {
-        guard let parent = Self.parent(of: request) else { throw Self.noParent }
-        let name = CacheLocation.name(
-            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
-            prefix: request.prefix)
-        path = parent + "/" + name
+        path = try Self.path(of: request)
         do throws(JournalingError) {
             lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: mountpoint.path)
         } catch {
             guard case .file(let failure) = error else { throw CommandError(error.description) }
             throw Self.unusable(path, failure.description)
         }
+    }
+
+    /// Where it is, for the request's bucket and prefix.
+    static func path(of request: MountRequest) throws(CommandError) -> String {
+        guard let parent = Self.parent(of: request) else { throw Self.noParent }
+        let name = CacheLocation.name(
+            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
+            prefix: request.prefix)
+        return parent + "/" + name
     }
 
     /// Where the directories of all mounts are; nil without a home.

@@ -107,12 +107,7 @@ final class Composition: Sendable {
 
     /// Lets commands ask this mount about itself. Without that it serves all the same.
     func listen(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) {
-        let identity = ControlService.Identity(
-            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
-            durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
-            cacheDirectory: lock.directory)
-        let service = ControlService(
-            identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
+        let service = service(request, mountpoint: mountpoint)
         ControlPlace.removeDead(of: mountpoint)
         do throws(FileError) {
             let server = try ControlServer(at: ControlPlace(of: mountpoint), service, logger: logger)
@@ -120,6 +115,27 @@ final class Composition: Sendable {
         } catch {
             logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])
         }
+    }
+
+    /// What answers commands.
+    func service(_ request: MountRequest, mountpoint: Mountpoint) -> ControlService {
+        let identity = ControlService.Identity(
+            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
+            durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
+            cacheDirectory: lock.directory)
+        return ControlService(identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
+    }
+
+    /// Without a session: stores what is not stored, and answers what could not be.
+    func finish() -> [UnstoredFile] {
+        let answer = WorkAnswer<[UnstoredFile]>()
+        pool.start { [fileSystem] in
+            let unstored = await fileSystem.shutDown()
+            answer.value.withLock { $0 = unstored }
+            answer.arrived.signal()
+        }
+        answer.arrived.wait()
+        return answer.value.withLock { $0 } ?? []
     }
 
     /// After the session's end: writes what waits in memory and gives the cache directory back.

@@ -51,6 +51,9 @@ struct MountRequest: Sendable {
         return String(cString: path)
     }
 
+    /// A path given to a command, from the root on.
+    static func absolute(_ path: String) -> String { absolute(path, in: workingDirectory) }
+
     private static func absolute(_ path: String, in directory: String) -> String {
         path.isEmpty || path.hasPrefix("/") ? path : directory + "/" + path
     }

@@ -7,8 +7,8 @@ struct PailfsCommand: ParsableCommand {
         commandName: "pailfs", abstract: "Mounts a bucket of an object store as a directory.",
         version: "pailfs \(Entry.version)",
         subcommands: [
-            MountCommand.self, UnmountCommand.self, StatusCommand.self, FlushCommand.self, ConfigCommand.self,
-            ServeCommand.self,
+            MountCommand.self, UnmountCommand.self, StatusCommand.self, FlushCommand.self, ExplainCommand.self,
+            RefreshCommand.self, RecoverCommand.self, ConfigCommand.self, ServeCommand.self,
         ],
         groupedSubcommands: [
             CommandGroup(

@@ -64,10 +64,16 @@ struct StagedFileTests {
             #expect(file.size == Int64(truth.count))
             #expect(try content(of: file, base) == truth, "seed \(seed), step \(step)")
             #expect(ledger.used == file.reservedBytes)
+            // What a crash now would leave.
+            let recorded = StagingArea.recordedMap(
+                of: "1", in: directory.path("staging"), hasBase: !base.isEmpty)
+            let untouched = ExtentMap(baseSize: Int64(base.count))
+            #expect((recorded ?? untouched) == file.extents, "seed \(seed), step \(step)")
         }
         file.discard()
         #expect(ledger.used == 0)
         #expect(!FileManager.default.fileExists(atPath: file.path))
+        #expect(!FileManager.default.fileExists(atPath: file.path + StagingArea.mapSuffix))
     }
 
     @Test("zeroes only what it is told to beside bytes of the base that are on their way")

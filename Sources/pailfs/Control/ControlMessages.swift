@@ -9,12 +9,24 @@ enum ControlRequest: Sendable, Codable {
     case status
     /// Everything dirty at or below the path goes to the store; the answer comes when it is there if `waits`.
     case flush(path: ByteString, waits: Bool)
+    case explain(path: ByteString)
+    /// The next use of what is at or below the path asks the store.
+    case refresh(path: ByteString)
+    /// What a crash left that nobody was promised.
+    case recoverable
+    /// Writes one of those, by its number, to a new file.
+    case save(file: Int64, path: String, evenIfDoubtful: Bool)
+    case commit(file: Int64, evenIfDoubtful: Bool)
+    case discard(file: Int64)
 }
 
 /// What the process answers: one line of JSON.
 enum ControlAnswer: Sendable, Codable {
     case status(MountStatus)
     case flushed(FlushResult)
+    case explained(PathReport)
+    case recoverable([RecoverableLine])
+    case done
     /// One sentence.
     case failed(String)
 }

@@ -1,6 +1,6 @@
 import Basics
 import FileSystem
-import FuseBridge
+import Journaling
 import Metadata
 import ObjectStorage
 import Synchronization
@@ -32,14 +32,50 @@ struct ControlService: Sendable {
         switch request {
         case .status: return .status(status())
         case .flush(let path, let waits):
-            return answer(for: path) { flush($0, waits: waits, isWanted) }
+            return answer(for: path) { ino throws(FileSystemError) in flush(ino, waits: waits, isWanted) }
+        case .explain(let path):
+            return answer(for: path) { ino throws(FileSystemError) in .explained(try fileSystem.explain(ino)) }
+        case .refresh(let path):
+            return answer(for: path) { ino throws(FileSystemError) in
+                try fileSystem.refresh(ino)
+                return .done
+            }
+        case .recoverable:
+            let files = fileSystem.recoverableFiles().prefix(RecoverableLine.mostFiles)
+            return .recoverable(files.map { RecoverableLine($0) })
+        case .save(let file, let path, let evenIfDoubtful):
+            return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
+                try await fileSystem.saveRecoverable(
+                    IntentID(rawValue: file), to: path, evenIfDoubtful: evenIfDoubtful)
+            }
+        case .commit(let file, let evenIfDoubtful):
+            return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
+                try await fileSystem.commitRecoverable(IntentID(rawValue: file), evenIfDoubtful: evenIfDoubtful)
+            }
+        case .discard(let file):
+            return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
+                try await fileSystem.discardRecoverable(IntentID(rawValue: file))
+            }
         }
     }
 
-    private func answer(for path: ByteString, _ body: (InodeNumber) -> ControlAnswer) -> ControlAnswer {
-        let ino: InodeNumber
-        do throws(FileSystemError) { ino = try fileSystem.inode(at: path) } catch { return .failed(error.reason) }
-        return body(ino)
+    /// Does something that may wait, and answers only whether it was done.
+    private func act(
+        _ isWanted: @Sendable () -> Bool, _ body: @escaping @Sendable () async throws(FileSystemError) -> Void
+    ) -> ControlAnswer {
+        let answer = wait(isWanted) { () -> ControlAnswer in
+            do throws(FileSystemError) { try await body() } catch { return .failed(error.reason) }
+            return .done
+        }
+        return answer ?? .failed("nobody waits for this any more")
+    }
+
+    private func answer(
+        for path: ByteString, _ body: (InodeNumber) throws(FileSystemError) -> ControlAnswer
+    ) -> ControlAnswer {
+        do throws(FileSystemError) { return try body(try fileSystem.inode(at: path)) } catch {
+            return .failed(error.reason)
+        }
     }
 
     // MARK: status
@@ -105,7 +141,7 @@ struct ControlService: Sendable {
 }
 
 /// Carries a result from a task to the thread that waits for it; locked by its own mutex.
-private final class WorkAnswer<Value: Sendable>: Sendable {
+final class WorkAnswer<Value: Sendable>: Sendable {
     let value = Mutex<Value?>(nil)
     let arrived = Semaphore()
 }

@@ -1,0 +1,122 @@
+package import Basics
+import Glibc
+package import Journaling
+import ObjectStorage
+package import Staging
+
+/// A file that was being written when a process died, and that nobody was promised: its row and what there is of its
+/// bytes.
+///
+/// A value, made from the row and the staging directory; reads the disk when it is made. The row and the bytes stay until
+/// somebody commits or discards them. A byte of it is on this disk, in a hole that a program made, or still the store's.
+package struct RecoverableFile: Sendable {
+    package let id: IntentID
+    package let intent: FileIntent
+    /// Where each byte is; nil when that was not written down.
+    package let map: ExtentMap?
+    /// Whether the bytes here are those that were written. After a power cut only flushed ones are.
+    package let isCertain: Bool
+    /// When bytes were written last.
+    package let changed: Timestamp
+    private let staging: String
+
+    /// `directory` is the staging directory, `boot` names the system that runs now.
+    package init(_ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String) {
+        (self.id, self.intent) = (id, intent)
+        staging = "\(directory)/\(intent.staging)"
+        let recorded = StagingArea.recordedMap(
+            of: intent.staging, in: directory, hasBase: intent.base != nil)
+        // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
+        let length = (try? File(staging).size) ?? 0
+        let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source == .staged }
+        map = staged.map { $0.range.upperBound <= length } ?? true ? recorded : nil
+        isCertain = intent.isFlushed || intent.boot == boot
+        var status = stat()
+        changed =
+            unsafe stat(staging, &status) == 0
+            ? Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+            : Timestamp(seconds: intent.changed)
+    }
+
+    /// The pieces that are in the version the file was opened with.
+    package var missing: [ByteRange] { pieces(of: .base) }
+
+    /// The pieces that are on this disk.
+    package var here: [ByteRange] { pieces(of: .staged) }
+
+    private func pieces(of source: PieceSource) -> [ByteRange] {
+        guard let map else { return [] }
+        return map.pieces(in: 0..<map.size).filter { $0.source == source }.map(\.range)
+    }
+
+    /// Writes the file to `path`, which must not exist, holes as holes. What is not here comes from `base`, or is an error
+    /// that names it; then nothing is left at `path`.
+    package func write(to path: String, base: (any BaseContent)?) async throws(CommitError) {
+        guard let map else { throw Self.failure("which bytes of it were written was not written down") }
+        let source: File
+        let target: File
+        do throws(FileError) {
+            source = try File(staging)
+            target = try File(path, .readWrite, create: .exclusive)
+        } catch { throw .staging(.failed(errno: error.errno, reason: error.description)) }
+        do throws(CommitError) {
+            do throws(FileError) {
+                try target.truncate(to: map.size)
+                for range in here { try Self.copy(range, from: source, to: target) }
+            } catch { throw .staging(.failed(errno: error.errno, reason: error.description)) }
+            for range in missing { try await fetch(range, base, into: target) }
+            do throws(FileError) { try target.sync() } catch {
+                throw .staging(.failed(errno: error.errno, reason: error.description))
+            }
+        } catch {
+            try? File.remove(path)
+            throw error
+        }
+    }
+
+    private static func copy(_ range: ByteRange, from source: File, to target: File) throws(FileError) {
+        let step: Int64 = 1 << 20
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let end = min(offset + step, range.upperBound)
+            let bytes = try source.read(offset..<end)
+            guard bytes.count == Int(end - offset) else {
+                throw FileError(errno: EIO, operation: "read the staged bytes of", path: source.path)
+            }
+            try target.write(bytes, at: offset)
+            offset = end
+        }
+    }
+
+    private func fetch(_ range: ByteRange, _ base: (any BaseContent)?, into target: File)
+        async throws(CommitError)
+    {
+        guard let base else { throw Self.failure("\(missingText) not on this disk") }
+        do throws(ObjectStoreError) {
+            try await base.read(range) { (bytes, offset) throws(ByteTransferError) in
+                do throws(FileError) { try target.write(bytes, at: offset) } catch {
+                    throw ByteTransferError(errno: error.errno, reason: error.description)
+                }
+            }
+        } catch {
+            guard error.kind == .preconditionFailed || error.kind == .notFound else {
+                throw CommitError(error)
+            }
+            throw Self.failure(
+                "\(missingText) not on this disk, and the version they were in is gone (\(error))")
+        }
+    }
+
+    /// `bytes 0-99 and 200-299 are`, at most a few of them.
+    package var missingText: String {
+        let ranges = missing
+        var text = ranges.prefix(10).map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(
+            separator: ", ")
+        if ranges.count > 10 { text += " and \(ranges.count - 10) more ranges" }
+        return "bytes \(text) are"
+    }
+
+    private static func failure(_ reason: String) -> CommitError {
+        .staging(.failed(errno: EIO, reason: reason))
+    }
+}

@@ -1,0 +1,79 @@
+import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// What pailfs knows of one path, for `pailfs explain`; its names are those of the JSON that carries it.
+package struct PathReport: Sendable, Codable {
+    package var path: String
+    package var key: String
+    package var kind: String
+    package var size: Int64
+    package var inode: UInt64
+    package var etag: String?
+    package var versionID: String?
+    /// ISO 8601, like the other times.
+    package var modified: String
+    package var storageClass: String?
+    /// Every byte of the version is on this machine.
+    package var isCached: Bool
+    package var isOpen: Bool
+    package var isDirty: Bool
+    package var isUploading: Bool
+    /// Until when the store is not asked again.
+    package var freshUntil: String
+    /// The operation, what the store said, its code and request ID.
+    package var lastError: String?
+    package var lastErrorAt: String?
+}
+
+/// `pailfs explain` and `pailfs refresh`.
+extension BucketFileSystem {
+    /// What is known here, without asking the store.
+    package func explain(_ ino: InodeNumber) throws(FileSystemError) -> PathReport {
+        let entry = try entry(ino)
+        let file = files.find(ino)
+        let attributes = file?.attributes ?? entry.attributes
+        let version = attributes.version
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) } ?? ""
+        let last = lastErrors.withLock { $0.peek(ino) }
+        let isCached = version.map { rooms.blocks.open(ObjectKey(key), $0).isComplete } ?? false
+        return PathReport(
+            path: path(of: ino).description, key: key.description, kind: "\(attributes.kind)",
+            size: attributes.size,
+            inode: ino.rawValue, etag: version?.etag.text, versionID: version?.versionID,
+            modified: attributes.mtime.iso8601(), storageClass: attributes.storageClass,
+            isCached: attributes.kind != .directory && isCached, isOpen: files.isOpen(ino),
+            isDirty: file?.isDirty ?? false, isUploading: isUploading(ino),
+            freshUntil: max(entry.freshUntil, .epoch).iso8601(), lastError: last?.text,
+            lastErrorAt: last?.at.iso8601())
+    }
+
+    /// Whether the file is being sent right now.
+    func isUploading(_ ino: InodeNumber) -> Bool {
+        guard let overlay = files.find(ino)?.state.withLock({ $0.overlay }) else { return false }
+        let progress = overlay.commit.progress
+        return progress.isCommitting || progress.partsUnderWay > 0
+    }
+
+    /// The next use of what is at or below `ino` asks the store, whatever the kernel and the cache still believe. Changes of
+    /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one.
+    package func refresh(_ ino: InodeNumber) throws(FileSystemError) {
+        try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
+        recentMisses.withLock { $0 = LRU(capacity: 4096) }
+        targets.withLock { $0 = LRU(capacity: 4096) }
+        notifier?.invalidate(ino)
+        if ino != .root, let entry = try? entry(ino) {
+            // With a directory the kernel drops the names below it.
+            notifier?.invalidate(entry.name, in: entry.parent)
+            return
+        }
+        var last: ByteString?
+        while let page = try? metadata.children(of: ino, after: last, limit: 1000), let next = page.last {
+            for child in page { notifier?.invalidate(child.name, in: ino) }
+            last = next.component
+        }
+    }
+}

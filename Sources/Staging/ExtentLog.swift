@@ -1,0 +1,165 @@
+import Basics
+import Glibc
+
+/// Which bytes of a staging file are staged, written down beside it as they change, for whoever comes after a crash.
+///
+/// The file `N.map` beside the staging file `N`: records of 32 bytes, each a change of the map, in order. It exists only
+/// while the map cannot be told from the staging file itself, as it can when that is a new file written without gaps: then
+/// everything in it is staged. A record follows its bytes, so what it says is there; with a process that is killed the
+/// last change may be missing, which nobody was promised. It is not flushed: after a power cut it means nothing. Owned by
+/// its `StagedFile`, and used under that one's `disk` lock.
+struct ExtentLog {
+    /// One change.
+    enum Change {
+        case set(ByteRange, PieceSource)
+        case truncate(Int64)
+    }
+
+    static let suffix = ".map"
+    private static let recordSize: Int64 = 32
+    /// Bytes of disk taken at a time, so that a record never lacks space after its bytes were written.
+    private static let step: Int64 = 16 << 10
+    /// Records after which a log that says little in many words is written anew.
+    private static let mostIdle = 8192
+
+    private let path: String
+    private var file: File?
+    private var records: Int64 = 0
+    private var allocated: Int64 = 0
+
+    /// The log of the staging file at `path`; nothing is made yet.
+    init(of path: String) { self.path = path + Self.suffix }
+
+    /// Whether the map tells nothing that the length of a staging file does not.
+    static func isNeeded(for extents: ExtentMap) -> Bool {
+        !extents.isEntirely(.staged, in: 0..<extents.size)
+    }
+
+    /// Sees to it that `add` will succeed. To be called before anything is changed; `before` is the map as it is, which has
+    /// `count` pieces: taken only when it is needed, since a change of a map that others hold copies it.
+    mutating func prepare(_ change: Change, count: Int, before: () -> ExtentMap) throws(StagingError) {
+        if file == nil {
+            let before = before()
+            var after = before
+            after.apply(change)
+            guard Self.isNeeded(for: before) || Self.isNeeded(for: after) else { return }
+            try start(with: before)
+        } else if records > Self.mostIdle, records > Int64(count) * 8 {
+            try start(with: before())
+        }
+        try makeRoom()
+    }
+
+    /// Writes the change down.
+    mutating func add(_ change: Change) throws(StagingError) {
+        guard let file else { return }
+        do throws(FileError) {
+            try file.write(Self.encode(change), at: records * Self.recordSize)
+        } catch {
+            throw StagingError(error)
+        }
+        records += 1
+    }
+
+    /// The map becomes another one at once.
+    mutating func replace(with extents: ExtentMap) throws(StagingError) {
+        if file == nil, !Self.isNeeded(for: extents) { return }
+        try start(with: extents)
+    }
+
+    func remove() { try? File.remove(path) }
+
+    /// Writes a log that says just this map, whole or not at all.
+    private mutating func start(with extents: ExtentMap) throws(StagingError) {
+        let changes = extents.pieces(in: 0..<extents.size).map { Change.set($0.range, $0.source) }
+        let bytes = changes.flatMap(Self.encode)
+        let temporary = path + ".new"
+        do throws(FileError) {
+            let fresh = try File(temporary, .readWrite, create: .truncating)
+            try fresh.write(bytes, at: 0)
+            try File.rename(temporary, to: path)
+            file = fresh
+        } catch {
+            try? File.remove(temporary)
+            throw StagingError(error)
+        }
+        (records, allocated) = (Int64(changes.count), Int64(bytes.count))
+    }
+
+    private mutating func makeRoom() throws(StagingError) {
+        let end = (records + 1) * Self.recordSize
+        guard let file, end > allocated else { return }
+        do throws(FileError) { try file.allocate(allocated..<(allocated + Self.step)) } catch {
+            // Not every file system takes space ahead.
+            guard error.errno == EOPNOTSUPP else { throw StagingError(error) }
+        }
+        allocated += Self.step
+    }
+
+    // MARK: After a crash
+
+    /// The map of a staging file that a dead process left; nil when it was not written down.
+    static func read(of path: String, hasBase: Bool) -> ExtentMap? {
+        guard let file = try? File(path + suffix), let size = try? file.size,
+            let bytes = try? file.read(0..<size)
+        else {
+            guard !hasBase, let length = try? File(path).size else { return nil }
+            var map = ExtentMap(baseSize: 0)
+            map.set(0..<length, to: .staged)
+            return map
+        }
+        var map = ExtentMap(baseSize: 0)
+        var rest = bytes[...]
+        while rest.count >= Int(recordSize), let change = decode(rest.prefix(Int(recordSize))) {
+            map.apply(change)
+            rest = rest.dropFirst(Int(recordSize))
+        }
+        return map
+    }
+
+    /// Kind, start, end, and a sum of them: space taken ahead is zeros, which are no record.
+    private static func encode(_ change: Change) -> [UInt8] {
+        let (kind, start, end): (UInt64, Int64, Int64) =
+            switch change {
+            case .set(let range, let source):
+                (UInt64(source.rawValue) + 1, range.lowerBound, range.upperBound)
+            case .truncate(let size): (truncation, 0, size)
+            }
+        let words = [kind, UInt64(bitPattern: start), UInt64(bitPattern: end)]
+        return (words + [sum(words)]).flatMap { word in
+            (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) }
+        }
+    }
+
+    private static func decode(_ bytes: ArraySlice<UInt8>) -> Change? {
+        let all = Array(bytes)
+        let words = (0..<4).map { word in
+            (0..<8).reduce(UInt64(0)) { $0 | UInt64(all[word * 8 + $1]) << (8 * $1) }
+        }
+        let (start, end) = (Int64(bitPattern: words[1]), Int64(bitPattern: words[2]))
+        guard words[3] == sum(Array(words[..<3])), start >= 0, end >= start else { return nil }
+        if words[0] == truncation { return .truncate(end) }
+        guard words[0] > 0, words[0] < truncation,
+            let source = PieceSource(rawValue: UInt8(words[0] - 1))
+        else {
+            return nil
+        }
+        return .set(start..<end, source)
+    }
+
+    private static let truncation: UInt64 = 16
+
+    /// FNV-1a over the words: tells a record from what is none.
+    private static func sum(_ words: [UInt64]) -> UInt64 {
+        words.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ $1) &* 0x0000_0100_0000_01b3 }
+    }
+}
+
+extension ExtentMap {
+    fileprivate mutating func apply(_ change: ExtentLog.Change) {
+        switch change {
+        case .set(let range, let source): set(range, to: source)
+        case .truncate(let size): truncate(to: size)
+        }
+    }
+}

@@ -1,0 +1,115 @@
+import Basics
+import Commits
+import FileSystem
+import FuseBridge
+import Glibc
+import Journaling
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// `pailfs recover` where nothing is mounted: the cache directory is this command's meanwhile.
+///
+/// Listing and discarding need the journal alone, and so does saving what is wholly here. For anything else the rooms of a
+/// mount are put together without one, and what the journal had promised besides is stored with it.
+final class LocalRecovery {
+    private enum State {
+        case journal(CacheDirectoryLock, Journal)
+        case composition(Composition, ControlService)
+    }
+
+    private let directory: String
+    private let request: MountRequest?
+    private var state: State?
+
+    /// Locks the directory, which must hold a journal.
+    init(_ directory: String, _ request: MountRequest?) throws(JournalingError) {
+        (self.directory, self.request) = (directory, request)
+        guard (try? LocalFileStatus(of: directory + "/journal.db")) ?? nil != nil else { return }
+        let lock = try CacheDirectoryLock(directory: directory, pid: getpid(), mountpoint: directory)
+        state = .journal(lock, try Journal(path: directory + "/journal.db"))
+    }
+
+    func answer(_ request: ControlRequest) throws(CommandError) -> ControlAnswer {
+        switch (state, request) {
+        case (nil, .recoverable): return .recoverable([])
+        case (.composition(_, let service), _): return service.answer(request) { true }
+        case (.journal(_, let journal), .recoverable):
+            return .recoverable(try files(journal).map { RecoverableLine($0) })
+        case (.journal(_, let journal), .discard(let number)):
+            guard let file = try files(journal).first(where: { $0.id.rawValue == number }) else { break }
+            do { try journal.write([.endFile(file.id)], flushed: true) } catch {
+                throw CommandError("\(error)")
+            }
+            for suffix in ["", StagingArea.mapSuffix] {
+                try? File.remove("\(directory)/staging/\(file.intent.staging)\(suffix)")
+            }
+            return .done
+        case (.journal(_, let journal), .save(let number, let path, let evenIfDoubtful)):
+            guard let file = try files(journal).first(where: { $0.id.rawValue == number }),
+                file.missing.isEmpty,
+                file.isCertain || evenIfDoubtful
+            else { break }
+            return try save(file, to: path)
+        default: break
+        }
+        return try compose().answer(request) { true }
+    }
+
+    /// Stores what else was promised, and gives the directory back. To be called at the end.
+    func finish() {
+        defer { state = nil }
+        switch state {
+        case .journal(_, let journal)?: journal.close()
+        case .composition(let composition, _)?:
+            for file in composition.finish() {
+                Entry.say("pailfs: not stored: \(file.path) (\(file.reason))")
+            }
+            composition.close()
+        case nil: break
+        }
+    }
+
+    /// Of rows that promise nothing, those with bytes here.
+    private func files(_ journal: Journal) throws(CommandError) -> [RecoverableFile] {
+        let contents: JournalContents
+        do { contents = try journal.contents() } catch { throw CommandError("\(error)") }
+        return contents.files.sorted { $0.key < $1.key }.filter { !$0.value.isAcknowledged }.map {
+            RecoverableFile($0.key, $0.value, stagedIn: directory + "/staging", boot: journal.boot)
+        }.filter { !($0.map != nil && $0.here.isEmpty) }
+    }
+
+    private func save(_ file: RecoverableFile, to path: String) throws(CommandError) -> ControlAnswer {
+        let outcome = WorkAnswer<ControlAnswer>()
+        WorkerPool(threads: 2, name: "pailfs-work").start {
+            var answer = ControlAnswer.done
+            do throws(CommitError) { try await file.write(to: path, base: nil) } catch {
+                answer = .failed(error.description)
+            }
+            let result = answer
+            outcome.value.withLock { $0 = result }
+            outcome.arrived.signal()
+        }
+        outcome.arrived.wait()
+        return outcome.value.withLock { $0 } ?? .done
+    }
+
+    /// Everything a mount is made of but the mount.
+    private func compose() throws(CommandError) -> ControlService {
+        guard let request else {
+            throw CommandError(
+                "this needs the store: give the URL that was mounted, with its options, instead of \(directory)"
+            )
+        }
+        if case .journal(_, let journal)? = state { journal.close() }
+        // The lock goes with it, and is taken again at once.
+        state = nil
+        let mountpoint: Mountpoint
+        do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }
+        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
+        let composition = try Composition(request, mountpoint: mountpoint, logger: logger)
+        let service = composition.service(request, mountpoint: mountpoint)
+        state = .composition(composition, service)
+        return service
+    }
+}

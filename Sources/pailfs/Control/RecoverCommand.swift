@@ -1,0 +1,152 @@
+import ArgumentParser
+import Basics
+import FoundationEssentials
+import Glibc
+
+/// Files that were being written when a process died, and that nobody was promised.
+struct RecoverCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "recover",
+        abstract: "Shows, saves, commits or discards what a crash left unfinished.",
+        subcommands: [List.self, Save.self, Commit.self, Discard.self], defaultSubcommand: List.self)
+
+    /// Where to look: the same for all of them.
+    struct Place: ParsableArguments {
+        @Argument(
+            help:
+                "A path in a mount, the URL of a bucket as it was mounted, or the cache directory of one.")
+        var place: String
+        @Option(
+            name: [.customShort("o", allowingJoined: true)],
+            help: ArgumentHelp("Options, as for mount; with a URL.", valueName: "name=value,..."))
+        var options: [String] = []
+
+        func open() throws -> RecoveryPlace { try RecoveryPlace(place, options: options) }
+    }
+
+    /// Which files.
+    struct Choice: ParsableArguments {
+        @Argument(help: "Keys or numbers, as list shows them.") var names: [String] = []
+        @Flag(help: "Every file.") var all = false
+
+        func validate() throws {
+            guard names.isEmpty == all else {
+                throw ValidationError("name files as \"pailfs recover list\" shows them, or give --all")
+            }
+        }
+
+        func files(of place: RecoveryPlace) throws(CommandError) -> [RecoverableLine] {
+            let files = try place.list()
+            if all { return files }
+            var chosen: [RecoverableLine] = []
+            for name in names {
+                let matching = files.filter { $0.key == name || "\($0.number)" == name }
+                guard !matching.isEmpty else {
+                    throw CommandError(
+                        "there is no file \(name) to recover; \"pailfs recover list\" shows what there is")
+                }
+                chosen += matching.filter { file in !chosen.contains { $0.number == file.number } }
+            }
+            return chosen
+        }
+    }
+
+    struct List: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Shows them: key, size, when, and where each byte is.")
+        @OptionGroup var place: Place
+        @Flag(help: "Print JSON.") var json = false
+
+        private struct Document: Codable {
+            var version = 1
+            var files: [RecoverableLine]
+        }
+
+        mutating func run() throws {
+            let place = try place.open()
+            defer { place.finish() }
+            let files = try place.list()
+            guard json else {
+                for file in files { print(file.text) }
+                return
+            }
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes, .prettyPrinted]
+            print(String(decoding: try encoder.encode(Document(files: files)), as: UTF8.self))
+        }
+    }
+
+    struct Save: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Writes them to files in a directory, by their keys, and keeps them.")
+        @Argument(help: "A directory, made if need be.") var directory: String
+        @OptionGroup var place: Place
+        @Argument(help: "Keys or numbers, as list shows them; without any, every file.") var names: [String] = []
+        @Flag(help: "Also what a power cut may have changed.") var doubtful = false
+
+        mutating func run() throws {
+            let place = try place.open()
+            defer { place.finish() }
+            var choice = Choice()
+            (choice.names, choice.all) = (names, names.isEmpty)
+            let files = try choice.files(of: place)
+            let base = MountRequest.absolute(directory)
+            try RecoverCommand.each(files, "saved") { file throws(CommandError) in
+                let target = try file.target(below: base)
+                try place.act(.save(file: file.number, path: target, evenIfDoubtful: doubtful))
+                print("\(file.key): \(target)")
+            }
+        }
+    }
+
+    struct Commit: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Brings them to the bucket, unless somebody has changed the object since.")
+        @OptionGroup var place: Place
+        @OptionGroup var choice: Choice
+        @Flag(help: "Also what a power cut may have changed.") var doubtful = false
+
+        mutating func run() throws {
+            let place = try place.open()
+            defer { place.finish() }
+            try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
+                try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
+                print("\(file.key): stored")
+            }
+        }
+    }
+
+    struct Discard: ParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Gives them up for good.")
+        @OptionGroup var place: Place
+        @OptionGroup var choice: Choice
+
+        mutating func run() throws {
+            let place = try place.open()
+            defer { place.finish() }
+            try RecoverCommand.each(try choice.files(of: place), "discarded") {
+                file throws(CommandError) in
+                try place.act(.discard(file: file.number))
+                print("\(file.key): discarded")
+            }
+        }
+    }
+
+    /// One after the other; one that fails is named and keeps no other from being tried.
+    private static func each(
+        _ files: [RecoverableLine], _ done: String,
+        _ act: (RecoverableLine) throws(CommandError) -> Void
+    ) throws {
+        var failures = 0
+        for file in files {
+            do throws(CommandError) { try act(file) } catch {
+                failures += 1
+                Entry.say("pailfs: not \(done): \(file.key) (\(error.message))")
+            }
+        }
+        if failures > 0 {
+            throw CommandError(
+                "\(failures) of \(StatusText.count(files.count, "file")) could not be \(done)")
+        }
+    }
+}

@@ -1,0 +1,100 @@
+import Basics
+import Commits
+import Journaling
+import Staging
+
+/// A file that can be recovered, as commands and their JSON tell of it.
+struct RecoverableLine: Sendable, Codable {
+    struct Piece: Sendable, Codable {
+        enum Place: String, Sendable, Codable {
+            /// On this disk, written here.
+            case here
+            /// A hole that a program made: zeros.
+            case hole
+            /// In the version the file was opened with.
+            case store
+        }
+
+        var start: Int64
+        /// Past the last byte.
+        var end: Int64
+        var place: Place
+    }
+
+    /// Of the journal's row.
+    var number: Int64
+    var key: String
+    /// nil, with no pieces, when it was not written down which bytes there are.
+    var size: Int64?
+    /// ISO 8601.
+    var changed: String
+    /// False after a power cut: bytes may be others than were written.
+    var isCertain: Bool
+    /// The version it was opened with; nil for a new file.
+    var etag: String?
+    /// At most `mostPieces`.
+    var pieces: [Piece]
+    var hereBytes: Int64
+    var storeBytes: Int64
+
+    static let mostFiles = 10_000
+    private static let mostPieces = 100
+
+    init(_ file: RecoverableFile) {
+        (number, key, etag) = (file.id.rawValue, file.intent.key.description, file.intent.base?.etag)
+        (size, isCertain) = (file.map?.size, file.isCertain)
+        changed = file.changed.iso8601()
+        pieces = (file.map?.pieces(in: 0..<Int64.max) ?? []).prefix(Self.mostPieces).map { piece in
+            let place: Piece.Place =
+                switch piece.source {
+                case .staged: .here
+                case .hole: .hole
+                case .base: .store
+                }
+            return Piece(start: piece.range.lowerBound, end: piece.range.upperBound, place: place)
+        }
+        hereBytes = file.here.reduce(0) { $0 + $1.length }
+        storeBytes = file.missing.reduce(0) { $0 + $1.length }
+    }
+
+    /// Two lines for people.
+    var text: String {
+        var first = "\(number)  \(key)  "
+        first += size.map { "\(ByteSize.format($0))" } ?? "size unknown"
+        first += ", last written \(changed)"
+        if !isCertain { first += ", doubtful: the machine went down before its bytes were flushed" }
+        guard size != nil else { return first + "\n   which bytes were written was not written down" }
+        var second = "   written here: \(ranges(.here))"
+        if storeBytes > 0 {
+            second += "; still the store's: \(ranges(.store)) (of version \(etag ?? "unknown"))"
+        }
+        return first + "\n" + second
+    }
+
+    private func ranges(_ place: Piece.Place) -> String {
+        let all = pieces.filter { $0.place == place }
+        guard !all.isEmpty else { return "nothing" }
+        let text = all.prefix(8).map { "\($0.start)-\($0.end - 1)" }.joined(separator: ", ")
+        return "bytes \(text)" + (all.count > 8 ? " and \(all.count - 8) more ranges" : "")
+    }
+
+    /// Where to save it below a directory: by its key, whose components that no file name can have are escaped. Makes the
+    /// directories; a name that is taken gets the number.
+    func target(below directory: String) throws(CommandError) -> String {
+        let components = key.split(separator: "/", omittingEmptySubsequences: false).map {
+            component -> String in
+            switch component {
+            case "": "%%2F"
+            case ".": "%%2E"
+            case "..": "%%2E%%2E"
+            default: String(component.utf8.prefix(255)) ?? String(component)
+            }
+        }
+        let folder = ([directory] + components.dropLast()).joined(separator: "/")
+        let path = "\(folder)/\(components.last ?? "file")"
+        do throws(FileError) {
+            try Directory.create(folder)
+            return try LocalFileStatus(of: path) == nil ? path : "\(path).\(number)"
+        } catch { throw CommandError("\(error)") }
+    }
+}

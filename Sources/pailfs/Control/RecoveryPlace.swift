@@ -1,0 +1,66 @@
+import Basics
+import Commits
+import FuseBridge
+import Glibc
+import Journaling
+import Staging
+
+/// Where `pailfs recover` works: through the process of a mount, or, when nothing is mounted, in the cache directory
+/// itself, which is locked meanwhile.
+enum RecoveryPlace {
+    case mount(MountPlace)
+    case directory(LocalRecovery)
+
+    /// `text` is a path in a mount, a URL as it was mounted, or a cache directory.
+    init(_ text: String, options: [String]) throws(CommandError) {
+        if text.contains("://") {
+            let request = try MountRequest(
+                url: text, mountpoint: "", options: options, environment: Entry.environment)
+            self = try Self.open(try CacheDirectory.path(of: request), request)
+            return
+        }
+        let path = MountRequest.absolute(text)
+        if (try? LocalFileStatus(of: path + "/journal.db")) ?? nil != nil,
+            (try? LocalFileStatus(of: path + "/lock")) ?? nil != nil
+        {
+            self = try Self.open(path, nil)
+        } else {
+            self = .mount(try MountPlace(text))
+        }
+    }
+
+    private static func open(_ directory: String, _ request: MountRequest?) throws(CommandError)
+        -> RecoveryPlace
+    {
+        do throws(JournalingError) { return .directory(try LocalRecovery(directory, request)) } catch {
+            // Whoever has it answers for it.
+            if case .held(_, _, let mountpoint?) = error { return .mount(try MountPlace(mountpoint)) }
+            throw CommandError(error.description)
+        }
+    }
+
+    func list() throws(CommandError) -> [RecoverableLine] {
+        guard case .recoverable(let files) = try answer(.recoverable, within: .seconds(60)) else {
+            return []
+        }
+        return files
+    }
+
+    /// Takes as long as the store lets it.
+    func act(_ request: ControlRequest) throws(CommandError) { _ = try answer(request, within: nil) }
+
+    /// To be called at the end.
+    func finish() { if case .directory(let local) = self { local.finish() } }
+
+    private func answer(_ request: ControlRequest, within deadline: Duration?) throws(CommandError)
+        -> ControlAnswer
+    {
+        switch self {
+        case .mount(let place): return try place.ask(request, within: deadline)
+        case .directory(let local):
+            let answer = try local.answer(request)
+            if case .failed(let sentence) = answer { throw CommandError(sentence) }
+            return answer
+        }
+    }
+}
