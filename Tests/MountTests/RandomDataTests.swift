@@ -13,6 +13,13 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(3)))
+        func aSmallFileHoldsWhatWasWrittenWhenClosesDoNotWaitForTheBucket() async throws {
+            try await withMount("durable=local") { world, _ in
+                try await Self.run("--operations \(isLong ? 50_000 : 1500) --commits 20", in: world)
+            }
+        }
+
         @Test(.timeLimit(.minutes(isLong ? 180 : 3)))
         func aFileOfManyPartsHoldsWhatWasWritten() async throws {
             try await withMount("part-size=5MiB") { world, _ in
