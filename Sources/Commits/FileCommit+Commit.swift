@@ -41,9 +41,13 @@ extension FileCommit {
                         .tooLarge, .completeUpload, key: request.key,
                         message: "\(request.size) bytes are more than \(limit)"))
             }
-            landed =
-                request.size <= options.largestPut(for: store.capabilities)
-                ? try await put(request) : try await sendParts(request)
+            if let source = wholeSource(of: request) {
+                landed = try await copy(source, request)
+            } else {
+                landed =
+                    request.size <= options.largestPut(for: store.capabilities)
+                    ? try await put(request) : try await sendParts(request)
+            }
         }
         guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
@@ -67,12 +71,7 @@ extension FileCommit {
         defer { uploads.release() }
         try await fill(0..<request.size)
         let condition = try await condition(of: request)
-        let attempt = apply { state in
-            let attempt = CommitState.Attempt(
-                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
-            state.attempting(attempt)
-            return attempt
-        }
+        let attempt = newAttempt(request)
         try record(attempt.id, request, condition)
         let put = PutRequest(
             request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
@@ -85,6 +84,55 @@ extension FileCommit {
             }
             return landed(attempt, answer, size: request.size)
         } catch { return try await settle(error, attempt, condition) }
+    }
+
+    /// Another object whose bytes are exactly those to be stored, if one request can copy it.
+    private func wholeSource(of request: CommitState.Request) -> CopySource? {
+        guard let base, base.key != request.key, base.version.size == request.size, request.size > 0,
+            request.size <= store.capabilities.largestCopy,
+            request.extents.isEntirely(.base, in: 0..<request.size)
+        else { return nil }
+        return CopySource(base.key, ifMatch: base.version.etag)
+    }
+
+    private func copy(
+        _ source: CopySource, _ request: CommitState.Request
+    ) async throws(CommitError) -> CommitState.Landed? {
+        apply { $0.retire() }
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
+        let condition = try await condition(of: request, byCopy: true)
+        let attempt = newAttempt(request)
+        try record(attempt.id, request, condition)
+        let copy = CopyRequest(
+            source, to: request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
+        do throws(ObjectStoreError) {
+            let answer = try await self.attempt(request.key, .copy) { [store] in
+                do throws(ObjectStoreError) { return .success(try await store.copy(copy)) } catch {
+                    return .failure(error)
+                }
+            }
+            return landed(attempt, answer, size: request.size)
+        } catch {
+            // A condition refused may be that of the source.
+            if error.kind == .preconditionFailed || error.kind == .notFound,
+                try await info(source.key)?.version.etag != source.ifMatch
+            {
+                apply { $0.doubts(attempt) }
+                if let landed = try await look(), landed.attempt.generation == attempt.generation { return landed }
+                throw CommitError(base: error)
+            }
+            return try await settle(error, attempt, condition)
+        }
+    }
+
+    private func newAttempt(_ request: CommitState.Request) -> CommitState.Attempt {
+        apply { state in
+            let attempt = CommitState.Attempt(
+                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
+            state.attempting(attempt)
+            return attempt
+        }
     }
 
     private func sendParts(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed {
@@ -143,7 +191,9 @@ extension FileCommit {
     }
 
     /// What the store shall check; where it cannot, a HEAD right before the commit does.
-    private func condition(of request: CommitState.Request) async throws(CommitError) -> WriteCondition? {
+    private func condition(
+        of request: CommitState.Request, byCopy: Bool = false
+    ) async throws(CommitError) -> WriteCondition? {
         let condition = withShared { $0.state.condition(of: request) }
         let canCheck =
             switch condition {
@@ -151,7 +201,7 @@ extension FileCommit {
             case .match: store.capabilities.putIfMatch
             case nil: true
             }
-        if canCheck { return condition }
+        if canCheck, !byCopy || condition == nil || store.capabilities.copyCondition { return condition }
         let info = try await info(request.key)
         // An older try of ours may have landed late.
         if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.landed }) {

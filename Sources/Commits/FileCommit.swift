@@ -68,6 +68,9 @@ package final class FileCommit: Sendable {
     /// lets the writer start anew from wherever it writes next.
     package func noteTruncate() { shared.withLock { $0.state.forgetWriter() } }
 
+    /// The file, which is empty and of which the store has nothing, takes its bytes from another object's version.
+    package func takeBase(_ base: any BaseContent) { shared.withLock { $0.base = base } }
+
     /// Gives the file up: nothing more is sent, and an upload is aborted, best effort. Returns when all of that has ended.
     /// Staged bytes stay readable; later commits fail with `.cancelled`.
     package func abandon() async {

@@ -1,5 +1,5 @@
 import Basics
-import ObjectStorage
+package import ObjectStorage
 import Staging
 
 /// One part to bring to the store.
@@ -68,5 +68,5 @@ struct PartPlan {
 extension Capabilities {
     /// Whether the store copies parts of an object of `size` bytes. S3 takes ranges only of sources above 5 MiB
     /// (UploadPartCopy, x-amz-copy-source-range).
-    func canCopyParts(ofSize size: Int64) -> Bool { partCopy && size > smallestPart }
+    package func canCopyParts(ofSize size: Int64) -> Bool { partCopy && size > smallestPart }
 }

@@ -38,6 +38,8 @@ final class ActiveFile: Sendable {
         var metadata: ObjectMetadata?
         /// The committed bytes; nil while the object is not in the bucket.
         var base: CachedObject?
+        /// `base` is another file's object, which the overlay's commit copies.
+        var isCopy = false
         /// Bumped when `base` changes by our own doing, which every handle follows.
         var epoch = 0
         var overlay: Overlay?
@@ -190,6 +192,9 @@ final class ActiveFiles: Sendable {
             if let slot = slots[file.ino], slot.users == 0, !file.isDirty { slots[file.ino] = nil }
         }
     }
+
+    /// Whether more than one user holds the file.
+    func isShared(_ file: ActiveFile) -> Bool { slots.withLock { ($0[file.ino]?.users ?? 0) > 1 } }
 
     func isOpen(_ ino: InodeNumber) -> Bool { slots.withLock { ($0[ino]?.users ?? 0) > 0 } }
 

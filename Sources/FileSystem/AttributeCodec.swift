@@ -5,13 +5,13 @@ package import ObjectStorage
 /// POSIX attributes as headers of an object, in the convention of the s3fs family, which most mounts read.
 ///
 /// `mode`, `uid`, `gid` are decimal (`mode` with the file type bits), `mtime` is seconds with an optional fraction, which is
-/// rclone's form as well. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
+/// rclone's form as well; the octal `mode` that rclone stores with `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
 package enum AttributeCodec {
     private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "xattr"]
 
     /// Fills mode, owner and mtime from headers; what they do not tell stays as it is.
     package static func decode(_ metadata: ObjectMetadata, into attributes: inout Attributes) {
-        if let mode = metadata.user["mode"].flatMap({ UInt32($0) }) { attributes.mode = UInt16(mode & 0o7777) }
+        if let mode = metadata.user["mode"].flatMap({ bits($0) }) { attributes.mode = mode & 0o7777 }
         if let uid = metadata.user["uid"].flatMap({ UInt32($0) }) { attributes.uid = uid }
         if let gid = metadata.user["gid"].flatMap({ UInt32($0) }) { attributes.gid = gid }
         if let mtime = metadata.user["mtime"].flatMap({ timestamp($0) }) { attributes.mtime = mtime }
@@ -28,9 +28,25 @@ package enum AttributeCodec {
         return metadata
     }
 
+    /// Whether the stored mode is that of a symbolic link.
+    package static func isLink(_ metadata: ObjectMetadata) -> Bool {
+        metadata.user["mode"].flatMap { bits($0) }.map { $0 & 0o170000 == 0o120000 } ?? false
+    }
+
     /// Bytes that names and values of user metadata take in the store's account.
     package static func cost(_ metadata: ObjectMetadata) -> Int {
         metadata.user.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
+    }
+
+    /// Decimal, unless that has no file type and the same digits in octal do.
+    private static func bits(_ text: String) -> UInt16? {
+        let known: Set<UInt16> = [0o100000, 0o040000, 0o120000]
+        let decimal = text.hasPrefix("0") ? nil : UInt16(text)
+        if let decimal, decimal & 0o170000 == 0 || known.contains(decimal & 0o170000) { return decimal }
+        guard let octal = UInt16(text, radix: 8), octal & 0o170000 == 0 || known.contains(octal & 0o170000) else {
+            return decimal
+        }
+        return octal
     }
 
     private static func typeBits(_ kind: EntryKind) -> UInt32 {

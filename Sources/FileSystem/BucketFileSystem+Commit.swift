@@ -67,6 +67,7 @@ extension BucketFileSystem {
         guard file.isDirty else { return }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
+        try await settleCopies(of: key)
         if let deletion = try await takeOverDoomed(key), let version = deletion.entry.attributes.version {
             let overlay = file.state.withLock { state in
                 if state.condition == .absent { state.condition = .match(version.etag) }
@@ -151,6 +152,7 @@ extension BucketFileSystem {
             state.base = object
             state.epoch += 1
             state.overlay = nil
+            state.isCopy = false
             state.metadata = nil
             state.condition = nil
             (state.isDirty, state.isPromised) = (false, false)
@@ -195,6 +197,7 @@ extension BucketFileSystem {
         if let fallback { await giveUp(fallback) }
         file.state.withLock { state in
             state.overlay = nil
+            if state.isCopy { (state.base, state.isCopy) = (nil, false) }
             (state.isDirty, state.isPromised) = (false, false)
             state.metadata = nil
         }

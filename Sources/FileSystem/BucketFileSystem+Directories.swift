@@ -28,11 +28,11 @@ extension BucketFileSystem {
             let stream = try handles.directory(handle)
             if offset == 0 { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
-            if try fill(reply, stream, from: offset, following: listing) { return .success(()) }
+            if try fill(reply, stream, from: offset, attributes, following: listing) { return .success(()) }
             return later { [self] () async throws(FileSystemError) in
                 while let listing {
                     let pages = listing.progress.pages
-                    if try fill(reply, stream, from: offset, following: listing) { return }
+                    if try fill(reply, stream, from: offset, attributes, following: listing) { return }
                     try await listing.wait(after: pages)
                 }
             }
@@ -40,7 +40,7 @@ extension BucketFileSystem {
     }
 
     /// A listing when the cache cannot answer for the directory now.
-    private func listingIfNeeded(of directory: InodeNumber) -> DirectoryListing? {
+    func listingIfNeeded(of directory: InodeNumber) -> DirectoryListing? {
         guard let state = try? metadata.directory(directory), state.isFresh, state.isComplete else {
             return isKnownOfOld(directory) ? nil : listings.join(directory)
         }
@@ -49,7 +49,7 @@ extension BucketFileSystem {
 
     /// Puts into `reply` what is known for certain from `offset` on; false when that is nothing yet.
     private func fill(
-        _ reply: any DirectoryReply, _ stream: DirectoryStream, from offset: UInt64,
+        _ reply: any DirectoryReply, _ stream: DirectoryStream, from offset: UInt64, _ attributes: Bool,
         following listing: DirectoryListing?
     ) throws(FileSystemError) -> Bool {
         // Taken before the rows are read: rows up to this frontier were there by then.
@@ -87,7 +87,7 @@ extension BucketFileSystem {
                     place.offset += 1
                     continue
                 }
-                let answer = self.reply(for: row)
+                let answer = self.reply(for: row, nameOnly: !attributes)
                 guard let status = answer.status else { continue }
                 let next = place.offset + 1
                 let entry = DirectoryEntry(
@@ -125,7 +125,9 @@ extension BucketFileSystem {
             let now = time.now()
             var attributes = Attributes(
                 kind: .directory, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
-            (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, caller.gid)
+            let group = try group(in: parent)
+            (attributes.mode, attributes.uid) = (group == nil ? mode : mode | Self.setGroupID, caller.uid)
+            attributes.gid = group ?? caller.gid
             attributes.headersKnown = true
             let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
             attributes.version = try await putMarker(key, headers)
@@ -135,6 +137,15 @@ extension BucketFileSystem {
             touch(parent)
             return reply(for: entry)
         }
+    }
+
+    private static let setGroupID: UInt16 = 0o2000
+
+    /// The group of what is made in a directory with the set-group-ID bit (inode(7)); nil without the bit.
+    func group(in directory: InodeNumber) throws(FileSystemError) -> UInt32? {
+        let attributes = try entry(directory).attributes
+        guard (attributes.mode ?? policy.directoryMode) & Self.setGroupID != 0 else { return nil }
+        return attributes.gid ?? policy.gid
     }
 
     static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")

@@ -157,6 +157,7 @@ extension BucketFileSystem {
         case uploading = "user.pailfs.uploading"
         case cached = "user.pailfs.cached"
         case lastError = "user.pailfs.lasterror"
+        case hidden = "user.pailfs.hidden"
     }
 
     private func knownAttribute(_ name: KnownAttribute, of ino: InodeNumber) -> Outcome<ByteString> {
@@ -167,6 +168,9 @@ extension BucketFileSystem {
                 }
                 return ByteString(type)
             }
+        }
+        if name == .hidden {
+            return later { [self] () async throws(FileSystemError) in try await hiddenKeys(in: ino) }
         }
         return now { () throws(FileSystemError) in
             let entry = try entry(ino)
@@ -183,7 +187,7 @@ extension BucketFileSystem {
                 case .cached: try isCached(entry, version) ? "1" : "0"
                 case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)
-                case .contentType: nil
+                case .contentType, .hidden: nil
                 }
             guard let value else { throw FileSystemError(.noData, "\(name.rawValue) does not apply") }
             return value

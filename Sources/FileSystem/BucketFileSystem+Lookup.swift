@@ -6,6 +6,10 @@ import Synchronization
 /// lookup, getattr, and asking the store about one name.
 extension BucketFileSystem {
     package func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply> {
+        // The kernel passes on what is longer than NAME_MAX.
+        guard name.count <= NameCodec.longestName else {
+            return .failure(.nameTooLong, "a name has at most \(NameCodec.longestName) bytes")
+        }
         let answer: LookupAnswer
         do { answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) } } catch {
             return .ready(.failure(error))
@@ -28,15 +32,17 @@ extension BucketFileSystem {
 
     package func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply> {
         if let file = files.find(ino) {
-            let (attributes, isOurs) = file.state.withLock { ($0.attributes, $0.isDirty || $0.isUnlinked) }
+            let (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
+            var status = shown(ino, attributes)
+            if isUnlinked { status.links = 0 }
             return .success(
-                AttributeReply(status: status(ino, attributes), timeout: isOurs ? policy.ttl : .seconds(1)))
+                AttributeReply(status: status, timeout: isDirty || isUnlinked ? policy.ttl : .seconds(1)))
         }
         do {
             let entry = try entry(ino)
             if ino == .root || isFresh(entry) && !needsHeaders(entry) {
                 return .success(
-                    AttributeReply(status: status(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
+                    AttributeReply(status: shown(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
             }
             return later { [self] () async throws(FileSystemError) in
                 guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
@@ -44,20 +50,23 @@ extension BucketFileSystem {
                 }
                 let fresh = try await exact(found)
                 return AttributeReply(
-                    status: status(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
+                    status: shown(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
             }
         } catch { return .ready(.failure(error)) }
     }
 
     // MARK: Replies
 
-    /// With `attrs=exact`, whether what is known of the entry is only what a listing tells.
+    /// Whether what is known of the entry is only what a listing tells, and that is not enough: with `attrs=exact`, and where
+    /// only headers tell a link.
     func needsHeaders(_ entry: Entry) -> Bool {
-        guard policy.attributes == .exact, !entry.attributes.headersKnown, !entry.isPending else { return false }
+        guard !entry.attributes.headersKnown, !entry.isPending else { return false }
+        let isExact = policy.attributes == .exact
         switch entry.attributes.kind {
-        case .file: return true
+        case .file: return isExact || policy.linksInHeaders && Self.targetLengths.contains(entry.attributes.size)
         case .symlink: return false
         case .directory:
+            guard isExact else { return false }
             // Many have no marker: the store is not asked for it again before what it said is old.
             guard store.capabilities.markers, !isFixed(entry) else { return false }
             return markersMissing.withLock { $0.value(for: entry.ino) }.map { time.now() >= $0 + policy.ttl } ?? true
@@ -76,15 +85,23 @@ extension BucketFileSystem {
         EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
     }
 
-    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache.
-    func reply(for entry: Entry) -> EntryReply {
+    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Of a listing of names it
+    /// does not take more than those.
+    func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
         let file = files.find(entry.ino)
         var timeout = entry.isPending || file?.isDirty == true ? policy.ttl : remaining(entry.freshUntil)
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
         if file == nil, needsHeaders(entry) { timeout = .zero }
+        let attributes = file?.attributes ?? entry.attributes
         return EntryReply(
-            status: status(entry.ino, file?.attributes ?? entry.attributes), entryTimeout: timeout,
+            status: nameOnly ? status(entry.ino, attributes) : shown(entry.ino, attributes), entryTimeout: timeout,
             attributeTimeout: timeout)
+    }
+
+    /// The status for a reply from which the kernel learns a file's length.
+    func shown(_ ino: InodeNumber, _ attributes: Attributes) -> FileStatus {
+        if attributes.kind == .file { shownSizes.withLock { _ = $0.insert(attributes.size, for: ino) } }
+        return status(ino, attributes)
     }
 
     func status(_ ino: InodeNumber, _ attributes: Attributes) -> FileStatus {
@@ -186,6 +203,9 @@ extension BucketFileSystem {
             kind: entry.attributes.kind, size: info.version.size, mtime: info.version.modified, version: info.version,
             storageClass: info.storageClass)
         AttributeCodec.decode(info.metadata, into: &attributes)
+        if policy.linksInHeaders, attributes.kind != .directory, !isNative(entry) {
+            attributes.kind = AttributeCodec.isLink(info.metadata) ? .symlink : .file
+        }
         return try cached { metadata throws(MetadataError) in
             try metadata.recordRemote(
                 entry.component, in: entry.parent, attributes, metadata: info.metadata, since: start)

@@ -12,10 +12,10 @@ extension BucketFileSystem {
         do {
             if flags.writes || flags.truncate { try requireWritable() }
             if !flags.truncate, let file = files.find(ino), file.isDirty {
-                return .success(open(try entry(ino), flags))
+                return .success(try open(try entry(ino), flags))
             }
             let entry = try entry(ino)
-            if isFresh(entry), !flags.truncate, !needsHeaders(entry) { return .success(open(entry, flags)) }
+            if isFresh(entry), !flags.truncate, !needsHeaders(entry) { return .success(try open(entry, flags)) }
             return later { [self] () async throws(FileSystemError) in
                 guard var entry = try await resolve(entry.name, in: entry.parent) else {
                     throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
@@ -24,7 +24,7 @@ extension BucketFileSystem {
                     throw FileSystemError(.stale, "\(entry.name) is another file now")
                 }
                 if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
-                let reply = open(entry, flags)
+                let reply = try open(entry, flags)
                 if flags.truncate {
                     let file = try handles.file(reply.handle).file
                     do throws(FileSystemError) { try await truncate(file, to: 0) } catch {
@@ -37,9 +37,25 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(error)) }
     }
 
-    /// Makes the handle; nothing here waits.
-    func open(_ entry: Entry, _ flags: OpenFlags) -> OpenReply {
+    /// Makes the handle; nothing here waits. Throws ESTALE, upon which the kernel looks the name up again and comes back,
+    /// when it knows the file by another length: reads would be cut to that. Where others have the file open, the new length
+    /// would show them zeros behind the bytes in the page cache; so that goes first, and this handle reads around it.
+    func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> OpenReply {
         let file = activate(entry)
+        let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.isDirty) }
+        let shown = shownSizes.withLock { sizes in
+            defer { sizes.insert(size, for: entry.ino) }
+            return sizes.peek(entry.ino)
+        }
+        let isKnown = flags.truncate || isOurs || shown == size
+        if !isKnown {
+            if !files.isShared(file) {
+                _ = files.release(file)
+                files.settle(file)
+                throw FileSystemError(.stale, "the length of \(entry.name) changed")
+            }
+            notifier?.invalidate(entry.ino)
+        }
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
         let keepCache = pageCacheVersions.withLock { versions in
@@ -48,7 +64,7 @@ extension BucketFileSystem {
             versions.insert(etag, for: entry.ino)
             return isSame
         }
-        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct)
+        return OpenReply(handle: handle, keepCache: keepCache && isKnown, direct: flags.direct || !isKnown)
     }
 
     /// The active file of an entry, with one more user. A file that is not open takes the entry's version as its base.
@@ -97,7 +113,7 @@ extension BucketFileSystem {
             guard entry.attributes.kind == .file else {
                 throw FileSystemError(.isDirectory, "\(name) is not a file")
             }
-            let opened = open(entry, flags)
+            let opened = try open(entry, flags)
             if flags.truncate { try await truncate(handles.file(opened.handle).file, to: 0) }
             return CreateReply(entry: reply(for: entry), open: opened)
         }
@@ -108,7 +124,7 @@ extension BucketFileSystem {
     ) throws(FileSystemError) -> CreateReply {
         let now = time.now()
         var attributes = Attributes(kind: .file, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
-        (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, caller.gid)
+        (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, try group(in: parent) ?? caller.gid)
         attributes.headersKnown = true
         let (component, key) = try newKey(name, in: parent, kind: .file)
         let overlay = try self.overlay(on: nil, size: 0, key: key)

@@ -36,8 +36,8 @@ extension BucketFileSystem {
     func promiseAlone(_ file: ActiveFile) async throws(FileSystemError) {
         guard file.isDirty else { return }
         let (overlay, fallback, condition) = file.state.withLock { ($0.overlay, $0.fallback, $0.condition) }
-        // Attributes alone have no staged bytes that could be promised.
-        guard let overlay else { return try await commitAlone(file) }
+        // Attributes alone have no staged bytes that could be promised, and what is copied from another object can go with it.
+        guard let overlay, !file.state.withLock({ $0.isCopy }) else { return try await commitAlone(file) }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
         let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []

@@ -32,11 +32,15 @@ extension BucketFileSystem {
         var base: CachedObject?
     }
 
-    private func view(_ handle: FileHandle, at offset: Int64, count: Int) -> View {
+    private func view(_ handle: FileHandle, at offset: Int64, count: Int) throws(FileSystemError) -> View {
         let (size, overlay, base, epoch) = handle.file.state.withLock { state in
             (state.attributes.size, state.overlay, state.base, state.epoch)
         }
         let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : base
+        // The kernel keeps one set of pages for all handles: they belong to the version that was opened last.
+        if overlay == nil, let pinned, let base, pinned.version.etag != base.version.etag {
+            throw FileSystemError(.stale, "the object was replaced in the bucket, and its new version is open here")
+        }
         let known = overlay?.staged.size ?? pinned?.version.size ?? size
         let end = min(known, offset.addingReportingOverflow(Int64(count)).partialValue)
         return View(range: offset..<max(offset, end), staged: overlay?.staged, base: pinned)
@@ -46,7 +50,7 @@ extension BucketFileSystem {
     private func readNow(
         _ handle: FileHandle, at offset: Int64, count: Int, into buffer: Buffer
     ) throws(FileSystemError) -> Int? {
-        let view = view(handle, at: offset, count: count)
+        let view = try view(handle, at: offset, count: count)
         guard !view.range.isEmpty else { return 0 }
         guard let staged = view.staged else {
             guard let base = view.base else { throw Self.noContent }
@@ -73,7 +77,7 @@ extension BucketFileSystem {
     private func readWaiting(
         _ handle: FileHandle, at offset: Int64, count: Int, into buffer: Buffer
     ) async throws(FileSystemError) -> Int {
-        let view = view(handle, at: offset, count: count)
+        let view = try view(handle, at: offset, count: count)
         guard !view.range.isEmpty else { return 0 }
         guard let staged = view.staged else {
             try await readBase(view.base, handle, view.range, from: offset, into: buffer)

@@ -17,6 +17,7 @@ extension BucketFileSystem {
             guard entry.attributes.kind != .directory else {
                 throw FileSystemError(.isDirectory, "\(name) is a directory")
             }
+            try await settleCopies(ofObject: entry.ino)
             try await remove(entry)
             touch(parent)
         }
@@ -35,7 +36,7 @@ extension BucketFileSystem {
         try await settleJobs(at: key)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
-        let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.base) }
+        let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base) }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
         let job = rooms.journal.newID()

@@ -22,6 +22,8 @@ extension BucketFileSystem {
                 throw FileSystemError(.crossDevice, "\(name) would move to another bucket")
             }
             if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
+            try await settleCopies(ofObject: source.ino)
+            if let target { try await settleCopies(ofObject: target.ino) }
             if source.attributes.kind == .directory {
                 for file in files.dirty { file.interruptUpload() }
                 do { try await namespace.enter(alone: true) } catch { throw .interrupted }
@@ -38,9 +40,9 @@ extension BucketFileSystem {
         }
     }
 
-    /// The first component of what is in a directory of an account.
-    private func bucket(of directory: InodeNumber) throws(FileSystemError) -> ByteString {
-        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: directory) } ?? ""
+    /// The first component of what is in a directory of an account, or of a file there.
+    func bucket(of ino: InodeNumber) throws(FileSystemError) -> ByteString {
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) } ?? ""
         return ByteString(key.bytes.prefix { $0 != UInt8(ascii: "/") })
     }
 

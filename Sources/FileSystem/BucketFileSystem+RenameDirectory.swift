@@ -25,6 +25,7 @@ extension BucketFileSystem {
             }
             try await requireEmpty(target)
         }
+        try await settleCopies(below: oldPrefix)
         // Of files that wait for their upload the object moves.
         for file in files.dirty
         where try isBelow(file.ino, oldPrefix)

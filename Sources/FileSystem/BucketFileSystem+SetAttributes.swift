@@ -25,7 +25,7 @@ extension BucketFileSystem {
             } else {
                 attributes = try entry(ino).attributes
             }
-            return AttributeReply(status: status(ino, attributes), timeout: policy.ttl)
+            return AttributeReply(status: shown(ino, attributes), timeout: policy.ttl)
         }
     }
 
@@ -144,6 +144,7 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .argumentTooLong, "attributes exceed the \(store.capabilities.metadataBudget) bytes the store keeps")
         }
+        try await settleCopies(of: key)
         let answer = try await remote { store throws(ObjectStoreError) in
             try await store.updateMetadata(key, to: headers, ifMatch: version?.etag)
         }

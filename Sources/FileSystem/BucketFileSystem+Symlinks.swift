@@ -5,10 +5,11 @@ import ObjectStorage
 import Synchronization
 
 /// symlink and readlink: an object `name.rclonelink` whose body is the target, as rclone writes them, so that a listing shows
-/// links without further requests. Links of the store's own kind, which others have made, are understood as well.
+/// links without further requests; or, with `symlinks=metadata`, an object of the plain name whose stored mode is a link's, as
+/// the s3fs family has it. Links of the store's own kind, which others have made, are understood as well.
 extension BucketFileSystem {
-    /// PATH_MAX; the kernel takes no longer target.
-    private static let longestTarget = 4095
+    /// Up to PATH_MAX; the kernel takes no longer target.
+    static let targetLengths: ClosedRange<Int64> = 1...4095
 
     package func symlink(
         _ name: ByteString, in parent: InodeNumber, target: ByteString, caller: Caller
@@ -22,7 +23,7 @@ extension BucketFileSystem {
             let now = time.now()
             var attributes = Attributes(
                 kind: .symlink, size: Int64(target.count), mtime: now, ctime: now, version: nil, storageClass: nil)
-            (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, caller.gid)
+            (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, try group(in: parent) ?? caller.gid)
             attributes.headersKnown = true
             let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
             let condition: WriteCondition? = store.capabilities.putIfAbsent ? .absent : nil
@@ -64,7 +65,7 @@ extension BucketFileSystem {
                 return target
             }
             let length = Int(version.size)
-            guard length <= Self.longestTarget else {
+            guard length <= Self.targetLengths.upperBound else {
                 throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
             }
             let buffer = try await borrow(length)
@@ -78,10 +79,13 @@ extension BucketFileSystem {
         }
     }
 
-    /// Whether the store itself knows the link: not by its name.
+    /// Whether the store itself knows the link: not by its name, nor by its headers.
     func isNative(_ entry: Entry) -> Bool {
-        entry.attributes.kind == .symlink && store.capabilities.symlinks
-            && metadata.codec.role(of: entry.component) == .object
+        guard entry.attributes.kind == .symlink, store.capabilities.symlinks,
+            metadata.codec.role(of: entry.component) == .object
+        else { return false }
+        guard policy.linksInHeaders, let headers = try? metadata.metadata(of: entry.ino) else { return true }
+        return !AttributeCodec.isLink(headers)
     }
 
     /// Makes the link of `key` anew, at `newKey`, where it leads to what it led to by its relative path if that is in the

@@ -65,10 +65,13 @@ extension BucketFileSystem {
     }
 
     /// The file's content is another one now.
-    private func changed(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
+    func changed(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
         let now = time.now()
+        let size = overlay.staged.size
+        // The kernel, which asked for it, knows.
+        shownSizes.withLock { _ = $0.insert(size, for: file.ino) }
         file.state.withLock { state in
-            state.attributes.size = overlay.staged.size
+            state.attributes.size = size
             state.attributes.mtime = now
             state.attributes.ctime = now
             state.isDirty = true

@@ -62,12 +62,15 @@ package final class BucketFileSystem: FileSystemOperations {
     let deletions = TaskGate()
     /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
     let kept = Mutex<[IntentID: FileIntent]>([:])
+    let copies = Copies([:])
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
     /// Which version the kernel's page cache of an inode was filled from.
     let pageCacheVersions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
+    /// What length the kernel was last told of a file, which it cuts reads to.
+    let shownSizes = Mutex(LRU<InodeNumber, Int64>(capacity: 65536))
     /// When directories turned out to have no marker, whose headers `attrs=exact` shows.
     let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
     /// What the store counts, for statfs.

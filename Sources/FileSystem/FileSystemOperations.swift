@@ -49,6 +49,10 @@ package protocol FileSystemOperations: Sendable {
     /// lseek(2) with SEEK_DATA or SEEK_HOLE: the next offset of that kind at or after `offset`.
     func seek(_ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind) -> Outcome<Int64>
 
+    /// copy_file_range(2): how many bytes of `source` are in `target` now. `.notSupported` leaves them to the caller to
+    /// read and write.
+    func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64>
+
     func openDirectory(_ ino: InodeNumber) -> Outcome<HandleID>
     /// Appends entries after the position `offset` (0 is the start) until `reply` refuses one or the directory ends.
     /// With `attributes`, each appended entry but `.` and `..` counts as one reference, as a lookup would.
@@ -86,6 +90,17 @@ package enum Outcome<Value: Sendable>: Sendable {
 package struct HandleID: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt64
     package init(rawValue: UInt64) { self.rawValue = rawValue }
+}
+
+/// A place in an open file.
+package struct FileRange: Sendable, Hashable {
+    package var ino: InodeNumber
+    package var handle: HandleID
+    package var offset: Int64
+
+    package init(ino: InodeNumber, handle: HandleID, offset: Int64) {
+        (self.ino, self.handle, self.offset) = (ino, handle, offset)
+    }
 }
 
 /// Who makes a request.

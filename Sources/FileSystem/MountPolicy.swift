@@ -12,6 +12,8 @@ package struct MountPolicy: Sendable {
     /// How long the store's word is good.
     package var ttl: Duration = .seconds(60)
     package var attributes = AttributeSource.listing
+    /// Symbolic links are objects whose stored mode says so; only their headers tell.
+    package var linksInHeaders = false
     package var conflict = ConflictPolicy.keep
     package var durability = Durability.remote
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.

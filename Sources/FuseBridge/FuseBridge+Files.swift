@@ -77,6 +77,13 @@ extension FuseBridge {
         }
     }
 
+    /// What the file system does not copy the kernel copies itself, by reading and writing.
+    func copyRange(_ request: consuming FuseRequest, from source: FileRange, to target: FileRange, count: Int64) {
+        answer(request, fileSystem.copyRange(from: source, to: target, count: count)) { request, count in
+            request.written(Int(count))
+        }
+    }
+
     /// The kernel answers every other `whence` itself.
     func seek(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, from offset: Int64, whence: Int32

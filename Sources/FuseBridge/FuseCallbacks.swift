@@ -7,7 +7,7 @@ import Metadata
 /// The table libfuse calls: unpacks C's arguments, which are libfuse's until the callback returns, and passes them on.
 ///
 /// What is absent here libfuse answers with ENOSYS, which the kernel takes as "never ask again": access (the kernel checks
-/// by `default_permissions`), locks (kept by the kernel for this host), poll, bmap, and copy_file_range (it copies itself).
+/// by `default_permissions`), locks (kept by the kernel for this host), poll and bmap.
 /// The closures capture nothing and live outside main.swift: there they would belong to the main actor and trap.
 enum FuseCallbacks {
     static func table() -> fuse_lowlevel_ops {
@@ -129,6 +129,13 @@ enum FuseCallbacks {
             FuseBridge.of(request).allocate(
                 FuseRequest(request, .fallocate, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
                 length: Int64(length), mode: mode)
+        }
+        table.copy_file_range = { request, ino, offset, file, target, targetOffset, targetFile, count, _ in
+            FuseBridge.of(request).copyRange(
+                FuseRequest(request, .copyFileRange, ino),
+                from: FileRange(ino: .init(ino), handle: HandleID(file), offset: Int64(offset)),
+                to: FileRange(ino: .init(target), handle: HandleID(targetFile), offset: Int64(targetOffset)),
+                count: Int64(clamping: count))
         }
         table.lseek = { request, ino, offset, whence, file in
             FuseBridge.of(request).seek(

@@ -8,6 +8,7 @@ import Logging
 enum FuseOperation: String, Sendable {
     case lookup, getattr, setattr, readlink, mknod, mkdir, unlink, rmdir, symlink, rename, link
     case open, read, write, flush, release, fsync, create, fallocate, lseek
+    case copyFileRange = "copy_file_range"
     case opendir, readdir, readdirplus, releasedir, fsyncdir
     case statfs, setxattr, getxattr, listxattr, removexattr, ioctl, forget
 
@@ -18,7 +19,7 @@ enum FuseOperation: String, Sendable {
             .listxattr:
             true
         case .setattr, .mknod, .mkdir, .unlink, .rmdir, .symlink, .rename, .link, .write, .flush, .release, .fsync,
-            .create, .fallocate, .releasedir, .fsyncdir, .setxattr, .removexattr, .ioctl, .forget:
+            .create, .fallocate, .copyFileRange, .releasedir, .fsyncdir, .setxattr, .removexattr, .ioctl, .forget:
             false
         }
     }

@@ -20,7 +20,8 @@ package struct Piece: Sendable, Hashable {
 
 /// Which bytes of a file are staged, which are zeros, and which are still in the committed version.
 ///
-/// A value without I/O. It covers `0..<size` without gaps; neighbours differ. Base bytes only ever become fewer.
+/// A value without I/O. It covers `0..<size` without gaps; neighbours differ. Base bytes become fewer, but for those that a
+/// copy takes on at the end.
 package struct ExtentMap: Sendable, Hashable {
     private struct Extent: Sendable, Hashable {
         /// The extent starts where the one before it ends.

@@ -204,6 +204,21 @@ package final class StagedFile: Sendable {
         if let zeroed { changed(zeroed) }
     }
 
+    /// Grows the file by bytes of the committed version, which has at least `newSize`.
+    package func takeBase(upTo newSize: Int64) throws(StagingError) {
+        let range = try disk.withLock { disk throws(StagingError) -> ByteRange? in
+            guard disk.isOpen else { throw .notStaged }
+            let range = size..<max(size, newSize)
+            guard !range.isEmpty else { return nil }
+            content.withLock { content in
+                content.extents.set(range, to: .base)
+                content.generation += 1
+            }
+            return range
+        }
+        if let range { changed(range) }
+    }
+
     /// Takes bytes of the committed version; they land only where nothing newer is.
     package func fill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
         try prepareFill(bytes, at: offset, isVerified: true)

@@ -170,6 +170,7 @@ final class Composition: Sendable {
             case .overwrite: .overwrite
             case .fail: .fail
             }
+        policy.linksInHeaders = settings.symlinks == .metadata
         policy.durability = settings.durable == .local ? .local : .remote
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName

@@ -8,7 +8,7 @@ struct PailfsCommand: ParsableCommand {
         version: "pailfs \(Entry.version)",
         subcommands: [
             MountCommand.self, UnmountCommand.self, StatusCommand.self, FlushCommand.self, ExplainCommand.self,
-            RefreshCommand.self, RecoverCommand.self, ConfigCommand.self, ServeCommand.self,
+            RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self, ServeCommand.self,
         ],
         groupedSubcommands: [
             CommandGroup(

@@ -263,6 +263,10 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
+    func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64> {
+        .failure(.notSupported, "the kernel reads and writes")
+    }
+
     func seek(_ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind) -> Outcome<Int64> {
         answer { state throws(FileSystemError) in
             let size = try Self.node(ino, state).status.size

@@ -1,0 +1,123 @@
+import Basics
+import Blocks
+import Commits
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// copy_file_range: a file that takes over another's bytes from its start has them copied at the store.
+///
+/// The target's overlay lies over the source's version instead of its own; so its commit is one copy request, or part copies
+/// and the parts that were written since. Until then the source is only pinned by its ETag: whoever changes it here has the
+/// copies of it committed first (`settleCopies`); if somebody else does, the target's close fails. For the same reason such a
+/// file is committed where others are promised. Everything else, such as ranges that move to another offset, the kernel
+/// copies by reading and writing.
+extension BucketFileSystem {
+    /// Who copies what and has not committed it. Locked outside of a file's mutex.
+    typealias Copies = Mutex<[ObjectKey: [ActiveFile]]>
+
+    private static let leftToTheKernel = FileSystemError(
+        .notSupported, "only bytes from a file's start are copied here")
+
+    package func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64> {
+        guard source.offset == target.offset, source.ino != target.ino, source.offset >= 0, count > 0 else {
+            return .ready(.failure(Self.leftToTheKernel))
+        }
+        return later { [self] () async throws(FileSystemError) in
+            let from = try handles.file(source.handle)
+            let to = try handles.file(target.handle)
+            guard from.flags.reads, to.flags.writes else { throw .badHandle }
+            let object = try copyable(from, target.ino)
+            guard source.offset < object.version.size else { return 0 }
+            let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
+            let file = to.file
+            try await enterToWrite(file, alone: true)
+            defer { file.writing.leave(alone: true) }
+            let overlay = try overlay(of: file)
+            guard overlay.staged.size == target.offset, !overlay.record.hasReachedStore else {
+                throw Self.leftToTheKernel
+            }
+            if target.offset == 0 {
+                try takeBase(object, file, overlay)
+            } else if !file.state.withLock({
+                $0.isCopy && $0.base?.key == object.key && $0.base?.version == object.version
+            }) {
+                throw Self.leftToTheKernel
+            }
+            do throws(StagingError) { try overlay.staged.takeBase(upTo: end) } catch { throw FileSystemError(error) }
+            changed(file, overlay)
+            return end - source.offset
+        }
+    }
+
+    /// What the store has of the file is what programs see, and the store can copy it to the target.
+    private func copyable(_ handle: FileHandle, _ target: InodeNumber) throws(FileSystemError) -> CachedObject {
+        let (base, epoch, isOther) = handle.file.state.withLock { state in
+            (state.base, state.epoch, state.isDirty || state.isUnlinked || state.overlay != nil)
+        }
+        guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }
+        let limits = store.capabilities
+        guard object.version.size <= limits.largestCopy || limits.canCopyParts(ofSize: object.version.size) else {
+            throw Self.leftToTheKernel
+        }
+        if limits.bucketsInKeys, try bucket(of: handle.file.ino) != bucket(of: target) { throw Self.leftToTheKernel }
+        return object
+    }
+
+    private func takeBase(
+        _ object: CachedObject, _ file: ActiveFile, _ overlay: ActiveFile.Overlay
+    ) throws(FileSystemError) {
+        overlay.commit.takeBase(BaseObject(object: object, buffers: rooms.buffers))
+        let isLinked = file.state.withLock { state in
+            (state.base, state.isCopy) = (object, true)
+            state.epoch += 1
+            return !state.isUnlinked
+        }
+        guard isLinked else { return }
+        copies.withLock { copies in
+            for key in copies.keys {
+                copies[key]?.removeAll { !$0.isCopy(of: key) || $0 === file }
+                if copies[key]?.isEmpty == true { copies[key] = nil }
+            }
+            copies[object.key, default: []].append(file)
+        }
+    }
+
+    /// Before an object goes: what copies it is committed while it is there. Callers hold no gate.
+    func settleCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
+        guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: ino) else { return }
+        do { try await namespace.enter() } catch { throw .interrupted }
+        defer { namespace.leave() }
+        try await settleCopies(of: key)
+    }
+
+    /// Before an object gets another version. No directory is renamed meanwhile.
+    func settleCopies(of key: ObjectKey) async throws(FileSystemError) {
+        try await settleCopies { $0 == key }
+    }
+
+    /// The same for every object below a prefix.
+    func settleCopies(below prefix: ByteString) async throws(FileSystemError) {
+        try await settleCopies { $0.bytes.hasPrefix(prefix) }
+    }
+
+    private func settleCopies(_ isMeant: (ObjectKey) -> Bool) async throws(FileSystemError) {
+        let waiting = copies.withLock { copies in
+            copies.isEmpty
+                ? [] : copies.filter { isMeant($0.key) }.flatMap { entry in entry.value.map { ($0, entry.key) } }
+        }
+        for (file, key) in waiting {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            if file.isCopy(of: key) { try await commitAlone(file) }
+        }
+    }
+}
+
+extension ActiveFile {
+    /// Whether the file has yet to be stored and needs the object for it.
+    func isCopy(of key: ObjectKey) -> Bool {
+        state.withLock { $0.isCopy && $0.isDirty && !$0.isUnlinked && $0.base?.key == key }
+    }
+}

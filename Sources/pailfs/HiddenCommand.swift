@@ -1,0 +1,33 @@
+import ArgumentParser
+import CLinux
+import Glibc
+
+/// The keys of a mounted directory that have no name there: with `names=raw` some have none.
+struct HiddenCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "hidden", abstract: "Lists the keys in a directory of a mount that names=raw does not show.",
+        discussion:
+            "One key a line; what would break a line is written as %XX, and so is %. The exit status is 1 on errors only."
+    )
+
+    @Argument(help: "A directory of a mount.") var directory: String
+
+    mutating func run() throws {
+        // Linux knows no longer value of an attribute (XATTR_SIZE_MAX).
+        var value = [UInt8](repeating: 0, count: 65536)
+        let count = getxattr(directory, "user.pailfs.hidden", &value, value.count)
+        guard count >= 0 else {
+            let reason = errno == ENODATA || errno == EOPNOTSUPP ? "it is no directory of a mount" : Self.text(errno)
+            throw CommandError("the hidden keys of \(directory) cannot be listed: \(reason)")
+        }
+        // Keys are bytes, not always text.
+        var rest = value[..<count]
+        while !rest.isEmpty {
+            let written = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            guard written > 0 else { throw CommandError("writing failed: \(Self.text(errno))") }
+            rest = rest.dropFirst(written)
+        }
+    }
+
+    private static func text(_ code: Int32) -> String { String(cString: strerror(code)) }
+}
