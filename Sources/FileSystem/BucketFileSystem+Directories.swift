@@ -188,7 +188,8 @@ extension BucketFileSystem {
         let page = try await remote { store throws(ObjectStoreError) in
             try await store.list(ListRequest(prefix: prefix, limit: 2))
         }
-        if page.objects.contains(where: { $0.key.bytes != prefix }) { throw notEmpty }
+        // A marker has no bytes; an object of that key that has some is a file in the directory.
+        if page.objects.contains(where: { $0.key.bytes != prefix || $0.version.size > 0 }) { throw notEmpty }
     }
 
     /// An entry came or went: the directory's times move, as programs that cache listings expect. Kept here only; the marker
