@@ -59,6 +59,7 @@ extension RealMounts {
                 try await world.sh(
                     """
                     make_tree $T/tree; rm -r $T/tree/Sources/{Emulator,Providers}
+                    touch -d 2002-03-04 $T/tree/Sources  # see make_tree
                     setfattr -n user.colour -v blue "$(find $T/tree -type f | head -n 1)" || true
                     rsync -aHAX --checksum $T/tree/ tree/
                     test -z "$(rsync -aHAXi --checksum $T/tree/ tree/)"
