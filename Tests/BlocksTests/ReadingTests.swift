@@ -91,10 +91,10 @@ struct ReadingTests {
         let block = Geometry.blockSize
         _ = try await fixture.read(object, 10 * block..<10 * block + 1)
         #expect(try await fixture.read(object, 8 * block + 5..<13 * block) == truth[bytes: 8 * block + 5..<13 * block])
-        #expect(
-            store.requests(.get).map(\.range) == [
-                10 * block..<11 * block, 8 * block..<10 * block, 11 * block..<13 * block,
-            ])
+        // The two go out at once, in either order.
+        let asked = store.requests(.get).compactMap(\.range)
+        #expect(asked.count == 3 && asked.first == 10 * block..<11 * block)
+        #expect(Set(asked.dropFirst()) == [8 * block..<10 * block, 11 * block..<13 * block])
     }
 
     @Test func manyReadersOfOneRangeShareOneGet() async throws {

@@ -19,12 +19,12 @@ extension RealMounts {
 
             """
 
-        @Test(.timeLimit(.minutes(2)), arguments: ["ttl=0", "ttl=1"])
+        @Test(.timeLimit(.minutes(4)), arguments: ["ttl=0", "ttl=1"])
         func aFileThatGrewOrShrankIsReadWithItsNewLength(_ ttl: String) async throws {
             try await withMount(ttl) { world, _ in
                 try await world.python(
                     Self.theirs + """
-                        for number in range(30):
+                        for number in range(\(ttl == "ttl=0" ? 30 : 9)):
                             length = [100, 5000, 70000, 0, 1, 4096, 4095, 20000][number % 8]
                             data = bytes([65 + number % 26]) * length
                             old = os.open("file", os.O_RDONLY) if number else None
@@ -48,12 +48,12 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func aListingThatTellsOfAnotherLengthIsBelieved() async throws {
             try await withMount("ttl=1") { world, _ in
                 try await world.python(
                     Self.theirs + """
-                        for number in range(12):
+                        for number in range(8):
                             length = [100, 5000, 70000, 0, 1, 4096, 4095, 20000][number % 8]
                             data = bytes([65 + number % 26]) * length
                             put("directory/file", data)
@@ -68,7 +68,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func theSecondWriterLosesNothing() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -91,7 +91,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func attributesThatOtherMountsStoredAreShown() async throws {
             try await withMount("attrs=exact") { world, _ in
                 try await world.python(
@@ -122,7 +122,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func linksOfTheS3fsFamilyAreReadAndWritten() async throws {
             try await withMount("symlinks=metadata") { world, _ in
                 try await world.python(
@@ -145,7 +145,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(4)))
         func rawNamesHideWhatCannotBeShownAndListIt() async throws {
             try await withMount("names=raw") { world, _ in
                 try await world.python(
