@@ -32,8 +32,7 @@ package struct Mountpoint: Sendable, Hashable {
     /// Proves that a mount can be made here, and removes a dead one left by a process that died.
     package func prepare(allowOther: Bool) throws(FuseError) {
         if let there = mounted {
-            var status = stat()
-            guard stat(path, &status) != 0, errno == ENOTCONN, there.type.hasPrefix("fuse") else {
+            guard there.type.hasPrefix("fuse"), Self.isDead(path) else {
                 throw FuseError(
                     "\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
             }
@@ -90,6 +89,13 @@ package struct Mountpoint: Sendable, Hashable {
         return text.description.split(separator: "\n").contains { line in
             line.split(whereSeparator: \.isWhitespace).map(String.init) == ["user_allow_other"]
         }
+    }
+
+    /// Whether nobody serves what is mounted there. The kernel answers stat(2) from what it remembers of a dead mount, but
+    /// never statvfs(3).
+    private static func isDead(_ path: String) -> Bool {
+        var space = statvfs()
+        return statvfs(path, &space) != 0 && errno == ENOTCONN
     }
 
     private static func resolve(_ path: String) -> String? {
