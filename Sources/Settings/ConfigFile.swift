@@ -30,25 +30,25 @@ package struct ConfigFile: Sendable, Hashable {
         self.path = path
         var sections = [Section(url: nil, entries: [])]
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
-            let line = (number: index + 1, text: Self.trimmed(line))
+            let line = (number: index + 1, text: line.trimmed)
             guard let first = line.text.first, first != "#", first != ";" else { continue }
             if first == "[" {
                 sections.append(Section(url: try Self.title(line.text, line.number, path), entries: []))
                 continue
             }
             let parts = line.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            let name = Self.trimmed(parts[0])
+            let name = parts[0].trimmed
             guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
                 throw .badFile(path: path, line: line.number, reason: "\"\(line.text)\" is no name = value")
             }
-            let value = parts.count == 2 ? Self.trimmed(parts[1]) : nil
+            let value = parts.count == 2 ? parts[1].trimmed : nil
             sections[sections.count - 1].entries.append(Entry(name: name, value: value, line: line.number))
         }
         self.sections = sections
     }
 
-    /// What the file says of a bucket, or nil for none in particular: the general first, then the sections from the shortest prefix to the longest, so
-    /// that what comes later wins.
+    /// What the file says of a bucket, or nil for none in particular: the general first, then the sections from the shortest
+    /// prefix to the longest, so that what comes later wins.
     package func entries(for url: BucketURL?) -> [Entry] {
         sections.filter { $0.url.map { url?.isAtOrBelow($0) ?? false } ?? true }
             .sorted { ($0.url?.specificity ?? -1) < ($1.url?.specificity ?? -1) }
@@ -80,15 +80,9 @@ package struct ConfigFile: Sendable, Hashable {
         _ text: String, _ line: Int, _ path: String
     ) throws(SettingsError) -> BucketURL {
         guard text.hasSuffix("]") else { throw .badFile(path: path, line: line, reason: "\(text) has no ] at its end") }
-        do { return try BucketURL(parsing: trimmed(text.dropFirst().dropLast())) } catch {
+        do { return try BucketURL(parsing: text.dropFirst().dropLast().trimmed) } catch {
             throw .badFile(path: path, line: line, reason: error.description)
         }
-    }
-
-    private static func trimmed(_ text: some StringProtocol) -> String {
-        let value = text.drop(while: \.isWhitespace)
-        let end = value.lastIndex { !$0.isWhitespace }.map { value.index(after: $0) } ?? value.startIndex
-        return String(value[..<end])
     }
 }
 

@@ -62,8 +62,8 @@ package struct OptionSources: Sendable, Hashable {
         self.options = options
     }
 
-    /// What is given for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by colons; without it they are
-    /// `/etc/pailfs/config` and the user's own. Fails with `.badFile`.
+    /// What is given for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by
+    /// colons; without it they are `/etc/pailfs/config` and the user's own. Fails with `.badFile`.
     package init(
         for url: BucketURL?, optionLists: [String], environment: [String: String]
     ) throws(SettingsError) {

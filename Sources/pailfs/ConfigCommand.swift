@@ -32,7 +32,7 @@ struct ConfigCommand: ParsableCommand {
                 }
             }
             for (_, text, origin) in lines {
-                print(text + String(repeating: " ", count: max(1, 40 - text.utf8.count)) + origin)
+                print(Output.padded(text, to: 40, gap: 1) + origin)
             }
         }
 

@@ -21,12 +21,7 @@ struct HiddenCommand: ParsableCommand {
             throw CommandError("the hidden keys of \(directory) cannot be listed: \(reason)")
         }
         // Keys are bytes, not always text.
-        var rest = value[..<count]
-        while !rest.isEmpty {
-            let written = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            guard written > 0 else { throw CommandError("writing failed: \(Self.text(errno))") }
-            rest = rest.dropFirst(written)
-        }
+        guard Output.write(value[..<count]) else { throw CommandError("writing failed: \(Self.text(errno))") }
     }
 
     private static func text(_ code: Int32) -> String { String(cString: strerror(code)) }

@@ -1,10 +1,6 @@
 import ArgumentParser
 import Basics
-import Glibc
-import Logging
 import ObjectStorage
-import Settings
-import Synchronization
 
 /// What the store says of an object, a bucket or an account, one `name: value` a line.
 struct StatCommand: ParsableCommand {
@@ -12,24 +8,14 @@ struct StatCommand: ParsableCommand {
         commandName: "stat", abstract: "Shows what the store says of an object, a bucket or the buckets of an account.")
 
     @Argument(help: "scheme://bucket/key, scheme://bucket or scheme://") var url: String
-    @Option(
-        name: [.customShort("o", allowingJoined: true)],
-        help: ArgumentHelp("Options, as for mount.", valueName: "name=value,..."))
-    var options: [String] = []
+    @OptionGroup var location: StoreOptions
 
     mutating func run() throws {
-        var request = try MountRequest(
-            url: url, mountpoint: "", options: options, environment: Entry.environment)
-        // Here the path is a key; a slash at its end belongs to it.
-        let key = url.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
-        request.prefix = ""
-        let pool = WorkerPool(threads: 2, name: "pailfs-work")
-        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
-        let store = try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
-        let account = request.bucket == nil
-        let lines = try Composition.answer(request, pool) { () async throws(ObjectStoreError) in
-            if account { return try await Self.buckets(store) }
-            return key.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(key), store)
+        let (session, path) = try location.open(url)
+        let isAccount = session.isAccount
+        let lines = try session.answer { store async throws(ObjectStoreError) in
+            if isAccount { return try await Self.buckets(store) }
+            return path.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(path), store)
         }
         for line in lines { print(line) }
     }

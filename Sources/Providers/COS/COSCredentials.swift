@@ -114,15 +114,15 @@ package struct COSCredentials: Sendable {
             var buckets: [[String: String]] = []
             var isInBuckets = false
             for line in text.split(whereSeparator: \.isNewline) {
-                var rest = CredentialFiles.trimmed(line)[...]
+                var rest = line.trimmed[...]
                 guard !rest.isEmpty, !rest.hasPrefix("#") else { continue }
                 if rest.hasPrefix("- ") {
                     buckets.append([:])
                     rest = rest.dropFirst(2)
                 }
                 guard let colon = rest.firstIndex(of: ":") else { continue }
-                let name = CredentialFiles.trimmed(rest[..<colon]).lowercased()
-                var value = CredentialFiles.trimmed(rest[rest.index(after: colon)...])
+                let name = rest[..<colon].trimmed.lowercased()
+                var value = rest[rest.index(after: colon)...].trimmed
                 if value.count >= 2, let quote = value.first, quote == "\"" || quote == "'", value.last == quote {
                     value = String(value.dropFirst().dropLast())
                 }

@@ -56,7 +56,7 @@ extension OSSCredentials {
         }
         var items = Self.items("AssumeRoleWithOIDC", role, time)
         items += [
-            QueryItem("OIDCProviderArn", provider), QueryItem("OIDCToken", CredentialFiles.trimmed(token)),
+            QueryItem("OIDCProviderArn", provider), QueryItem("OIDCToken", token.trimmed),
         ]
         return try await ask(items, engine)
     }

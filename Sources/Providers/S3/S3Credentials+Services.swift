@@ -29,7 +29,7 @@ extension S3Credentials {
                 .credentialsRejected, .checkAccess, code: "NoTokenFile",
                 message: "the token file \(path) cannot be read")
         }
-        return CredentialFiles.trimmed(text)
+        return text.trimmed
     }
 
     /// AssumeRoleWithWebIdentity (AWS STS API reference), which is not signed.

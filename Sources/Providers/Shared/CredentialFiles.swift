@@ -20,16 +20,10 @@ package enum CredentialFiles {
                 current = name.split(whereSeparator: \.isWhitespace).joined(separator: " ")
             } else if let current, let equals = line.firstIndex(of: "=") {
                 let name = line[..<equals].split(whereSeparator: \.isWhitespace).joined()
-                sections[current, default: [:]][name.lowercased()] = trimmed(line[line.index(after: equals)...])
+                sections[current, default: [:]][name.lowercased()] = line[line.index(after: equals)...].trimmed
             }
         }
         return sections
-    }
-
-    static func trimmed(_ text: some StringProtocol) -> String {
-        let value = text.drop(while: \.isWhitespace)
-        let end = value.lastIndex { !$0.isWhitespace }.map { value.index(after: $0) } ?? value.startIndex
-        return String(value[..<end])
     }
 
     /// The s3fs family's file: `ID:SECRET` or `bucket:ID:SECRET` a line, the bucket's own line first.

@@ -83,7 +83,7 @@ struct CredentialService: Sendable {
     func text(
         _ method: HTTPMethod = .get, _ url: String, _ headers: HTTPHeaders = HTTPHeaders()
     ) async throws(ObjectStoreError) -> String {
-        CredentialFiles.trimmed(String(decoding: try await ask(method, url, headers), as: UTF8.self))
+        String(decoding: try await ask(method, url, headers), as: UTF8.self).trimmed
     }
 
     /// Credentials from a document, in whatever words.

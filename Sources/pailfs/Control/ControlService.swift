@@ -139,9 +139,3 @@ struct ControlService: Sendable {
         return answer.value.withLock { $0 }
     }
 }
-
-/// Carries a result from a task to the thread that waits for it; locked by its own mutex.
-final class WorkAnswer<Value: Sendable>: Sendable {
-    let value = Mutex<Value?>(nil)
-    let arrived = Semaphore()
-}

@@ -28,7 +28,7 @@ enum StatusText {
     }
 
     private static func row(_ name: String, _ text: String) -> String {
-        "  " + name + String(repeating: " ", count: max(1, 12 - name.count)) + text
+        "  " + Output.padded(name, to: 12, gap: 1) + text
     }
 
     private static func process(_ mount: MountStatus) -> String {

@@ -25,7 +25,8 @@ struct DoctorCommand: ParsableCommand {
             url: url, mountpoint: "", options: location.options, environment: Entry.environment)
         let report = DoctorReport()
         MachineCheckup(request).run(report)
-        try StoreCheckup(request, writes: !readOnly && !request.settings.readOnly)?.run(report)
+        let session = try ObjectStoreSession(request, checked: false)
+        StoreCheckup(session: session, writes: !readOnly && !request.settings.readOnly).run(report)
         guard report.failures == 0 else {
             throw CommandError("\(report.failures) of \(report.count) checks failed for \(url)")
         }
@@ -54,10 +55,8 @@ final class DoctorReport {
     func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
 
     private func say(_ verdict: String, _ name: String, _ detail: String?) {
-        func pad(_ text: String, _ width: Int) -> String {
-            text + String(repeating: " ", count: max(0, width - text.utf8.count))
-        }
-        Output.line(ByteString(pad(verdict, 9) + (detail.map { pad(name, 22) + $0 } ?? name)))
+        let told = detail.map { Output.padded(name, to: 22) + $0 } ?? name
+        Output.line(ByteString(Output.padded(verdict, to: 9) + told))
     }
 }
 
@@ -101,38 +100,26 @@ private struct MachineCheckup {
 
 /// What a mount asks of the store, one request after the other.
 private struct StoreCheckup {
-    private let request: MountRequest
-    private let writes: Bool
-    private let store: any ObjectStore
-    private let pool = WorkerPool(threads: 2, name: "pailfs-work")
+    let session: ObjectStoreSession
+    let writes: Bool
 
     private static let body = Array("pailfs was here".utf8)
 
-    init?(_ request: MountRequest, writes: Bool) throws(CommandError) {
-        (self.request, self.writes) = (request, writes)
-        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
-        store = try Composition.makeStore(request, time: SystemTime(), logger: logger)
-    }
-
-    private func ask<Value: Sendable>(
-        _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
-    ) throws(CommandError) -> Value {
-        try Composition.answer(request, pool) { [store] () async throws(ObjectStoreError) in try await body(store) }
-    }
+    private var request: MountRequest { session.request }
 
     func run(_ report: DoctorReport) {
         let isOpen = report.check("bucket, credentials") { () throws(CommandError) in
-            try ask { store async throws(ObjectStoreError) in try await store.checkAccess() }
+            try session.answer { store async throws(ObjectStoreError) in try await store.checkAccess() }
             return request.url
         }
         guard isOpen else { return report.skip("everything else", "the store must be open to us first") }
         report.check("list") { () throws(CommandError) in
-            let page = try ask { store async throws(ObjectStoreError) in
+            let page = try session.answer { store async throws(ObjectStoreError) in
                 try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
             }
             return page.objects.isEmpty && page.commonPrefixes.isEmpty ? "empty" : nil
         }
-        guard request.bucket != nil else { return report.skip("writing", "the URL names no bucket") }
+        guard !session.isAccount else { return report.skip("writing", "the URL names no bucket") }
         guard writes else { return report.skip("writing", "not asked for") }
         let key = ObjectKey(ByteString(".pailfs-doctor-" + RandomID.hex()))
         let copy = ObjectKey(key.bytes + "-copy")
@@ -143,7 +130,7 @@ private struct StoreCheckup {
                     var metadata = ObjectMetadata(contentType: "text/plain")
                     metadata.user["pailfs-doctor"] = "1"
                     let put = PutRequest(key, metadata: metadata)
-                    _ = try ask { store async throws(ObjectStoreError) in
+                    _ = try session.answer { store async throws(ObjectStoreError) in
                         try await store.put(put, body: MemorySource(Self.body))
                     }
                     return nil
@@ -152,7 +139,7 @@ private struct StoreCheckup {
         objects(key, copy, report)
         multipart(copy, report)
         report.check("delete") { () throws(CommandError) in
-            try ask { store async throws(ObjectStoreError) in
+            try session.answer { store async throws(ObjectStoreError) in
                 try await store.delete(key, ifMatch: nil)
                 try await store.delete(copy, ifMatch: nil)
             }
@@ -162,7 +149,9 @@ private struct StoreCheckup {
 
     private func objects(_ key: ObjectKey, _ copy: ObjectKey, _ report: DoctorReport) {
         report.check("head, metadata") { () throws(CommandError) in
-            let info = try ask { store async throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+            let info = try session.answer { store async throws(ObjectStoreError) in
+                try await store.head(key, condition: nil)
+            }
             guard info.metadata.user["pailfs-doctor"] == "1" else {
                 throw CommandError(
                     "the store forgot the metadata of an object: mode, owner and times of files will not be kept")
@@ -170,7 +159,7 @@ private struct StoreCheckup {
             return nil
         }
         report.check("get") { () throws(CommandError) in
-            let bytes = try ask { store async throws(ObjectStoreError) in
+            let bytes = try session.answer { store async throws(ObjectStoreError) in
                 let sink = ReceivedBytes()
                 _ = try await store.get(GetRequest(key), into: sink)
                 return sink.bytes
@@ -178,9 +167,9 @@ private struct StoreCheckup {
             guard bytes == Self.body else { throw CommandError("other bytes came back than were sent") }
             return nil
         }
-        if store.capabilities.putIfAbsent {
+        if session.capabilities.putIfAbsent {
             report.check("create only if absent") { () throws(CommandError) in
-                let isRefused = try ask { store async throws(ObjectStoreError) in
+                let isRefused = try session.answer { store async throws(ObjectStoreError) in
                     do throws(ObjectStoreError) {
                         let put = PutRequest(key, condition: .absent)
                         _ = try await store.put(put, body: MemorySource(Self.body))
@@ -199,14 +188,14 @@ private struct StoreCheckup {
             report.skip("create only if absent", "not in this store: a look before stands in for it")
         }
         report.check("copy") { () throws(CommandError) in
-            _ = try ask { store async throws(ObjectStoreError) in
+            _ = try session.answer { store async throws(ObjectStoreError) in
                 try await store.copy(CopyRequest(CopySource(key), to: copy))
             }
             return nil
         }
-        guard store.capabilities.metadataUpdate != .none else { return }
+        guard session.capabilities.metadataUpdate != .none else { return }
         report.check("new metadata") { () throws(CommandError) in
-            _ = try ask { store async throws(ObjectStoreError) in
+            _ = try session.answer { store async throws(ObjectStoreError) in
                 try await store.updateMetadata(
                     key, to: ObjectMetadata(contentType: "text/plain", user: ["pailfs-doctor": "2"]), ifMatch: nil)
             }
@@ -216,7 +205,7 @@ private struct StoreCheckup {
 
     private func multipart(_ key: ObjectKey, _ report: DoctorReport) {
         report.check("multipart upload") { () throws(CommandError) in
-            try ask { store async throws(ObjectStoreError) in
+            try session.answer { store async throws(ObjectStoreError) in
                 let upload = try await store.createUpload(PutRequest(key))
                 do throws(ObjectStoreError) {
                     let part = PartRequest(key, upload, number: 1)

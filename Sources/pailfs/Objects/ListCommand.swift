@@ -49,11 +49,10 @@ struct ListCommand: ParsableCommand {
     }
 
     private func columns(_ size: String, _ modified: String, _ storageClass: String, _ etag: String) -> String {
-        func pad(_ text: String, _ width: Int, left: Bool = false) -> String {
-            let space = String(repeating: " ", count: max(0, width - text.utf8.count))
-            return left ? space + text : text + space
+        let right = String(repeating: " ", count: max(0, 14 - size.utf8.count)) + size
+        let left = [(modified, 24), (storageClass, 12), (etag, 34)].map { text, width in
+            Output.padded(text.isEmpty ? "-" : text, to: width)
         }
-        return pad(size, 14, left: true) + "  " + pad(modified.isEmpty ? "-" : modified, 24) + "  "
-            + pad(storageClass.isEmpty ? "-" : storageClass, 12) + "  " + pad(etag, 34) + "  "
+        return ([right] + left).joined(separator: "  ") + "  "
     }
 }

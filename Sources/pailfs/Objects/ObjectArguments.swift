@@ -1,7 +1,5 @@
 import ArgumentParser
 import Basics
-import Glibc
-import Logging
 import ObjectStorage
 
 /// What the commands on objects have in common: a URL, and the options that find its store.
@@ -40,11 +38,15 @@ struct ObjectStoreSession: Sendable {
     let store: any ObjectStore
     private let pool: WorkerPool
 
-    init(_ request: MountRequest) throws(CommandError) {
+    /// Proves first that the bucket is there and open to us, unless it is not `checked`.
+    init(_ request: MountRequest, checked: Bool = true) throws(CommandError) {
         self.request = request
         pool = WorkerPool(threads: 4, name: "pailfs-work")
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
-        store = try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
+        store =
+            checked
+            ? try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
+            : try Composition.makeStore(request, time: SystemTime(), logger: logger)
     }
 
     var capabilities: Capabilities { store.capabilities }
@@ -67,34 +69,6 @@ struct ObjectStoreSession: Sendable {
             try body(page)
             guard let next = page.next else { return }
             request.cursor = next
-        }
-    }
-}
-
-/// What commands print: results only, on standard output.
-enum Output {
-    /// Control characters, which could be commands to a terminal, as `%XX`.
-    static func text(_ bytes: ByteString) -> String {
-        var clean: [UInt8] = []
-        for byte in bytes.bytes {
-            if byte < 32 || byte == 127 {
-                clean += Array("%\(Hex.encode([byte]).uppercased())".utf8)
-            } else {
-                clean.append(byte)
-            }
-        }
-        return String(decoding: clean, as: UTF8.self)
-    }
-
-    /// Bytes as they are: a name that is no UTF-8 arrives as such.
-    static func line(_ bytes: ByteString) {
-        let line = Array(bytes.bytes) + [UInt8(ascii: "\n")]
-        var rest = line[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            // Nobody reads any more.
-            guard count > 0 else { exit(EXIT_FAILURE) }
-            rest = rest.dropFirst(count)
         }
     }
 }

@@ -73,15 +73,15 @@ extension Composition {
         _ request: MountRequest, _ pool: WorkerPool,
         _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
-        let answer = Answer<Value>()
+        let answer = WorkAnswer<Result<Value, ObjectStoreError>>()
         let task = pool.start {
             let result: Result<Value, ObjectStoreError>
             do throws(ObjectStoreError) { result = .success(try await body()) } catch { result = .failure(error) }
-            answer.result.withLock { $0 = result }
+            answer.value.withLock { $0 = result }
             answer.arrived.signal()
         }
         if !answer.arrived.wait(for: request.settings.timeout + .seconds(5)) { task.cancel() }
-        switch answer.result.withLock({ $0 }) {
+        switch answer.value.withLock({ $0 }) {
         case .success(let value)?: return value
         case .failure(let error)?: throw CommandError(error, request)
         case nil:
@@ -92,12 +92,6 @@ extension Composition {
                 request)
         }
     }
-}
-
-/// Carries a result from a task to the thread that waits for it; locked by its own mutex.
-private final class Answer<Value: Sendable>: Sendable {
-    let result = Mutex<Result<Value, ObjectStoreError>?>(nil)
-    let arrived = Semaphore()
 }
 
 extension utsname {
