@@ -119,6 +119,8 @@ package struct LocalFileStatus: Sendable, Hashable {
     package var permissions: UInt16
     /// In bytes.
     package var size: Int64
+    /// When its bytes last changed.
+    package var modified: Timestamp
 
     /// nil when there is nothing at `path`.
     package init?(of path: String) throws(FileError) {
@@ -134,6 +136,7 @@ package struct LocalFileStatus: Sendable, Hashable {
         default: kind = .other
         }
         (owner, permissions, size) = (status.st_uid, UInt16(status.st_mode & 0o7777), Int64(status.st_size))
+        modified = Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
     }
 
     /// The user this process acts as. geteuid(2)

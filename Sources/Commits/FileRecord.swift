@@ -40,15 +40,18 @@ package final class FileRecord: Sendable {
         try journal.write([.file(id, intent)], flushed: false)
     }
 
-    /// The file of an earlier process. Its commits get ids of their own; those from before are its ancestors'.
+    /// The file of an earlier process. Its commits get ids of their own; those from before are its ancestors'. With
+    /// `isUntried` there are none from before, for certain.
     package init(
-        resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], in journal: Journal,
-        jobs: JobQueue? = nil
+        resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], isUntried: Bool = false,
+        in journal: Journal, jobs: JobQueue? = nil
     ) {
         (self.id, self.journal, self.jobs) = (id, journal, jobs)
         var intent = intent
-        intent.ancestors.append(intent.identity)
-        intent.identity = RandomID.hex()
+        if !isUntried {
+            intent.ancestors.append(intent.identity)
+            intent.identity = RandomID.hex()
+        }
         var state = State(intent: intent)
         for (id, upload) in uploads { state.uploads[upload.upload] = (id, upload.attempt) }
         self.state = Mutex(state)
@@ -95,6 +98,19 @@ package final class FileRecord: Sendable {
             intent.key = key.bytes
             intent.condition = ConditionRecord(condition)
         }
+    }
+
+    /// The file takes bytes of another one from now on.
+    package func copies(_ key: ObjectKey, _ version: ObjectVersion) throws(JournalingError) {
+        try change(flushed: false) { intent in
+            (intent.base, intent.isCopy) = (VersionRecord(key, version), true)
+        }
+    }
+
+    /// The headers that the next commit carries, as they are now. Nothing is promised by it.
+    package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
+        guard !intent.isAcknowledged else { return }
+        try change(flushed: false) { $0.headers = HeadersRecord(metadata) }
     }
 
     /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be

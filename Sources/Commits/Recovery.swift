@@ -15,6 +15,8 @@ package struct Recovery: Sendable {
         package var promised: [(id: IntentID, intent: FileIntent)] = []
         /// Files that nobody was promised: kept for whoever wants them, and not committed unasked.
         package var unpromised: [(id: IntentID, intent: FileIntent)] = []
+        /// Files that programs have open and were writing to when the process ended that served the mount.
+        package var open: [(id: IntentID, intent: FileIntent)] = []
         /// Uploads by the file they belong to.
         package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
         /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
@@ -24,7 +26,7 @@ package struct Recovery: Sendable {
 
         /// Names in `staging/` that rows speak of.
         package var stagedNames: Set<String> {
-            var names = Set((promised + unpromised).map(\.intent.staging))
+            var names = Set((promised + unpromised + open).map(\.intent.staging))
             for case .job(_, _, let files) in left.map(\.row) { names.formUnion(files.values.map(\.staging)) }
             return names
         }
@@ -44,11 +46,15 @@ package struct Recovery: Sendable {
     }
 
     private let store: any ObjectStore
+    private let isRestart: Bool
     private let journal: Journal
     private let runner: JobRunner
 
-    package init(store: any ObjectStore, journal: Journal, time: any TimeSource, logger: Logger) {
-        (self.store, self.journal) = (store, journal)
+    /// With `isRestart` the mount is still there and its files are open: nothing of them is given up.
+    package init(
+        store: any ObjectStore, journal: Journal, isRestart: Bool = false, time: any TimeSource, logger: Logger
+    ) {
+        (self.store, self.journal, self.isRestart) = (store, journal, isRestart)
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
 
@@ -81,6 +87,11 @@ package struct Recovery: Sendable {
                 for other in uploads where other.upload.record.attempt != intent.attempt {
                     await abort(other.id, other.upload.record, &plan)
                 }
+                continue
+            }
+            if !intent.isAcknowledged, isRestart, intent.boot == journal.boot {
+                plan.open.append((id, intent))
+                plan.uploads[id] = uploads
                 continue
             }
             if intent.isAcknowledged {

@@ -13,18 +13,18 @@ extension BucketFileSystem {
     /// An empty file waits for the last close of all: a shell's redirection opens, duplicates and closes before the
     /// program writes a byte, and an object made empty by that would cost a request and show the old content gone.
     package func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
-        let file = try? handles.file(handle).file
+        let file = files.find(ino)
         if let file, file.state.withLock({ $0.overlay?.staged.size == 0 }) { return .success(()) }
-        return synchronise(handle, "close")
+        return synchronise(ino, handle, "close")
     }
 
     package func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {
-        synchronise(handle, "fsync")
+        synchronise(ino, handle, "fsync")
     }
 
-    private func synchronise(_ handle: HandleID, _ operation: String) -> Outcome<Void> {
+    private func synchronise(_ ino: InodeNumber, _ handle: HandleID, _ operation: String) -> Outcome<Void> {
         do throws(FileSystemError) {
-            let handle = try handles.file(handle)
+            let handle = try fileHandle(handle, of: ino)
             // A reader's close has nothing to do with what a writer has not finished.
             guard handle.flags.writes, handle.file.isDirty else { return .success(()) }
             return later { [self] () async throws(FileSystemError) in
@@ -95,6 +95,12 @@ extension BucketFileSystem {
             throw error
         }
         try await settle(file, overlay, key: key, version: version, headers: headers, replacing: base)
+    }
+
+    /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.
+    func describe(_ file: ActiveFile) throws(FileSystemError) {
+        guard let overlay = file.state.withLock({ $0.isUnlinked ? nil : $0.overlay }) else { return }
+        do { try overlay.record.describe(headersForCommit(of: file)) } catch { throw FileSystemError(error) }
     }
 
     /// Headers nobody looked at yet would be lost by the new object.

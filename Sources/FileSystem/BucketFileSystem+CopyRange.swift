@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import Commits
+import Journaling
 import Metadata
 import ObjectStorage
 import Staging
@@ -25,8 +26,8 @@ extension BucketFileSystem {
             return .ready(.failure(Self.leftToTheKernel))
         }
         return later { [self] () async throws(FileSystemError) in
-            let from = try handles.file(source.handle)
-            let to = try handles.file(target.handle)
+            let from = try fileHandle(source.handle, of: source.ino)
+            let to = try fileHandle(target.handle, of: target.ino)
             guard from.flags.reads, to.flags.writes else { throw .badHandle }
             let object = try copyable(from, target.ino)
             guard source.offset < object.version.size else { return 0 }
@@ -40,9 +41,7 @@ extension BucketFileSystem {
             }
             if target.offset == 0 {
                 try takeBase(object, file, overlay)
-            } else if !file.state.withLock({
-                $0.isCopy && $0.base?.key == object.key && $0.base?.version == object.version
-            }) {
+            } else if !file.state.withLock({ $0.isCopy && $0.base.map(object.isSame(as:)) ?? false }) {
                 throw Self.leftToTheKernel
             }
             do throws(StagingError) { try overlay.staged.takeBase(upTo: end) } catch { throw FileSystemError(error) }
@@ -68,19 +67,24 @@ extension BucketFileSystem {
     private func takeBase(
         _ object: CachedObject, _ file: ActiveFile, _ overlay: ActiveFile.Overlay
     ) throws(FileSystemError) {
+        try journalled { _ throws(JournalingError) in try overlay.record.copies(object.key, object.version) }
         overlay.commit.takeBase(BaseObject(object: object, buffers: rooms.buffers))
         let isLinked = file.state.withLock { state in
             (state.base, state.isCopy) = (object, true)
             state.epoch += 1
             return !state.isUnlinked
         }
-        guard isLinked else { return }
+        if isLinked { remember(copyOf: object.key, file) }
+    }
+
+    /// `file` is to be committed before the object `key` changes.
+    func remember(copyOf key: ObjectKey, _ file: ActiveFile) {
         copies.withLock { copies in
-            for key in copies.keys {
-                copies[key]?.removeAll { !$0.isCopy(of: key) || $0 === file }
-                if copies[key]?.isEmpty == true { copies[key] = nil }
+            for other in copies.keys {
+                copies[other]?.removeAll { !$0.isCopy(of: other) || $0 === file }
+                if copies[other]?.isEmpty == true { copies[other] = nil }
             }
-            copies[object.key, default: []].append(file)
+            copies[key, default: []].append(file)
         }
     }
 
@@ -119,5 +123,13 @@ extension ActiveFile {
     /// Whether the file has yet to be stored and needs the object for it.
     func isCopy(of key: ObjectKey) -> Bool {
         state.withLock { $0.isCopy && $0.isDirty && !$0.isUnlinked && $0.base?.key == key }
+    }
+}
+
+extension CachedObject {
+    /// Whether both are the same bytes at the store. Its Last-Modified may have been learnt meanwhile.
+    fileprivate func isSame(as other: CachedObject) -> Bool {
+        key == other.key && version.etag == other.version.etag && version.size == other.version.size
+            && version.versionID == other.version.versionID
     }
 }

@@ -25,7 +25,7 @@ extension BucketFileSystem {
         _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply
     ) -> Outcome<Void> {
         do {
-            let stream = try handles.directory(handle)
+            let stream = try directoryStream(handle, of: ino)
             if offset == 0 { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             if try fill(reply, stream, from: offset, attributes, following: listing) { return .success(()) }

@@ -117,6 +117,7 @@ extension BucketFileSystem {
                 defer { file.writing.leave(alone: true) }
                 if file.isDirty {
                     file.state.withLock { $0.metadata = headers }
+                    try describe(file)
                     if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
                     return
                 }

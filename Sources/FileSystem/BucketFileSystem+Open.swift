@@ -26,7 +26,7 @@ extension BucketFileSystem {
                 if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
                 let reply = try open(entry, flags)
                 if flags.truncate {
-                    let file = try handles.file(reply.handle).file
+                    let file = try fileHandle(reply.handle, of: ino).file
                     do throws(FileSystemError) { try await truncate(file, to: 0) } catch {
                         _ = close(reply.handle)
                         throw error
@@ -114,7 +114,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.isDirectory, "\(name) is not a file")
             }
             let opened = try open(entry, flags)
-            if flags.truncate { try await truncate(handles.file(opened.handle).file, to: 0) }
+            if flags.truncate { try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0) }
             return CreateReply(entry: reply(for: entry), open: opened)
         }
     }
@@ -152,6 +152,8 @@ extension BucketFileSystem {
     }
 
     package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
+        // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
+        if files.find(ino)?.isDirty == true { _ = try? fileHandle(handle, of: ino) }
         guard let work = close(handle) else { return .success(()) }
         return .pending {
             await work()

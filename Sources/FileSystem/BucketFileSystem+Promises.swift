@@ -130,14 +130,7 @@ extension BucketFileSystem {
 
     // MARK: After a crash
 
-    /// A promise of an earlier process: the file is as it was promised, and on its way to the store.
-    func takeUp(
-        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
-    ) throws(FileSystemError) {
-        queue(try restore(id, intent, uploads: uploads))
-    }
-
-    /// The file as an earlier process had it.
+    /// A promise of an earlier process: the file is as it was promised, and still to be queued for the store.
     func restore(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> ActiveFile {

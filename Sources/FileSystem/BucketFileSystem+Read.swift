@@ -11,7 +11,7 @@ extension BucketFileSystem {
         _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
     ) -> Outcome<Int> {
         do throws(FileSystemError) {
-            let handle = try handles.file(handle)
+            let handle = try fileHandle(handle, of: ino)
             guard offset >= 0 else { throw FileSystemError(.invalid, "negative offset") }
             if handle.file.content.tryEnter() {
                 defer { handle.file.content.leave() }
@@ -116,7 +116,7 @@ extension BucketFileSystem {
         _ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind
     ) -> Outcome<Int64> {
         now { () throws(FileSystemError) in
-            let file = try handles.file(handle).file
+            let file = try fileHandle(handle, of: ino).file
             let (size, staged) = file.state.withLock { state in
                 (state.overlay?.staged.size ?? state.attributes.size, state.overlay?.staged)
             }

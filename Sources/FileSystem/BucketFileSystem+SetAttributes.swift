@@ -31,7 +31,7 @@ extension BucketFileSystem {
 
     private func resize(_ ino: InodeNumber, to size: Int64, handle: HandleID?) async throws(FileSystemError) {
         if let handle {
-            try await truncate(try handles.file(handle).file, to: size)
+            try await truncate(try fileHandle(handle, of: ino).file, to: size)
             return
         }
         // truncate(2) has no handle whose close would commit, so it commits itself.
@@ -82,6 +82,7 @@ extension BucketFileSystem {
         if isDirty || isUnlinked {
             // Carried by the commit that comes anyway.
             file.state.withLock { $0.attributes = attributes }
+            try describe(file)
             if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
             return
         }

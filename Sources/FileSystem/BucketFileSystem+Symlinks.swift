@@ -33,6 +33,8 @@ extension BucketFileSystem {
                     PutRequest(key, metadata: headers, condition: condition), body: MemorySource(target.bytes))
             } catch {
                 if error.kind == .preconditionFailed {
+                    // What is known of the directory is older than that.
+                    try? metadata.distrust(key.bytes)
                     throw FileSystemError(.exists, "\(name) was created by somebody else")
                 }
                 throw FileSystemError(error)

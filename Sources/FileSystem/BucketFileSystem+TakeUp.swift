@@ -1,8 +1,10 @@
 import Basics
+import Blocks
 package import Commits
 import Journaling
 import Logging
 import Metadata
+import ObjectStorage
 import Staging
 import Synchronization
 
@@ -16,15 +18,32 @@ extension BucketFileSystem {
         }
         // Before the files: some have to wait for these.
         for left in plan.left { takeUp(left) }
+        var promised: [ActiveFile] = []
         for (id, intent) in plan.promised {
-            do throws(FileSystemError) { try takeUp(id, intent, uploads: plan.uploads[id] ?? []) } catch {
+            do throws(FileSystemError) {
+                promised.append(try restore(id, intent, uploads: plan.uploads[id] ?? []))
+            } catch {
                 // The row and what there is of the bytes stay where they are.
                 rooms.logger.error(
                     "a file that was promised cannot be taken up",
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
         }
-        for (id, intent) in plan.unpromised {
+        var unpromised = plan.unpromised
+        for (id, intent) in plan.open {
+            do throws(FileSystemError) {
+                if try goOn(id, intent, uploads: plan.uploads[id] ?? []) { continue }
+            } catch {
+                rooms.logger.error(
+                    "a file that was open cannot be gone on with",
+                    metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
+            }
+            giveUp(intent)
+            unpromised.append((id, intent))
+        }
+        // Of a file that was written to since its promise, the promise is no longer what counts.
+        for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
+        for (id, intent) in unpromised {
             do throws(StagingError) {
                 if try rooms.staging.hold(intent.staging) > 0 {
                     kept.withLock { $0[id] = intent }
@@ -40,6 +59,88 @@ extension BucketFileSystem {
             rooms.logger.warning(
                 "files that were being written when pailfs ended are kept for \"pailfs recover\"",
                 metadata: ["files": "\(count)"])
+        }
+    }
+
+    /// A file that a program has open and was writing to when the process before this one of the same mount ended: it is
+    /// as dirty as it was. False when what was written is not known.
+    private func goOn(
+        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
+    ) throws(FileSystemError) -> Bool {
+        let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: intent.key) }
+        guard let entry = known, entry.attributes.kind == .file else { return false }
+        let isCopy = intent.isCopy ?? false
+        let reopened: StagedFile?
+        do throws(StagingError) {
+            // A copy begins empty.
+            let baseSize = isCopy ? 0 : intent.base?.size ?? 0
+            reopened = try rooms.staging.reopen(intent.staging, baseSize: baseSize)
+        } catch { throw FileSystemError(error) }
+        guard let staged = reopened else { return false }
+        // A row that was not flushed is there all the same: the machine went on.
+        let isUntried = intent.attempt == nil && uploads.isEmpty
+        // Whatever was tried before had perhaps other bytes.
+        var intent = intent
+        intent.attempt = nil
+        let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
+        let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
+        let record = FileRecord(
+            resuming: id, intent, uploads: rows, isUntried: isUntried, in: rooms.journal, jobs: jobs)
+        let overlay = overlay(staged, on: base, record)
+        overlay.commit.resume(intent, uploads: uploads)
+        var attributes = entry.attributes
+        if let headers = intent.headers {
+            AttributeCodec.decode(headers.metadata, into: &attributes)
+        } else if let written = (try? LocalFileStatus(of: staged.path))??.modified, staged.reservedBytes > 0 {
+            (attributes.mtime, attributes.ctime) = (written, written)
+        }
+        attributes.size = staged.size
+        let shown = attributes
+        let file =
+            files.find(entry.ino)
+            ?? files.adopt(entry.ino) {
+                ActiveFile(ino: entry.ino, state: ActiveFile.State(attributes: shown, base: base))
+            }
+        file.state.withLock { state in
+            if state.isPromised { state.fallback = state.overlay }
+            if isCopy { (state.base, state.isCopy) = (base, true) }
+            (state.attributes, state.overlay, state.condition) = (shown, overlay, intent.condition.condition)
+            state.metadata = intent.headers?.metadata
+            (state.isDirty, state.isPromised) = (true, false)
+        }
+        if isCopy, let base { remember(copyOf: base.key, file) }
+        return true
+    }
+
+    /// Whoever has the file open must not write on as if nothing were missing.
+    private func giveUp(_ intent: FileIntent) {
+        guard let entry = (try? metadata.entry(at: intent.key)) ?? nil else { return }
+        interrupted.withLock { _ = $0.insert(entry.ino) }
+    }
+
+    /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what
+    /// became of them. To be called after `takeUp`, before anything is served.
+    package func settlePending() async {
+        let pending = (try? metadata.pendingFiles()) ?? []
+        for ino in pending where files.find(ino) == nil {
+            do throws(FileSystemError) { try await settlePending(ino) } catch { remember(error, "restart", ino) }
+        }
+    }
+
+    private func settlePending(_ ino: InodeNumber) async throws(FileSystemError) {
+        let key = try key(of: ino)
+        let info: ObjectInfo
+        do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
+            guard error.kind == .notFound else { throw FileSystemError(error) }
+            return try cached { metadata throws(MetadataError) in try metadata.remove(ino) }
+        }
+        var attributes = Attributes(
+            kind: .file, size: info.version.size, mtime: info.version.modified, version: info.version,
+            storageClass: info.storageClass)
+        AttributeCodec.decode(info.metadata, into: &attributes)
+        let found = attributes
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(ino, found, metadata: info.metadata, pending: false)
         }
     }
 }

@@ -13,7 +13,7 @@ extension BucketFileSystem {
         _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan
     ) -> Outcome<Int> {
         do throws(FileSystemError) {
-            let handle = try handles.file(handle)
+            let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
             let file = handle.file
             if file.writing.tryEnter() {
@@ -154,7 +154,7 @@ extension BucketFileSystem {
             return .failure(.notSupported, "fallocate mode \(mode) has no meaning for an object")
         }
         return later { [self] () async throws(FileSystemError) in
-            let handle = try handles.file(handle)
+            let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
             let limit = store.capabilities.largestObject
             guard range.upperBound <= limit else {

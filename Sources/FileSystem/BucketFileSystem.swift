@@ -46,7 +46,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let store: any ObjectStore
     let watch: StoreWatch
     let files = ActiveFiles()
-    let handles = HandleTable()
+    let handles: HandleTable
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
@@ -62,6 +62,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let deletions = TaskGate()
     /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
     let kept = Mutex<[IntentID: FileIntent]>([:])
+    /// Files whose handles of an earlier process are good for nothing any more, since what was written by them is not known.
+    let interrupted = Mutex<Set<InodeNumber>>([])
     let copies = Copies([:])
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
@@ -80,7 +82,9 @@ package final class BucketFileSystem: FileSystemOperations {
     var metadata: MetadataCache { rooms.metadata }
     var time: any TimeSource { rooms.time }
 
-    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions) {
+    /// `generation` counts the processes that serve one mount after another.
+    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0) {
+        handles = HandleTable(generation: generation)
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions

@@ -1,7 +1,11 @@
 import Basics
+import Metadata
 import Synchronization
 
 /// Open files and directories by the number the kernel keeps for them. Numbers are never reused. A leaf lock.
+///
+/// A number tells what it was opened for and by which process of the mount, so that another process that goes on with the
+/// mount can make the handle again (`HandleNumber`).
 final class HandleTable: Sendable {
     enum Handle: Sendable {
         case file(FileHandle)
@@ -13,31 +17,109 @@ final class HandleTable: Sendable {
         var handles: [HandleID: Handle] = [:]
     }
 
+    /// Which process of the mount this is.
+    private let generation: UInt32
     private let state = Mutex(State())
+
+    init(generation: UInt32 = 0) { self.generation = generation }
 
     func insert(_ handle: Handle) -> HandleID {
         state.withLock { state in
             state.last += 1
-            let id = HandleID(rawValue: state.last)
+            let flags: OpenFlags? = if case .file(let file) = handle { file.flags } else { nil }
+            let id = HandleNumber(flags: flags, generation: generation, count: state.last).id
             state.handles[id] = handle
             return id
         }
     }
 
-    func file(_ id: HandleID) throws(FileSystemError) -> FileHandle {
-        guard case .file(let handle) = state.withLock({ $0.handles[id] }) else { throw .badHandle }
-        return handle
+    func find(_ id: HandleID) -> Handle? { state.withLock { $0.handles[id] } }
+
+    /// What a handle of an earlier process was; nil for numbers that no process before this one gave out.
+    func origin(of id: HandleID) -> HandleNumber? {
+        let number = HandleNumber(id)
+        return number.generation < HandleNumber.shortened(generation) ? number : nil
     }
 
-    func directory(_ id: HandleID) throws(FileSystemError) -> DirectoryStream {
-        guard case .directory(let stream) = state.withLock({ $0.handles[id] }) else { throw .badHandle }
-        return stream
+    /// Puts back a handle that an earlier process had; the one that is there already, if somebody was faster.
+    func restore(_ handle: Handle, as id: HandleID) -> Handle? {
+        state.withLock { state in
+            if let other = state.handles[id] { return other }
+            state.handles[id] = handle
+            return nil
+        }
     }
 
     @discardableResult
     func remove(_ id: HandleID) -> Handle? { state.withLock { $0.handles.removeValue(forKey: id) } }
 }
 
+/// The parts of a handle's number: how it was opened in the highest byte, the process's generation in the next two, and a
+/// count. The kernel keeps it for us, so nothing else has to be written down about open files.
+struct HandleNumber: Sendable, Hashable {
+    /// nil for a directory.
+    var flags: OpenFlags?
+    var generation: UInt16
+    var count: UInt64
+
+    init(flags: OpenFlags?, generation: UInt32, count: UInt64) {
+        (self.flags, self.generation, self.count) = (flags, Self.shortened(generation), count)
+    }
+
+    init(_ id: HandleID) {
+        let bits = UInt8(truncatingIfNeeded: id.rawValue >> 56)
+        if bits & 16 != 0 {
+            flags = OpenFlags(
+                reads: bits & 1 != 0, writes: bits & 2 != 0, append: bits & 4 != 0, direct: bits & 8 != 0)
+        }
+        generation = UInt16(truncatingIfNeeded: id.rawValue >> 40)
+        count = id.rawValue & ((1 << 40) - 1)
+    }
+
+    var id: HandleID {
+        var bits: UInt64 = 0
+        if let flags {
+            bits = 16 | (flags.reads ? 1 : 0) | (flags.writes ? 2 : 0)
+            bits |= (flags.append ? 4 : 0) | (flags.direct ? 8 : 0)
+        }
+        return HandleID(rawValue: bits << 56 | UInt64(generation) << 40 | count & ((1 << 40) - 1))
+    }
+
+    static func shortened(_ generation: UInt32) -> UInt16 { UInt16(min(generation, UInt32(UInt16.max))) }
+}
+
 extension FileSystemError {
     static let badHandle = FileSystemError(.badHandle, "no such open file")
+}
+
+/// Handles, whoever gave them out. What is not known here and was an earlier process's is made again: the inode's entry and
+/// its dirty bytes are, so what is missing is only which version the handle had pinned, and that is the one known now.
+extension BucketFileSystem {
+    func fileHandle(_ id: HandleID, of ino: InodeNumber) throws(FileSystemError) -> FileHandle {
+        switch handles.find(id) {
+        case .file(let handle): return handle
+        case .directory: throw .badHandle
+        case nil: break
+        }
+        guard let flags = handles.origin(of: id)?.flags else { throw .badHandle }
+        if interrupted.withLock({ $0.contains(ino) }) {
+            throw FileSystemError(.inputOutput, "what was written to the file before pailfs was restarted is not known")
+        }
+        let handle = FileHandle(file: activate(try entry(ino)), flags: flags)
+        guard case .file(let other) = handles.restore(.file(handle), as: id) else { return handle }
+        _ = files.release(handle.file)
+        return other
+    }
+
+    func directoryStream(_ id: HandleID, of ino: InodeNumber) throws(FileSystemError) -> DirectoryStream {
+        switch handles.find(id) {
+        case .directory(let stream): return stream
+        case .file: throw .badHandle
+        case nil: break
+        }
+        guard let origin = handles.origin(of: id), origin.flags == nil else { throw .badHandle }
+        let stream = DirectoryStream(directory: ino)
+        guard case .directory(let other) = handles.restore(.directory(stream), as: id) else { return stream }
+        return other
+    }
 }

@@ -55,13 +55,17 @@ extension FuseBridge {
         case replace: mode = .replace
         default: return request.refuse(EINVAL)
         }
-        answer(request, fileSystem.setExtendedAttribute(name, of: ino, to: value, mode: mode)) { request, _ in
+        let outcome = fileSystem.setExtendedAttribute(name, of: ino, to: value, mode: mode)
+            .repeated(HeldConnection.isRepeated) { $0.kind == .exists ? () : nil }
+        answer(request, outcome) { request, _ in
             request.succeed()
         }
     }
 
     func removeExtendedAttribute(_ request: consuming FuseRequest, _ name: ByteString, of ino: InodeNumber) {
-        answer(request, fileSystem.removeExtendedAttribute(name, of: ino)) { request, _ in request.succeed() }
+        let outcome = fileSystem.removeExtendedAttribute(name, of: ino)
+            .repeated(HeldConnection.isRepeated) { $0.kind == .noData ? () : nil }
+        answer(request, outcome) { request, _ in request.succeed() }
     }
 
     private static func reply(_ request: consuming FuseRequest, with value: ByteString, to size: Int) {

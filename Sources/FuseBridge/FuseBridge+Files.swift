@@ -17,8 +17,11 @@ extension FuseBridge {
         _ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, mode: mode_t, flags: Int32
     ) {
         let caller = Caller(request.handle)
+        var openFlags = OpenFlags(flags)
+        // Made by the process before this one, if it is there.
+        if HeldConnection.isRepeated { openFlags.exclusive = false }
         let outcome = fileSystem.create(
-            name, in: parent, mode: UInt16(truncatingIfNeeded: mode & 0o7777), flags: OpenFlags(flags), caller: caller)
+            name, in: parent, mode: UInt16(truncatingIfNeeded: mode & 0o7777), flags: openFlags, caller: caller)
         answer(request, outcome) { [self] request, reply in
             if !request.created(reply), let ino = reply.entry.status?.ino {
                 finish(fileSystem.release(ino, handle: reply.open.handle))

@@ -26,12 +26,13 @@ extension FuseBridge {
         let (typeMask, regular): (mode_t, mode_t) = (0o170000, 0o100000)
         guard mode & typeMask == regular || mode & typeMask == 0 else { return request.refuse(EPERM) }
         let caller = Caller(request.handle)
+        let isRepeated = HeldConnection.isRepeated
         answerLater(
             request,
             { [fileSystem] in
                 let created = await fileSystem.create(
                     name, in: parent, mode: UInt16(truncatingIfNeeded: mode & 0o7777),
-                    flags: OpenFlags(reads: false, writes: true, exclusive: true), caller: caller
+                    flags: OpenFlags(reads: false, writes: true, exclusive: !isRepeated), caller: caller
                 ).value()
                 guard case .success(let file) = created, let ino = file.entry.status?.ino else {
                     return created.map(\.entry)
@@ -50,22 +51,35 @@ extension FuseBridge {
     func makeDirectory(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, mode: mode_t) {
         let caller = Caller(request.handle)
         let mode = UInt16(truncatingIfNeeded: mode & 0o7777)
-        answerEntry(request, fileSystem.makeDirectory(name, in: parent, mode: mode, caller: caller))
+        let outcome = fileSystem.makeDirectory(name, in: parent, mode: mode, caller: caller)
+            .repeated(HeldConnection.isRepeated) { [self] in await existing(name, in: parent, .directory, $0) }
+        answerEntry(request, outcome)
     }
 
     func symlink(
         _ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, to target: ByteString
     ) {
         let caller = Caller(request.handle)
-        answerEntry(request, fileSystem.symlink(name, in: parent, target: target, caller: caller))
+        let outcome = fileSystem.symlink(name, in: parent, target: target, caller: caller)
+            .repeated(HeldConnection.isRepeated) { [self] error in
+                guard let entry = await existing(name, in: parent, .symlink, error), let ino = entry.status?.ino,
+                    case .success(target) = await fileSystem.readLink(ino).value()
+                else { return nil }
+                return entry
+            }
+        answerEntry(request, outcome)
     }
 
     func unlink(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
-        answer(request, fileSystem.unlink(name, in: parent)) { request, _ in request.succeed() }
+        let outcome = fileSystem.unlink(name, in: parent)
+            .repeated(HeldConnection.isRepeated) { $0.kind == .notFound ? () : nil }
+        answer(request, outcome) { request, _ in request.succeed() }
     }
 
     func removeDirectory(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
-        answer(request, fileSystem.removeDirectory(name, in: parent)) { request, _ in request.succeed() }
+        let outcome = fileSystem.removeDirectory(name, in: parent)
+            .repeated(HeldConnection.isRepeated) { $0.kind == .notFound ? () : nil }
+        answer(request, outcome) { request, _ in request.succeed() }
     }
 
     /// `flags` are renameat2(2)'s; of them a bucket can do RENAME_NOREPLACE.
@@ -76,7 +90,13 @@ extension FuseBridge {
         let noReplace: UInt32 = 1
         guard flags & ~noReplace == 0 else { return request.refuse(EINVAL) }
         let outcome = fileSystem.rename(
-            name, in: parent, to: newName, in: newParent, noReplace: flags & noReplace != 0)
+            name, in: parent, to: newName, in: newParent, noReplace: flags & noReplace != 0
+        ).repeated(HeldConnection.isRepeated) { [self] error in
+            // The source is gone and the target is there.
+            let isDone = error.kind == .notFound || error.kind == .exists
+            guard isDone, await entry(name, in: parent) == nil else { return nil }
+            return await entry(newName, in: newParent).map { _ in () }
+        }
         answer(request, outcome) { request, _ in request.succeed() }
     }
 

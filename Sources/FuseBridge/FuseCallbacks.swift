@@ -111,9 +111,16 @@ enum FuseCallbacks {
         }
         table.write = { request, ino, bytes, size, offset, file in
             let bytes = UnsafeRawBufferPointer(start: bytes, count: size)
-            FuseBridge.of(request).write(
-                FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
-                bytes: bytes.bytes)
+            let bridge = FuseBridge.of(request)
+            if HeldConnection.isRepeated, flags(of: file) & O_APPEND != 0 {
+                bridge.appendAgain(
+                    FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
+                    bytes: [UInt8](bytes))
+            } else {
+                bridge.write(
+                    FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
+                    bytes: bytes.bytes)
+            }
         }
         table.flush = { request, ino, file in
             FuseBridge.of(request).flush(FuseRequest(request, .flush, ino), .init(ino), handle: HandleID(file))

@@ -25,13 +25,16 @@ package struct MountOptions: Sendable, Hashable {
 /// A mounted file system from mount to the end of its last commit.
 ///
 /// Owns libfuse's session and the bridge. `run` occupies one thread; `end` may come from any. Locked by its own mutex,
-/// a leaf, which guards only what wakes the loop. A crash leaves a dead mount, which `Mountpoint.prepare` replaces.
+/// a leaf, which guards only what wakes the loop. After a crash the next worker of the same holder goes on with the mount
+/// (`HeldConnection`); without a holder it is dead, and `Mountpoint.prepare` replaces it.
 package final class FuseSession: Sendable {
     private struct State: @unchecked Sendable {
         // Sendable: both are handles that libfuse and libc allow on any thread while `isRunning`.
         var session: OpaquePointer?
         var thread: pthread_t?
         var isEnding = false
+        /// The mount stays, for another process to go on with.
+        var isHandingOver = false
         /// Of our mount; nil while there is none.
         var device: String?
     }
@@ -43,41 +46,86 @@ package final class FuseSession: Sendable {
     private let bridge: FuseBridge
     private let invalidator: KernelInvalidator
     private let logger: Logger
+    private let held: HeldConnection?
+    private let record: Int32
     private let state = Mutex(State())
     private let loopEnded = Semaphore()
 
     /// How long programs may go on with files they have open after the mount was told to end.
     private static let grace = Duration.seconds(2)
+    /// How long requests under way may take before the next process does them again.
+    private static let settlement = Duration.seconds(5)
     /// Interrupts the thread that waits in libfuse's loop, nothing else.
     private static let wakeSignal = SIGUSR1
 
-    /// `invalidator` is the notifier that `fileSystem` was given.
+    /// How the service of a mount came to its end.
+    package enum Ending: Sendable {
+        /// The mount is gone, and everything is stored but these.
+        case unmounted([UnstoredFile])
+        /// The mount is there, and somebody else is to go on.
+        case handedOver
+    }
+
+    /// `invalidator` is the notifier that `fileSystem` was given. With `held`, the mount is made for its holder, or the one
+    /// it has is taken over; `record` is a descriptor that lives as long as any process of the mount.
     package init(
         _ fileSystem: any FileSystemOperations, on mountpoint: Mountpoint, options: MountOptions, pool: WorkerPool,
-        buffers: BufferPool, invalidator: KernelInvalidator, time: any TimeSource, logger: Logger
+        buffers: BufferPool, invalidator: KernelInvalidator, held: HeldConnection? = nil, record: Int32 = -1,
+        time: any TimeSource, logger: Logger
     ) {
         (self.fileSystem, self.mountpoint, self.options, self.pool) = (fileSystem, mountpoint, options, pool)
+        (self.held, self.record) = (held, record)
         (self.invalidator, self.logger) = (invalidator, logger)
         bridge = FuseBridge(fileSystem, pool: pool, buffers: buffers, time: time, logger: logger)
     }
 
-    /// Mounts, serves until the mount is gone, commits everything, and answers what could not be stored.
+    /// Mounts, or takes the mount over, serves until it is gone, commits everything, and answers what could not be stored.
     ///
     /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when
     /// the kernel answers on the mountpoint. Throws if nothing could be mounted; the file system was shut down then too.
-    package func run(whenReady: @escaping @Sendable () -> Void) throws(FuseError) -> [UnstoredFile] {
+    package func run(whenReady: @escaping @Sendable () -> Void) throws(FuseError) -> Ending {
+        LibraryLog.install(logger)
         let session: OpaquePointer
-        do { session = try mount() } catch {
-            _ = shutDown()
-            throw error
+        if let held, held.isTakenOver {
+            // Whatever is wrong, the next worker may do better: nothing is shut down.
+            session = try takeOver(held)
+        } else {
+            do { session = try mount() } catch {
+                _ = shutDown()
+                throw error
+            }
         }
         serve(session, whenReady: whenReady)
+        if state.withLock({ $0.isHandingOver }) {
+            // Programs wait for what is not answered now until the next worker has it from the kernel.
+            bridge.pending.settle(for: Self.settlement)
+            return .handedOver
+        }
         bridge.pending.drain()
         detach()
+        held?.release()
         invalidator.detach()
         fuse_session_destroy(session)
         logger.info("unmounted", metadata: ["mountpoint": "\(mountpoint.path)"])
-        return shutDown()
+        return .unmounted(shutDown())
+    }
+
+    /// Stops serving and leaves the mount to the next process. Returns at once.
+    package func handOver() {
+        let isFirst = state.withLock { state in
+            guard !state.isEnding else { return false }
+            (state.isEnding, state.isHandingOver) = (true, true)
+            return true
+        }
+        if isFirst { startThread(name: "hand over") { [self] in stopLoop() } }
+    }
+
+    /// A session on the connection that an earlier process had.
+    private func takeOver(_ held: HeldConnection) throws(FuseError) -> OpaquePointer {
+        let session = try makeSession()
+        try held.attach(session, HeldConnection.Descriptor.device)
+        try held.replay(session)
+        return session
     }
 
     /// Ends the mount: no new files can be opened, and after a short grace no request is served any more. Returns at once.
@@ -90,7 +138,27 @@ package final class FuseSession: Sendable {
     }
 
     private func mount() throws(FuseError) -> OpaquePointer {
-        LibraryLog.install(logger)
+        let session = try makeSession()
+        guard fuse_session_mount(session, mountpoint.path) == 0 else {
+            let reason = LibraryLog.lastMessage
+            fuse_session_destroy(session)
+            throw FuseError(
+                "mounting on \(mountpoint.path) failed: \(reason.isEmpty ? "fusermount3's message is above" : reason)")
+        }
+        guard let held else { return session }
+        do throws(FuseError) {
+            let descriptor = fuse_session_fd(session)
+            try held.attach(session, descriptor)
+            try held.handOver(descriptor, of: mountpoint, record: record)
+        } catch {
+            try? mountpoint.unmount(lazily: true)
+            fuse_session_destroy(session)
+            throw error
+        }
+        return session
+    }
+
+    private func makeSession() throws(FuseError) -> OpaquePointer {
         var arguments: [UnsafeMutablePointer<CChar>?] = ["pailfs", "-o", mountArguments].map { (text: String) in
             strdup(text)
         }
@@ -105,12 +173,6 @@ package final class FuseSession: Sendable {
             return fuse_session_new(&parsed, &callbacks, MemoryLayout<fuse_lowlevel_ops>.size, context)
         }
         guard let session else { throw FuseError("libfuse refused the mount options: \(LibraryLog.lastMessage)") }
-        guard fuse_session_mount(session, mountpoint.path) == 0 else {
-            let reason = LibraryLog.lastMessage
-            fuse_session_destroy(session)
-            throw FuseError(
-                "mounting on \(mountpoint.path) failed: \(reason.isEmpty ? "fusermount3's message is above" : reason)")
-        }
         return session
     }
 
@@ -133,10 +195,19 @@ package final class FuseSession: Sendable {
         sigemptyset(&wake)
         sigaddset(&wake, Self.wakeSignal)
         pthread_sigmask(SIG_UNBLOCK, &wake, nil)
-        let device = mountpoint.mounted?.device
+        let isTakenOver = held?.isTakenOver ?? false
+        let device = isTakenOver ? held?.device : mountpoint.mounted?.device
         state.withLock { ($0.session, $0.thread, $0.device) = (session, pthread_self(), device) }
         invalidator.attach(session)
-        startThread(name: "ready") { [self] in greet(whenReady) }
+        if isTakenOver, let held {
+            // A look at the mount would not tell more, and could wait for what programs wait for.
+            held.repeatUnanswered(fuse_session_fd(session), logger: logger)
+            held.serves()
+            logger.info("mount taken over", metadata: ["mountpoint": "\(mountpoint.path)"])
+            whenReady()
+        } else {
+            startThread(name: "ready") { [self] in greet(whenReady) }
+        }
         let configuration = fuse_loop_cfg_create()
         fuse_loop_cfg_set_max_threads(configuration, options.threads)
         fuse_loop_cfg_set_clone_fd(configuration, 0)
@@ -156,6 +227,7 @@ package final class FuseSession: Sendable {
             return end()
         }
         raiseReadAhead()
+        held?.serves()
         logger.info("mounted", metadata: ["mountpoint": "\(mountpoint.path)", "source": "\(options.source)"])
         whenReady()
     }
@@ -185,9 +257,13 @@ package final class FuseSession: Sendable {
 
     private func detachAndStop() {
         detach()
-        if loopEnded.wait(for: Self.grace) { return }
-        // Someone keeps a file or a directory open. The loop looks at the exit flag when its wait is interrupted; an
-        // interrupt between look and wait is lost, so it is repeated.
+        // Someone may keep a file or a directory open.
+        if !loopEnded.wait(for: Self.grace) { stopLoop() }
+    }
+
+    /// The loop looks at the exit flag when its wait is interrupted; an interrupt between look and wait is lost, so it is
+    /// repeated.
+    private func stopLoop() {
         repeat {
             state.withLock { state in
                 guard let session = state.session, let thread = state.thread else { return }

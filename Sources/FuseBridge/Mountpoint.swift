@@ -26,6 +26,9 @@ package struct Mountpoint: Sendable, Hashable {
         self.path = parent == "/" ? "/\(name)" : "\(parent)/\(name)"
     }
 
+    /// One that was found before. Looking again would wait for whoever serves what is mounted there.
+    package init(resolved path: String) { self.path = path }
+
     /// What is mounted there now.
     package var mounted: MountEntry? { MountTable.current().entry(at: ByteString(path)) }
 

@@ -50,6 +50,16 @@ final class PendingRequests: Sendable {
         request.cancel()
     }
 
+    /// Waits a while for requests to be replied to, and interrupts none. No request may arrive any more.
+    func settle(for duration: Duration) {
+        let drained = Semaphore()
+        let isEmpty = table.withLock { table in
+            table.state.drained = drained
+            return table.state.active == 0
+        }
+        if !isEmpty { _ = drained.wait(for: duration) }
+    }
+
     /// Gives up what only reads and waits until every request is replied to. No request may arrive any more.
     func drain() {
         let drained = Semaphore()

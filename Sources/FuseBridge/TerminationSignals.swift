@@ -1,12 +1,12 @@
 import CFuse3
 import CLinux
 
-/// SIGTERM, SIGINT and SIGHUP, taken by a thread that waits for them instead of by handlers.
+/// SIGTERM, SIGINT and SIGHUP, and SIGUSR2 that asks for another process to go on, taken by a thread that waits for them instead of by handlers.
 ///
 /// Made on the main thread before any other thread exists: threads inherit the blocked mask, and a signal that one
 /// thread has not blocked would end the process with commits undone.
 package struct TerminationSignals: Sendable {
-    private static let numbers = [SIGTERM, SIGINT, SIGHUP]
+    private static let numbers = [SIGTERM, SIGINT, SIGHUP, SIGUSR2]
 
     /// Blocks the signals in this thread and its future ones, and ignores SIGPIPE.
     package init() {

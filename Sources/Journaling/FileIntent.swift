@@ -19,6 +19,8 @@ package struct FileIntent: Codable, Sendable, Hashable {
     package var key: ByteString
     /// The version below the staged bytes; nil for a new file.
     package var base: VersionRecord?
+    /// Whether `base` is another file, whose bytes are copied at the store; nil: it is not.
+    package var isCopy: Bool?
     /// What the commit demands of the destination.
     package var condition: ConditionRecord
     /// The headers to commit with; nil until a commit was asked for.

@@ -216,6 +216,28 @@ extension MetadataCache {
         return entry
     }
 
+    /// What is known at `key`, whether fresh or not.
+    package func entry(at key: ByteString) throws(MetadataError) -> Entry? {
+        var directory = InodeNumber.root
+        var found: Entry?
+        for component in Self.components(of: key) {
+            guard let known = try child(component, of: directory) else { return nil }
+            (directory, found) = (known.ino, known)
+        }
+        return found
+    }
+
+    /// Files whose changes wait for a commit.
+    package func pendingFiles() throws(MetadataError) -> [InodeNumber] {
+        try read { (connection) throws(SQLiteError) in
+            let statement = try connection.prepare(
+                "SELECT ino FROM entry WHERE ours = 9223372036854775807 AND kind = 0")
+            var found: [InodeNumber] = []
+            while try statement.step() { found.append(InodeNumber(row: statement.int64(0))) }
+            return found
+        }
+    }
+
     /// A commit below them proves that directories which were only placed are there now.
     package func confirmDirectories(above ino: InodeNumber) throws(MetadataError) {
         var current = try entry(ino)?.parent ?? .root

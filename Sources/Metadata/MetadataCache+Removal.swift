@@ -144,6 +144,11 @@ extension MetadataCache {
             (row.checkedAt, row.ours, row.isMoved) = (0, nil, false)
             try row.put(connection)
         }
+        try removePendingTombstones(connection)
+    }
+
+    /// Removals that a process had not carried out: the store is asked again what is there.
+    static func removePendingTombstones(_ connection: Connection) throws(SQLiteError) {
         let statement = try connection.prepare("SELECT parent FROM tombstone WHERE ours = 9223372036854775807")
         var parents: [Int64] = []
         while try statement.step() { parents.append(statement.int64(0)) }

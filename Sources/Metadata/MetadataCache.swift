@@ -40,17 +40,22 @@ package final class MetadataCache: Sendable {
     /// Rows that a dead process left pending are removed, or fall back to the version they started from. A database kept
     /// under another codec is emptied, because its kinds and names would be wrong; inode numbers go on. `boot` names the
     /// running system: a database last used under another one that did not end in order may lack its newest rows, our own
-    /// changes among them, and all it knows is asked for again.
+    /// changes among them, and all it knows is asked for again. With `keepingPending` the rows stay as they are, for a
+    /// process that goes on with the same mount: the caller settles each that it has nothing of.
     package init(
         database: Database, time: any TimeSource, ttl: Duration, negativeTTL: Duration = .seconds(1),
-        codec: NameCodec = NameCodec(), boot: String? = nil
+        codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
     ) throws(MetadataError) {
         (self.database, self.time, self.ttl, self.negativeTTL) = (database, time, ttl, negativeTTL)
         self.codec = codec
         let setting = "\(codec.style.rawValue) \(codec.linkSuffix?.bytes ?? [])"
         try write { (connection) throws(SQLiteError) in
             try Self.adopt(setting, connection)
-            try Self.removePending(connection)
+            if keepingPending {
+                try Self.removePendingTombstones(connection)
+            } else {
+                try Self.removePending(connection)
+            }
             if let boot { try self.begin(under: boot, connection) }
             try self.reap(connection, limit: Self.reapedWithEach)
             // Draws a block now, so that `current` is above every number in the file before the first request begins.

@@ -45,6 +45,7 @@ package struct MountSettings: Sendable, Hashable {
     package var size: Int64?
 
     // MARK: this machine
+    package var restart = Restart.yes
     /// The directory for all buckets' caches; nil is the user's.
     package var cacheDirectory: String?
     package var cacheSize: Int64 = 0
@@ -84,6 +85,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
     package enum Durable: String, Sendable, CaseIterable { case remote, local }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }
+    package enum Restart: String, Sendable, CaseIterable { case yes, no }
     package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
     package enum SignatureVersion: String, Sendable, CaseIterable { case newest, v1, v4 }
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
@@ -104,6 +106,9 @@ package struct MountSettings: Sendable, Hashable {
             do { try option.set(text, in: &self) } catch { fatalError("the default of \(option.name): \(error)") }
         }
     }
+
+    /// Whether a holder keeps the mount.
+    package var restarts: Bool { restart == .yes }
 
     /// Permission bits of a file that has none stored with it.
     package var fileMode: UInt16 { givenFileMode ?? 0o666 & ~umask }

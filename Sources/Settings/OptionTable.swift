@@ -75,6 +75,9 @@ package enum OptionTable {
     ]
 
     private static let machine: [MountOption] = [
+        .choice(
+            "restart", \.restart, default: .yes,
+            "Whether a new process goes on with the mount when the one that serves it dies."),
         .path(
             "cache-dir", "directory", \.cacheDirectory,
             "Where the caches of all buckets are. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),

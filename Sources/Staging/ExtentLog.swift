@@ -67,6 +67,12 @@ struct ExtentLog {
         try start(with: extents)
     }
 
+    /// The map as the row of an earlier process has it. What that one's log said goes, if there is the space for saying it
+    /// anew: no map but one that still changes is ever read from a log.
+    mutating func goOn(with extents: ExtentMap) {
+        if Self.isNeeded(for: extents) { try? start(with: extents) } else { remove() }
+    }
+
     func remove() { try? File.remove(path) }
 
     /// Writes a log that says just this map, whole or not at all.

@@ -67,6 +67,7 @@ package final class StagedFile: Sendable {
         disk.withLock { disk in
             disk.blocks = blocks
             disk.holesAreZero = false
+            disk.log.goOn(with: extents)
         }
     }
 
@@ -210,6 +211,8 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = size..<max(size, newSize)
             guard !range.isEmpty else { return nil }
+            try prepareLog(.set(range, .base), &disk)
+            try disk.log.add(.set(range, .base))
             content.withLock { content in
                 content.extents.set(range, to: .base)
                 content.generation += 1

@@ -72,6 +72,18 @@ package final class StagingArea: Sendable {
         try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
     }
 
+    /// A file that an earlier process of the same boot was writing; nil if which bytes it wrote is not known. `baseSize` is
+    /// the length of the version below it, 0 without one.
+    package func reopen(_ name: String, baseSize: Int64) throws(StagingError) -> StagedFile? {
+        let allocated: Int64
+        do { allocated = try File(path(name)).allocated } catch { throw StagingError(error) }
+        if let extents = ExtentLog.read(of: path(name), hasBase: baseSize > 0) {
+            return try open(name, extents: extents)
+        }
+        // A file that nothing was done to yet has no log.
+        return allocated == 0 ? try open(name, extents: ExtentMap(baseSize: baseSize)) : nil
+    }
+
     /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
     package func copy(_ original: StagedFile, _ row: IntentID) throws(StagingError) -> StagedFile {
         let copy = try create(row, baseSize: 0)

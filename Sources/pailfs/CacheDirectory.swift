@@ -12,11 +12,11 @@ struct CacheDirectory: Sendable {
     let path: String
     let lock: CacheDirectoryLock
 
-    /// Finds, creates and locks the directory for the request's bucket and prefix.
-    init(_ request: MountRequest, mountpoint: Mountpoint) throws(CommandError) {
+    /// Finds, creates and locks the directory for the request's bucket and prefix; `process` is who others are told has it.
+    init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
         path = try Self.path(of: request)
         do throws(JournalingError) {
-            lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: mountpoint.path)
+            lock = try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
         } catch {
             guard case .file(let failure) = error else { throw CommandError(error.description) }
             throw Self.unusable(path, failure.description)

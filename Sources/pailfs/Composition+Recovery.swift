@@ -1,5 +1,6 @@
 import Basics
 import Commits
+import FileSystem
 import Journaling
 import Logging
 import ObjectStorage
@@ -8,15 +9,15 @@ import Synchronization
 extension Composition {
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
     static func recover(
-        _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, pool: WorkerPool,
-        time: any TimeSource, logger: Logger
+        _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
+        pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
         final class Answer: Sendable {
             let result = Mutex<Result<Recovery.Plan, JournalingError>?>(nil)
             let arrived = Semaphore()
         }
         let answer = Answer()
-        let recovery = Recovery(store: store, journal: journal, time: time, logger: logger)
+        let recovery = Recovery(store: store, journal: journal, isRestart: isRestart, time: time, logger: logger)
         pool.start {
             do throws(JournalingError) {
                 let plan = readOnly ? try recovery.look() : try await recovery.run()
@@ -30,5 +31,19 @@ extension Composition {
         case .failure(let error): throw cache.unusable(error.description)
         case nil: throw cache.unusable("the journal was not read")
         }
+    }
+
+    /// Gives the file system what was found, before it serves anything.
+    static func takeUp(
+        _ plan: Recovery.Plan, _ fileSystem: BucketFileSystem, isRestart: Bool, _ pool: WorkerPool
+    ) throws(FileSystemError) {
+        try fileSystem.takeUp(plan)
+        guard isRestart else { return }
+        let isSettled = Semaphore()
+        pool.start {
+            await fileSystem.settlePending()
+            isSettled.signal()
+        }
+        isSettled.wait()
     }
 }

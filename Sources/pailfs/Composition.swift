@@ -46,24 +46,33 @@ final class Composition: Sendable {
     private let index: Database
     private let blocks: BlockCache
 
-    init(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) throws(CommandError) {
+    /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
+    /// `process` is the one that others know the mount by.
+    init(
+        _ request: MountRequest, mountpoint: Mountpoint, held: HeldConnection? = nil, record: Int32 = -1,
+        process: pid_t, logger: Logger
+    ) throws(CommandError) {
+        let takesOver = held?.isTakenOver ?? false
         let settings = request.settings
         let time = SystemTime()
         pool = WorkerPool(threads: 16, name: "pailfs-work")
-        let store = try Self.openStore(request, pool: pool, meter: meter, time: time, logger: logger)
+        let store = try Self.openStore(
+            request, checked: !takesOver, pool: pool, meter: meter, time: time, logger: logger)
 
-        let cache = try CacheDirectory(request, mountpoint: mountpoint)
+        let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         journal = try cache.journal(environment: request.environment)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
-            journal, cache, store: store, readOnly: settings.readOnly, pool: pool, time: time, logger: logger)
+            journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver, pool: pool, time: time,
+            logger: logger)
         let entries: MetadataCache
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
             [journal] (database) throws(SQLiteError) in
             do throws(MetadataError) {
                 return try MetadataCache(
-                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot)
+                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot,
+                    keepingPending: takesOver)
             } catch {
                 guard case .database(let cause) = error else {
                     throw SQLiteError(.misuse, message: error.description)
@@ -95,22 +104,23 @@ final class Composition: Sendable {
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
                 uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
                 logger: logger),
-            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings))
+            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
+            generation: held?.generation ?? 0)
         listener.attach(fileSystem)
-        do { try fileSystem.takeUp(plan) } catch { throw cache.unusable("\(error)") }
+        do { try Self.takeUp(plan, fileSystem, isRestart: takesOver, pool) } catch { throw cache.unusable("\(error)") }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(
             fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: replies,
-            invalidator: invalidator, time: time, logger: logger)
+            invalidator: invalidator, held: held, record: record, time: time, logger: logger)
     }
 
     /// Lets commands ask this mount about itself. Without that it serves all the same.
-    func listen(_ request: MountRequest, mountpoint: Mountpoint, logger: Logger) {
-        let service = service(request, mountpoint: mountpoint)
+    func listen(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t, logger: Logger) {
+        let service = service(request, mountpoint: mountpoint, process: process)
         ControlPlace.removeDead(of: mountpoint)
         do throws(FileError) {
-            let server = try ControlServer(at: ControlPlace(of: mountpoint), service, logger: logger)
+            let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
             control.withLock { $0 = server }
         } catch {
             logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])
@@ -118,9 +128,9 @@ final class Composition: Sendable {
     }
 
     /// What answers commands.
-    func service(_ request: MountRequest, mountpoint: Mountpoint) -> ControlService {
+    func service(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t) -> ControlService {
         let identity = ControlService.Identity(
-            url: request.url, mountpoint: mountpoint.path, pid: getpid(), since: SystemTime().now(),
+            url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
         return ControlService(identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
@@ -145,6 +155,16 @@ final class Composition: Sendable {
         index.close()
         metadata.close()
         journal.close()
+    }
+
+    /// The same for a process that goes at once afterwards, whatever of it still runs.
+    func close(within duration: Duration) {
+        let closed = Semaphore()
+        startThread(name: "close") { [self] in
+            close()
+            closed.signal()
+        }
+        _ = closed.wait(for: duration)
     }
 
     // MARK: settings in each room's terms

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Settings
 
 /// Starts the process that serves a mount and waits for its word.
 ///
@@ -13,8 +14,7 @@ enum Launcher {
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var process = pid_t()
         // The mountpoint stands among the arguments, where ps(1) shows it.
-        let arguments =
-            ["pailfs", "serve", request.url, request.mountpoint] + request.optionLists.flatMap { ["-o", $0] }
+        let arguments = ["pailfs", request.settings.restarts ? "hold" : "serve"] + request.words
         var argv: [UnsafeMutablePointer<CChar>?] = arguments.map { (text: String) in strdup(text) }
         argv.append(nil)
         let status = linux_spawn_self(&process, argv, ends[1], ends[0])

@@ -8,12 +8,30 @@ import Settings
 import Synchronization
 
 /// The life of the process that serves a mount: checks, composition, service, last commits.
+///
+/// With a holder it is one of several workers, and all but the first take over what is there. State under the mutex, a
+/// leaf; a crash leaves everything to the next worker or, without a holder, to the next mount.
 final class MountProcess: Sendable {
+    private struct State {
+        var session: FuseSession?
+        /// Came before there was a session.
+        var signal: Int32?
+    }
+
     private let request: MountRequest
     private let report: StatusReport
-    private let session = Mutex<FuseSession?>(nil)
+    private let held: HeldConnection?
+    private let state = Mutex(State())
 
-    init(_ request: MountRequest, report: StatusReport) { (self.request, self.report) = (request, report) }
+    init(_ request: MountRequest, report: StatusReport, held: HeldConnection? = nil) {
+        (self.request, self.report, self.held) = (request, report, held)
+        // Once the holder is gone, its number would be another's.
+        process = held == nil ? getpid() : getppid()
+    }
+
+    /// The one that the mount begins and ends with.
+    private let process: pid_t
+    private var takesOver: Bool { held?.isTakenOver ?? false }
 
     /// Returns the exit status. Call it on the main thread before any other thread exists.
     func run() -> Int32 {
@@ -24,7 +42,8 @@ final class MountProcess: Sendable {
         do {
             return try serve(signals)
         } catch {
-            report.failed(error.message)
+            // Nobody listens to a worker that takes over; its log has the reason.
+            if !takesOver { report.failed(error.message) }
             return EXIT_FAILURE
         }
     }
@@ -39,48 +58,92 @@ final class MountProcess: Sendable {
 
     private func serve(_ signals: TerminationSignals) throws(CommandError) -> Int32 {
         let isForeground = if case .terminal = report { true } else { false }
-        let mountpoint: Mountpoint
-        do throws(FuseError) {
-            mountpoint = try Mountpoint(request.mountpoint)
-            try mountpoint.prepare(allowOther: request.settings.allowOther)
-        } catch { throw CommandError(error) }
+        let mountpoint = try findMountpoint()
         let log = try LogTarget(request.settings, foreground: isForeground)
         let logger = log.logger(request.settings)
+        if takesOver { report.letGo(log: log) }
         // Nothing below uses relative paths, and the working directory must not keep a file system busy.
         _ = chdir("/")
         startThread(name: "signals") { [self] in
             while true { handle(signals.wait(), logger) }
         }
-        let composition = try Composition(request, mountpoint: mountpoint, logger: logger)
-        session.withLock { $0 = composition.session }
         let record: MountRecord
-        do { record = try MountRecord(for: mountpoint) } catch {
-            throw CommandError("the record of the mount cannot be written: \(error); make its directory writable")
+        let composition: Composition
+        do throws(CommandError) {
+            let made = try makeRecord(for: mountpoint)
+            record = made
+            composition = try Composition(
+                request, mountpoint: mountpoint, held: held, record: made.descriptor, process: process,
+                logger: logger)
+        } catch {
+            // Nobody reads the status of a worker that takes over.
+            if takesOver { logger.error("the mount cannot be taken over", metadata: ["reason": "\(error.message)"]) }
+            throw error
         }
-        composition.listen(request, mountpoint: mountpoint, logger: logger)
-        let unstored: [UnstoredFile]
+        composition.listen(request, mountpoint: mountpoint, process: process, logger: logger)
+        let early = state.withLock { state in
+            state.session = composition.session
+            return state.signal
+        }
+        if early != nil { composition.session.end() }
+        let ending: FuseSession.Ending
         do {
-            unstored = try composition.session.run { [self, session = composition.session] in
+            ending = try composition.session.run { [self, session = composition.session] in
                 // Nobody waits any more: the command was interrupted, so nothing shall be mounted.
-                if !report.ready(log: log) { session.end() }
+                if !takesOver, !report.ready(log: log) { session.end() }
             }
         } catch {
+            logger.error("the mount cannot be served", metadata: ["reason": "\(error.message)"])
             composition.close()
-            record.finish([])
+            if !takesOver { record.finish([]) }
             throw CommandError(error)
         }
-        composition.close()
-        for file in unstored {
-            logger.error("not stored", metadata: ["key": "\(file.path)", "reason": "\(file.reason)"])
+        switch ending {
+        case .handedOver:
+            logger.info("handing over")
+            composition.close(within: .seconds(5))
+            // What still runs belongs to requests that the next worker carries out.
+            _exit(Holder.handOverStatus)
+        case .unmounted(let unstored):
+            composition.close()
+            for file in unstored {
+                logger.error("not stored", metadata: ["key": "\(file.path)", "reason": "\(file.reason)"])
+            }
+            record.finish(unstored.map { "\($0.path) (\($0.reason))" })
+            return unstored.isEmpty ? EXIT_SUCCESS : EXIT_FAILURE
         }
-        record.finish(unstored.map { "\($0.path) (\($0.reason))" })
-        return unstored.isEmpty ? EXIT_SUCCESS : EXIT_FAILURE
     }
 
-    /// Ends the mount; before there is one, the process, which owns nothing then.
+    private func findMountpoint() throws(CommandError) -> Mountpoint {
+        if let held, takesOver { return held.mountpoint }
+        do throws(FuseError) {
+            let mountpoint = try Mountpoint(request.mountpoint)
+            try mountpoint.prepare(allowOther: request.settings.allowOther)
+            return mountpoint
+        } catch { throw CommandError(error) }
+    }
+
+    private func makeRecord(for mountpoint: Mountpoint) throws(CommandError) -> MountRecord {
+        do {
+            if takesOver { return try MountRecord(inherited: HeldConnection.Descriptor.record) }
+            return try MountRecord(for: mountpoint, process: process)
+        } catch {
+            throw CommandError("the record of the mount cannot be written: \(error); make its directory writable")
+        }
+    }
+
+    /// Ends or hands over the mount; before there is one, the process, which owns nothing then.
     private func handle(_ signal: Int32, _ logger: Logger) {
+        let session = state.withLock { state in
+            if state.session == nil, signal != SIGUSR2 { state.signal = signal }
+            return state.session
+        }
+        if signal == SIGUSR2 {
+            if held != nil { session?.handOver() }
+            return
+        }
         logger.info("ending on a signal", metadata: ["signal": "\(signal)"])
-        guard let session = session.withLock({ $0 }) else { exit(128 + signal) }
-        session.end()
+        if let session { return session.end() }
+        if !takesOver { exit(128 + signal) }
     }
 }

@@ -6,8 +6,9 @@ import Glibc
 /// A small file that stands for the process that serves a mount: locked while it lives, and at its end holding what it
 /// could not store. `pailfs unmount` waits for the lock and reads the rest.
 ///
-/// Lies in a directory of the user's own, named by the mountpoint and the process. A killed process leaves it behind
-/// unlocked; the next mount on the same place removes it.
+/// Lies in a directory of the user's own, named by the mountpoint and the process, which is the holder if there is one:
+/// the lock then belongs to the holder and its workers together. Killed processes leave it behind unlocked; the next mount
+/// on the same place removes it.
 struct MountRecord: Sendable {
     private let file: File
 
@@ -15,8 +16,8 @@ struct MountRecord: Sendable {
 
     // MARK: the process that serves
 
-    /// Makes the record of this process and removes those of dead ones.
-    init(for mountpoint: Mountpoint) throws(FileError) {
+    /// Makes the record of `process` and removes those of dead ones.
+    init(for mountpoint: Mountpoint, process: pid_t) throws(FileError) {
         let directory = Self.directory
         try Directory.create(directory)
         let status = try LocalFileStatus(of: directory)
@@ -27,16 +28,29 @@ struct MountRecord: Sendable {
             guard let file = try? File(path, .readWrite), (try? file.tryLock()) == true else { continue }
             try File.remove(path)
         }
-        let path = "\(directory)/\(Self.prefix(of: mountpoint))\(getpid())"
+        let path = "\(directory)/\(Self.prefix(of: mountpoint))\(process)"
         try File.remove(path)
         file = try File(path, .readWrite, create: .exclusive)
         _ = try file.tryLock()
     }
 
-    /// Writes what is left to say and takes the record away; who waits for it has it open.
+    /// The record of an earlier worker, whose lock came with `descriptor` and stays with it.
+    init(inherited descriptor: Int32) throws(FileError) {
+        var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink("/proc/self/fd/\(descriptor)", &bytes, bytes.count - 1)
+        guard count > 0 else { throw FileError(errno: errno, operation: "find", path: "the record of the mount") }
+        file = try File(String(decoding: bytes[..<count].map(UInt8.init(bitPattern:)), as: UTF8.self), .readWrite)
+    }
+
+    /// Locked as long as a process has it.
+    var descriptor: Int32 { file.rawDescriptor }
+
+    /// Writes what is left to say and takes the record away; who waits for it has it open. A worker may have died in the
+    /// middle of saying it.
     func finish(_ unstored: [String]) {
-        let text = ([Self.finished] + unstored).joined(separator: "\n") + "\n"
-        try? file.write(Array(text.utf8), at: 0)
+        let text = Array((([Self.finished] + unstored).joined(separator: "\n") + "\n").utf8)
+        try? file.write(text, at: 0)
+        try? file.truncate(to: Int64(text.count))
         try? File.remove(file.path)
     }
 
@@ -48,6 +62,12 @@ struct MountRecord: Sendable {
     static func all(of mountpoint: Mountpoint) -> [MountRecord] {
         paths(of: mountpoint).compactMap { path in (try? File(path, .readWrite)).map { MountRecord($0) } }
     }
+
+    /// The process that keeps the mount.
+    var process: pid_t? { file.path.split(separator: ".").last.flatMap { pid_t($0) } }
+
+    /// Whether it is still there.
+    var isAlive: Bool { (try? file.tryLock()) == false }
 
     /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say.
     func waitForEnd() -> [String]? {

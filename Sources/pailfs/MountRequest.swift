@@ -17,13 +17,20 @@ struct MountRequest: Sendable {
     let settings: MountSettings
     let environment: [String: String]
 
-    init(_ arguments: MountArguments, environment: [String: String]) throws(CommandError) {
+    /// For another process of this program that makes the same of it.
+    var words: [String] { [url, mountpoint] + optionLists.flatMap { ["-o", $0] } }
+
+    /// Relative paths start at `directory`; nil is the working directory.
+    init(
+        _ arguments: MountArguments, directory: String? = nil, environment: [String: String]
+    ) throws(CommandError) {
         try self.init(
-            url: arguments.url, mountpoint: arguments.mountpoint, options: arguments.options, environment: environment)
+            url: arguments.url, mountpoint: arguments.mountpoint, options: arguments.options, directory: directory,
+            environment: environment)
     }
 
     init(
-        url: String, mountpoint: String, options: [String], environment: [String: String]
+        url: String, mountpoint: String, options: [String], directory: String? = nil, environment: [String: String]
     ) throws(CommandError) {
         self.url = url
         let parsed: BucketURL
@@ -34,7 +41,7 @@ struct MountRequest: Sendable {
             settings = try MountSettings(
                 OptionSources(for: parsed, optionLists: options, environment: environment).options)
         } catch { throw CommandError(error) }
-        let directory = Self.workingDirectory
+        let directory = directory ?? Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import FuseBridge
 import Glibc
 import Settings
 
@@ -7,8 +8,9 @@ struct PailfsCommand: ParsableCommand {
         commandName: "pailfs", abstract: "Mounts a bucket of an object store as a directory.",
         version: "pailfs \(Entry.version)",
         subcommands: [
-            MountCommand.self, UnmountCommand.self, StatusCommand.self, FlushCommand.self, ExplainCommand.self,
-            RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self, ServeCommand.self,
+            MountCommand.self, UnmountCommand.self, RestartCommand.self, StatusCommand.self, FlushCommand.self,
+            ExplainCommand.self, RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self,
+            HoldCommand.self, WorkCommand.self, ServeCommand.self,
         ],
         groupedSubcommands: [
             CommandGroup(
@@ -51,12 +53,13 @@ struct MountCommand: ParsableCommand {
 
     mutating func run() throws {
         let request = try MountRequest(arguments, environment: Entry.environment)
+        if foreground, request.settings.restarts { Glibc.exit(Holder.run(request.words, foreground: true)) }
         if foreground { Glibc.exit(MountProcess(request, report: .terminal).run()) }
         try Launcher.launch(request)
     }
 }
 
-/// The process that serves a mount; started by `mount`, with the status pipe as descriptor 3.
+/// The process that serves a mount without a holder; started by `mount`, with the status pipe as descriptor 3.
 struct ServeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "serve", shouldDisplay: false)
 
@@ -73,6 +76,50 @@ struct ServeCommand: ParsableCommand {
             Glibc.exit(EXIT_FAILURE)
         }
     }
+}
+
+/// The process that keeps a mount and has another one serve it; started like `serve`.
+struct HoldCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "hold", shouldDisplay: false)
+
+    @OptionGroup var arguments: MountArguments
+
+    mutating func run() throws {
+        let words = [arguments.url, arguments.mountpoint] + arguments.options.flatMap { ["-o", $0] }
+        Glibc.exit(Holder.run(words, foreground: false))
+    }
+}
+
+/// The process that serves a mount for a holder, which started it.
+struct WorkCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "work", shouldDisplay: false)
+
+    @OptionGroup var arguments: MountArguments
+    @Option(help: .hidden) var directory: String
+    @Flag(help: .hidden) var foreground = false
+
+    mutating func run() throws {
+        let report: StatusReport = foreground ? .terminal : .pipe
+        if !foreground { report.keepFromChildren() }
+        do {
+            let held = try HeldConnection()
+            let request = try MountRequest(arguments, directory: directory, environment: Entry.environment)
+            Glibc.exit(MountProcess(request, report: report, held: held).run())
+        } catch {
+            report.failed("\(error)")
+            Glibc.exit(EXIT_FAILURE)
+        }
+    }
+}
+
+struct RestartCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restart",
+        abstract: "Has this version of pailfs go on with a mount; programs in it notice nothing.")
+
+    @Argument(help: "Where the bucket is mounted.") var mountpoint: String
+
+    mutating func run() throws { try Restarting.run(mountpoint) }
 }
 
 struct UnmountCommand: ParsableCommand {

@@ -22,13 +22,18 @@ enum StatusReport: Sendable {
     /// False when the command is gone.
     func ready(log: LogTarget) -> Bool {
         guard case .pipe = self else { return true }
-        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
-        if null >= 0 {
-            dup2(null, STDOUT_FILENO)
-            if case .descriptor(let file) = log { dup2(file, STDERR_FILENO) } else { dup2(null, STDERR_FILENO) }
-            close(null)
-        }
+        letGo(log: log)
         return send("R")
+    }
+
+    /// Lets go of the terminal, where there is one to let go of.
+    func letGo(log: LogTarget) {
+        guard case .pipe = self else { return }
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        guard null >= 0 else { return }
+        dup2(null, STDOUT_FILENO)
+        if case .descriptor(let file) = log { dup2(file, STDERR_FILENO) } else { dup2(null, STDERR_FILENO) }
+        close(null)
     }
 
     func failed(_ sentence: String) {

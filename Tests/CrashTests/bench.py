@@ -106,7 +106,7 @@ class Mount:
         self.log = work / "pailfs.log"
         self.path.mkdir(parents=True)
         self.options = ["part-size=5M", *self.own_options, f"endpoint={store.endpoints[self.scheme]}",
-                        f"cache-dir={self.cache}", *options]
+                        f"cache-dir={self.cache}", "restart=no", *options]
         self.process = None
         self.environment = {}
 

@@ -28,6 +28,8 @@ final class MountedTree {
     private(set) var rooms: BucketFileSystem.Rooms
     var policy: MountPolicy
     private var commitOptions = CommitOptions()
+    private var generation: UInt32 = 0
+    private var dead: [BucketFileSystem] = []
     let caller = Caller(uid: 1000, gid: 100)
 
     struct Failure: Error, Equatable, CustomStringConvertible {
@@ -67,11 +69,13 @@ final class MountedTree {
 
     private static func open(
         _ path: String, _ listener: Listener, _ store: any ObjectStore, _ journal: Journal, kept: Set<String>,
-        _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64
+        _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64,
+        keepingPending: Bool = false
     ) throws -> BucketFileSystem.Rooms {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
-        let metadata = try MetadataCache(database: database, time: time, ttl: ttl, negativeTTL: .seconds(1))
+        let metadata = try MetadataCache(
+            database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: keepingPending)
         let ledger = SpaceLedger(limit: capacity, floor: 0) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -91,6 +95,15 @@ final class MountedTree {
         let unstored = await system.shutDown()
         guard unstored.isEmpty else { throw Failure(kind: .inputOutput, reason: "\(unstored)") }
         try await mountAgain()
+    }
+
+    /// The process dies and another one goes on with the mount; `meanwhile` is done to the cache directory.
+    func restart(meanwhile: (String) throws -> Void = { _ in }) async throws {
+        crash()
+        // A process that is killed cleans nothing up.
+        dead.append(system)
+        try meanwhile(directory.path)
+        try await mountAgain(isRestart: true)
     }
 
     /// What a process asks of the store ends with it, though its tasks go on here.
@@ -120,8 +133,9 @@ final class MountedTree {
         rooms.journal.close()
     }
 
-    /// A new process on the same cache directory, which settles first what the one before left.
-    func mountAgain() async throws {
+    /// A new process on the same cache directory, which settles first what the one before left. With `isRestart` the mount
+    /// was there all the time, and programs have their files open.
+    func mountAgain(isRestart: Bool = false) async throws {
         life.state.isOver.withLock { $0 = true }
         rooms.journal.close()
         rooms.blocks.close()
@@ -129,12 +143,18 @@ final class MountedTree {
         let store = InterceptedStore(front, life)
         let journal = try Journal(path: directory.path("journal.db"))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let plan = try await Recovery(store: store, journal: journal, time: time, logger: logger).run()
+        let plan = try await Recovery(
+            store: store, journal: journal, isRestart: isRestart, time: time, logger: logger
+        ).run()
         rooms = try Self.open(
-            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, policy.ttl, capacity)
-        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions)
+            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, policy.ttl, capacity,
+            keepingPending: isRestart)
+        if isRestart { generation += 1 }
+        system = BucketFileSystem(
+            rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation)
         listener.system.withLock { [system] in $0.system = system }
         try system.takeUp(plan)
+        if isRestart { await system.settlePending() }
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

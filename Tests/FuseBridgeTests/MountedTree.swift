@@ -38,8 +38,9 @@ final class MountedTree: Sendable {
         let (session, ready, ended, outcome) = (session, ready, ended, outcome)
         startThread(name: "session") {
             do throws(FuseError) {
-                let unstored = try session.run { ready.signal() }
-                outcome.unstored.withLock { $0 = unstored }
+                if case .unmounted(let unstored) = try session.run(whenReady: { ready.signal() }) {
+                    outcome.unstored.withLock { $0 = unstored }
+                }
             } catch {
                 outcome.error.withLock { $0 = error }
                 ready.signal()

@@ -167,7 +167,7 @@ extension RealMounts {
                 let missing = try await world.pailfs(["flush", world.mountpoint + "/missing"])
                 #expect(missing.errors.contains("missing does not exist"), "\(missing)")
                 let daemon = try #require(world.daemon)
-                kill(daemon, SIGKILL)
+                for pid in world.scratch.processes(running: Programs.pailfs) { kill(pid, SIGKILL) }
                 let gone = await MountTests.poll(for: .seconds(20)) { World.isRunning(daemon) ? nil : true }
                 try #require(gone == true)
                 for command in [["status", world.mountpoint], ["flush", "--wait", world.mountpoint]] {

@@ -58,21 +58,6 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
-        func aDeadMountIsReplaced() async throws {
-            try await withMount { world, _ in
-                // The kernel remembers the attributes of the root when its server is gone.
-                try await world.sh("echo content >file; ls -la . file")
-                let daemon = try #require(world.daemon)
-                kill(daemon, SIGKILL)
-                let ended = await poll(for: .seconds(60)) { World.isRunning(daemon) ? nil : true }
-                try #require(ended == true)
-                #expect(world.isMounted)
-                try await world.mount()
-                #expect(try await world.sh("cat file") == "content\n")
-            }
-        }
-
         @Test(.timeLimit(.minutes(1)))
         func aMountIsEndedByItsOwnCommandToo() async throws {
             try await withMount { world, _ in

@@ -136,6 +136,41 @@ struct StagedFileTests {
         #expect(seen.withLock { $0 } == [10..<12, 50..<Int64.max, 5..<50, 50..<51])
     }
 
+    @Test("is gone on with by the next process as it was", arguments: 0..<40)
+    func successor(seed: UInt64) throws {
+        var dice = SeededGenerator(seed: seed)
+        let base = dice.bytes(Int.random(in: 0...60_000, using: &dice))
+        let file = try area.create(IntentID(rawValue: 1), baseSize: Int64(base.count))
+        for _ in 0..<Int.random(in: 0..<100, using: &dice) {
+            let start = Int.random(in: 0...80_000, using: &dice)
+            let count = Int.random(in: 0...(Bool.random(using: &dice) ? 9000 : 40), using: &dice)
+            switch Int.random(in: 0..<6, using: &dice) {
+            case 0...1: try file.write(dice.bytes(count).span.bytes, at: Int64(start))
+            case 2: _ = try file.append(dice.bytes(count).span.bytes)
+            case 3: try file.truncate(to: Int64(start))
+            case 4: try file.zero(Int64(start)..<Int64(start + count))
+            default:
+                let range = min(start, base.count)..<min(start + count, base.count)
+                try file.prepareFill(Array(base[range]).span.bytes, at: Int64(range.lowerBound))
+                if Bool.random(using: &dice) {
+                    file.confirmFill(Int64(range.lowerBound)..<Int64(range.upperBound))
+                }
+            }
+        }
+        let truth = try content(of: file, base)
+        file.keep(true)
+        let fresh = SpaceLedger(limit: 1 << 30, floor: 0) { 1 << 40 }
+        let next = try StagingArea(
+            directory: directory.path("staging"), ledger: fresh, time: SystemTime(), kept: ["1"])
+        let reopened = try #require(try next.reopen("1", baseSize: Int64(base.count)))
+        #expect(try content(of: reopened, base) == truth, "seed \(seed)")
+        // And by the one after that.
+        try reopened.write(([1, 2, 3] as [UInt8]).span.bytes, at: 5)
+        let changed = try content(of: reopened, base)
+        let last = try #require(try next.reopen("1", baseSize: Int64(base.count)))
+        #expect(try content(of: last, base) == changed, "seed \(seed)")
+    }
+
     @Test("survives its process as an orphan that the ledger counts")
     func orphans() throws {
         let file = try area.create(IntentID(rawValue: 1), baseSize: 0)

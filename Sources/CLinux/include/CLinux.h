@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "held_device.h"
+
 /// fallocate(2) with FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE. Returns 0 or -errno.
 int linux_punch_hole(int fd, int64_t offset, int64_t length);
 

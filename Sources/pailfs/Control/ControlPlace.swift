@@ -9,10 +9,10 @@ struct ControlPlace: Sendable, Hashable {
 
     private static let suffix = ".control"
 
-    /// Of this process's mount.
-    init(of mountpoint: Mountpoint) {
+    /// Of the mount that `process` begins and ends with: the one that keeps it, or this one.
+    init(of mountpoint: Mountpoint, process: pid_t) {
         directory = MountRecord.directory
-        name = MountRecord.prefix(of: mountpoint) + "\(getpid())" + Self.suffix
+        name = MountRecord.prefix(of: mountpoint) + "\(process)" + Self.suffix
     }
 
     private init(directory: String, name: String) { (self.directory, self.name) = (directory, name) }

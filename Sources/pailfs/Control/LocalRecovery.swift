@@ -107,8 +107,8 @@ final class LocalRecovery {
         let mountpoint: Mountpoint
         do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
-        let composition = try Composition(request, mountpoint: mountpoint, logger: logger)
-        let service = composition.service(request, mountpoint: mountpoint)
+        let composition = try Composition(request, mountpoint: mountpoint, process: getpid(), logger: logger)
+        let service = composition.service(request, mountpoint: mountpoint, process: getpid())
         state = .composition(composition, service)
         return service
     }

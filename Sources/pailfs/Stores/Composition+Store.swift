@@ -7,13 +7,13 @@ import Settings
 import Synchronization
 
 extension Composition {
-    /// The bucket of the request, proved to exist and to be open to these credentials.
+    /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials.
     static func openStore(
-        _ request: MountRequest, pool: WorkerPool, meter: RequestMeter = RequestMeter(), time: any TimeSource,
-        logger: Logger
+        _ request: MountRequest, checked: Bool = true, pool: WorkerPool, meter: RequestMeter = RequestMeter(),
+        time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let store = try makeStore(request, meter: meter, time: time, logger: logger)
-        try check(store, request, pool)
+        if checked { try check(store, request, pool) }
         return store
     }
 

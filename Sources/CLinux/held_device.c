@@ -1,0 +1,247 @@
+#define _GNU_SOURCE
+#include "include/held_device.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// linux/fuse.h, protocol 7.40: its in and out headers, and the numbers needed here.
+struct in_header {
+    uint32_t length, opcode;
+    uint64_t unique, node;
+    uint32_t user, group, process, padding;
+};
+struct out_header {
+    uint32_t length;
+    int32_t error;
+    uint64_t unique;
+};
+enum { forget = 2, init = 26, interrupt = 36, batch_forget = 42, notify_resend = 7 };
+static const uint64_t repeated_bit = 1ull << 63;
+
+enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), probes = 64 };
+
+static struct linux_held *used;
+static int is_rehearsal, is_same;
+static _Thread_local int is_repeated;
+
+int linux_held_create(void) {
+    int fd = memfd_create("pailfs", MFD_CLOEXEC);
+    if (fd < 0) return -errno;
+    if (ftruncate(fd, sizeof(struct linux_held)) == 0) return fd;
+    int error = errno;
+    close(fd);
+    return -error;
+}
+
+struct linux_held *linux_held_map(int fd) {
+    void *memory = mmap(NULL, sizeof(struct linux_held), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void *linux_held_init_request(struct linux_held *held) { return held->init_request; }
+
+const char *linux_held_device(const struct linux_held *held) { return held->device; }
+
+const char *linux_held_mountpoint(const struct linux_held *held) { return held->mountpoint; }
+
+void linux_held_name(struct linux_held *held, const char *device, const char *mountpoint) {
+    strncpy(held->device, device, sizeof held->device - 1);
+    strncpy(held->mountpoint, mountpoint, sizeof held->mountpoint - 1);
+}
+
+void linux_held_use(struct linux_held *held) { used = held; }
+
+static void note(uint64_t unique) {
+    // Uniques count up in steps of two. A table that is full near a number forgets it, and can only be resent then.
+    for (uint64_t probe = 0; probe < probes; probe++) {
+        uint64_t empty = 0, *slot = &used->uniques[((unique >> 1) + probe) % slots];
+        if (__atomic_compare_exchange_n(slot, &empty, unique, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+}
+
+static void forget_unique(uint64_t unique) {
+    for (uint64_t probe = 0; probe < probes; probe++) {
+        uint64_t known = unique, *slot = &used->uniques[((unique >> 1) + probe) % slots];
+        if (__atomic_compare_exchange_n(slot, &known, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    }
+}
+
+ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context) {
+    (void)context;
+    ssize_t size = read(fd, buffer, length);
+    if (size < (ssize_t)sizeof(struct in_header)) return size;
+    const struct in_header *header = buffer;
+    is_repeated = (header->unique & repeated_bit) != 0;
+    switch (header->opcode) {
+    case forget:
+    case batch_forget:
+    case interrupt: break;
+    case init:
+        if ((size_t)size <= sizeof used->init_request) {
+            memcpy(used->init_request, buffer, size);
+            used->init_size = size;
+        }
+        break;
+    default: note(header->unique);
+    }
+    return size;
+}
+
+ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context) {
+    (void)context;
+    const struct out_header *header = vector[0].iov_base;
+    const struct in_header *first = (const void *)used->init_request;
+    if (header->unique == 0 || used->init_size == 0 || header->unique != first->unique) {
+        ssize_t written = writev(fd, vector, count);
+        if (header->unique != 0) {
+            int error = errno;
+            forget_unique(header->unique);
+            errno = error;
+        }
+        return written;
+    }
+    char answer[sizeof used->init_reply];
+    size_t size = 0;
+    for (int index = 0; index < count; index++) {
+        if (vector[index].iov_len > sizeof answer - size) return errno = EMSGSIZE, -1;
+        memcpy(answer + size, vector[index].iov_base, vector[index].iov_len);
+        size += vector[index].iov_len;
+    }
+    if (is_rehearsal) {
+        is_same = size == used->init_reply_size && memcmp(answer, used->init_reply, size) == 0;
+        return (ssize_t)size;
+    }
+    memcpy(used->init_reply, answer, size);
+    used->init_reply_size = size;
+    return writev(fd, vector, count);
+}
+
+int linux_held_rehearse(int on) {
+    is_rehearsal = on;
+    if (on) is_same = 0;
+    return is_same;
+}
+
+int linux_held_resend(int fd) {
+    // What is sent again enters the table again when it is read; nobody reads yet.
+    uint64_t before[slots];
+    memcpy(before, used->uniques, sizeof before);
+    memset(used->uniques, 0, sizeof used->uniques);
+    struct out_header notice = {.length = sizeof notice, .error = notify_resend};
+    if (write(fd, &notice, sizeof notice) == sizeof notice) return 0;
+    int error = errno;
+    memcpy(used->uniques, before, sizeof before);
+    return -error;
+}
+
+int linux_held_refuse(struct linux_held *held, int fd) {
+    int count = 0;
+    for (int slot = 0; slot < slots; slot++) {
+        uint64_t unique = __atomic_exchange_n(&held->uniques[slot], 0, __ATOMIC_RELAXED);
+        if (unique == 0) continue;
+        struct out_header answer = {.length = sizeof answer, .error = -EIO, .unique = unique};
+        // ENOENT: it was answered, or its program is gone.
+        if (write(fd, &answer, sizeof answer) == sizeof answer) count++;
+    }
+    return count;
+}
+
+int linux_held_is_repeated(void) { return is_repeated; }
+
+int linux_send_descriptors(int socket, char tag, int first, int second) {
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    int descriptors[2], count = 0;
+    if (first >= 0) descriptors[count++] = first;
+    if (second >= 0) descriptors[count++] = second;
+    struct iovec text = {.iov_base = &tag, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
+    if (count > 0) {
+        memset(&control, 0, sizeof control);
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), descriptors, count * sizeof(int));
+    }
+    while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {
+        if (errno != EINTR) return -errno;
+    }
+    return 0;
+}
+
+int linux_receive_descriptors(int socket, int descriptors[2]) {
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    char tag = 0;
+    struct iovec text = {.iov_base = &tag, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &text, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    descriptors[0] = descriptors[1] = -1;
+    ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (size < 0) return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    if (size == 0) return -EPIPE;
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS) {
+        size_t length = header->cmsg_len - CMSG_LEN(0);
+        memcpy(descriptors, CMSG_DATA(header), length < 2 * sizeof(int) ? length : 2 * sizeof(int));
+    }
+    return tag;
+}
+
+int linux_socket_pair(int ends[2]) {
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0 ? 0 : -errno;
+}
+
+int linux_signal_descriptor(const int *signals, int count) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int index = 0; index < count; index++) sigaddset(&set, signals[index]);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) != 0) return -errno;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+
+int linux_wait_readable(int first, int second, int milliseconds) {
+    struct pollfd waits[2] = {{.fd = first, .events = POLLIN}, {.fd = second, .events = POLLIN}};
+    if (poll(waits, 2, milliseconds) <= 0) return 0;
+    return (waits[0].revents != 0) | (waits[1].revents != 0) << 1;
+}
+
+int linux_next_signal(int fd) {
+    struct signalfd_siginfo info;
+    return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+int linux_spawn_worker(
+    pid_t *process, const char *program, char *const *arguments, const int *descriptors, int count) {
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    sigset_t none, all;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    for (int index = 0; index < count; index++) {
+        if (descriptors[index] >= 0) posix_spawn_file_actions_adddup2(&actions, descriptors[index], 3 + index);
+    }
+    int result = posix_spawn(process, program, &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return -result;
+}

@@ -1,0 +1,77 @@
+// A FUSE connection that outlives the process which serves it: memory and descriptors that a holder and its workers share.
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/// What a worker leaves to the next one, in memory that both and the holder have mapped. The worker writes, with atomic
+/// stores in `uniques`; the others read when it is gone.
+struct linux_held {
+    /// Of the worker that runs; 0 is the first.
+    uint32_t generation;
+    /// The worker that runs has begun to answer requests.
+    uint32_t is_serving;
+    /// The kernel's INIT request and what it was answered.
+    uint32_t init_size, init_reply_size;
+    uint64_t init_request[64];
+    uint64_t init_reply[32];
+    /// `major:minor` of the mount.
+    char device[64];
+    char mountpoint[4097];
+    /// Requests that were read and not answered: a table with open addressing, 0 is free.
+    uint64_t uniques[16384];
+};
+
+/// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
+int linux_held_create(void);
+
+/// mmap(2) of what linux_held_create made; NULL if that fails.
+struct linux_held *linux_held_map(int fd);
+
+/// The parts that Swift does not import as fields.
+void *linux_held_init_request(struct linux_held *held);
+const char *linux_held_device(const struct linux_held *held);
+const char *linux_held_mountpoint(const struct linux_held *held);
+void linux_held_name(struct linux_held *held, const char *device, const char *mountpoint);
+
+/// The hooks of fuse_session_custom_io(3) for the one connection of this process, which `linux_held_use` tells its memory.
+void linux_held_use(struct linux_held *held);
+ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context);
+ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context);
+
+/// While on, nothing goes to the kernel: what would is compared with the saved answer to INIT. Turning it off returns 1 if
+/// it was the same, 0 if not.
+int linux_held_rehearse(int on);
+
+/// Has the kernel send again what was read and not answered (FUSE_NOTIFY_RESEND, Linux 6.9). Returns 0 or -errno.
+int linux_held_resend(int fd);
+
+/// Answers with EIO what was read and not answered. Returns how many requests that were.
+int linux_held_refuse(struct linux_held *held, int fd);
+
+/// Whether the request that this thread read last had been read before by another worker.
+int linux_held_is_repeated(void);
+
+/// Sends `tag` with the descriptors that are not -1 through a socket. Returns 0 or -errno.
+int linux_send_descriptors(int socket, char tag, int first, int second);
+
+/// Receives one such message without waiting. Returns its tag, 0 when there is none, or -errno.
+int linux_receive_descriptors(int socket, int descriptors[2]);
+
+/// socketpair(2) of stream sockets, closed on exec. Returns 0 or -errno.
+int linux_socket_pair(int ends[2]);
+
+/// signalfd(2) for `count` signals, which are blocked in this thread first. Returns it or -errno.
+int linux_signal_descriptor(const int *signals, int count);
+
+/// Waits until a descriptor can be read, at most so long. Returns a bit for each that can.
+int linux_wait_readable(int first, int second, int milliseconds);
+
+/// The next signal of a signalfd; 0 when there is none.
+int linux_next_signal(int fd);
+
+/// posix_spawn(3) of `program` with `descriptors` as numbers 3 and following, -1 leaving one out; every signal unblocked
+/// and as by default. All of them must be above what they become. Returns 0 or -errno.
+int linux_spawn_worker(
+    pid_t *process, const char *program, char *const *arguments, const int *descriptors, int count);

@@ -1,0 +1,99 @@
+import Basics
+import CFuse3
+import CLinux
+import Glibc
+import Logging
+
+/// A connection to the kernel that a holder keeps while workers come and go, as a worker sees it.
+///
+/// Owns nothing: the memory and the descriptors belong to the process, for its whole life. The worker that mounts passes
+/// its `/dev/fuse` to the holder before anything is answered; the ones after it inherit it, make libfuse believe that it has
+/// just received the INIT of the first, and have the kernel repeat what the dead one took and did not answer. A crash at
+/// any point leaves memory that the next worker can go on from, as each request is noted before it is acted on.
+package struct HeldConnection: @unchecked Sendable {
+    // Sendable: the memory stays mapped, and its fields change only as `linux_held` says.
+    private let memory: UnsafeMutablePointer<linux_held>
+
+    /// What a worker finds under fixed numbers.
+    package enum Descriptor {
+        package static let status: Int32 = 3
+        package static let holder: Int32 = 4
+        package static let memory: Int32 = 5
+        package static let record: Int32 = 6
+        package static let device: Int32 = 7
+    }
+
+    /// The connection whose holder started this process. Programs this process starts get none of it.
+    package init() throws(FuseError) {
+        guard let memory = linux_held_map(Descriptor.memory) else {
+            throw FuseError("the process was not started by a pailfs that keeps the mount; use \"pailfs mount\"")
+        }
+        self.memory = memory
+        for number in [Descriptor.holder, Descriptor.memory, Descriptor.record, Descriptor.device] {
+            _ = fcntl(number, F_SETFD, FD_CLOEXEC)
+        }
+    }
+
+    /// How many workers came before this one.
+    package var generation: UInt32 { memory.pointee.generation }
+
+    /// Whether there is a mount that an earlier worker made; a holder starts no other one before.
+    package var isTakenOver: Bool { generation > 0 }
+
+    /// Where that is, and its device; asking the kernel would wait for this very process.
+    package var mountpoint: Mountpoint { Mountpoint(resolved: String(cString: linux_held_mountpoint(memory))) }
+    var device: String { String(cString: linux_held_device(memory)) }
+
+    /// Puts the hooks around `session`, so that what is needed after this process gets noted. To be called once the session
+    /// has a descriptor.
+    func attach(_ session: OpaquePointer, _ descriptor: Int32) throws(FuseError) {
+        linux_held_use(memory)
+        var hooks = fuse_custom_io()
+        hooks.read = linux_held_read
+        hooks.writev = linux_held_writev
+        guard fuse_session_custom_io(session, &hooks, descriptor) == 0 else {
+            throw FuseError("libfuse does not take the connection: \(LibraryLog.lastMessage)")
+        }
+    }
+
+    /// Gives the connection of a new mount to the holder, with what `pailfs unmount` waits for.
+    func handOver(_ descriptor: Int32, of mountpoint: Mountpoint, record: Int32) throws(FuseError) {
+        linux_held_name(memory, mountpoint.mounted?.device ?? "", mountpoint.path)
+        let status = linux_send_descriptors(Descriptor.holder, Self.mountedTag, descriptor, record)
+        guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
+    }
+
+    /// Brings a new session to where the dead worker's was. Nothing else may use it yet.
+    func replay(_ session: OpaquePointer) throws(FuseError) {
+        let size = Int(memory.pointee.init_size)
+        guard size > 0 else { throw FuseError("the worker before this one ended before the kernel had greeted it") }
+        var request = fuse_buf()
+        request.size = size
+        request.mem = linux_held_init_request(memory)
+        linux_held_rehearse(1)
+        fuse_session_process_buf(session, &request)
+        guard linux_held_rehearse(0) == 1 else {
+            throw FuseError("this pailfs agrees on other things with the kernel than the one that mounted; mount anew")
+        }
+    }
+
+    /// Sees to the requests that the dead worker had taken: the kernel sends them again, or they fail with EIO.
+    func repeatUnanswered(_ descriptor: Int32, logger: Logger) {
+        let status = linux_held_resend(descriptor)
+        if status == 0 { return logger.info("what was not answered is sent again") }
+        let refused = linux_held_refuse(memory, descriptor)
+        logger.warning("requests of the process before fail", metadata: ["requests": "\(refused)"])
+    }
+
+    /// The worker is through its start: what ends it from here on is a new death, not the old one again.
+    func serves() { memory.pointee.is_serving = 1 }
+
+    /// The holder lets go of the connection, so that it ends with this process's own descriptor.
+    func release() { _ = linux_send_descriptors(Descriptor.holder, Self.endedTag, -1, -1) }
+
+    /// Whether the request that this thread has just read was given to a dead worker before.
+    static var isRepeated: Bool { linux_held_is_repeated() != 0 }
+
+    package static let mountedTag = CChar(UInt8(ascii: "M"))
+    package static let endedTag = CChar(UInt8(ascii: "E"))
+}

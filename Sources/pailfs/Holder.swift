@@ -1,0 +1,253 @@
+import Basics
+import CLinux
+import FuseBridge
+import Glibc
+
+/// The process that keeps a mount alive while the one that serves it, the worker, may die or be replaced.
+///
+/// One thread, no task, no cache: little can go wrong here. Owns the worker, a second descriptor of the kernel's connection,
+/// one of the mount's record, and the memory in which workers note what they have taken (`linux_held`). A worker that dies
+/// is started again, with pauses and not for ever; one that ends in order ends the holder with its exit status. If the holder
+/// dies, the worker serves on as if it had none.
+struct Holder {
+    /// A worker ends with this status to have another one go on with the mount.
+    static let handOverStatus: Int32 = 75
+
+    /// Deaths in a row after which the mount is given up, and how long a worker has to serve for the row to end.
+    private static let mostDeaths = 20
+    private static let steadySeconds = 2
+    /// How long a killed worker may hang in the kernel before programs get an error for what it had taken: one of its
+    /// threads may wait there for a program that waits for the worker.
+    private static let patienceSeconds = 10
+    private static let interestingSignals = [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR2]
+    /// Descriptors of the holder lie above those that a worker finds.
+    private static let lowestDescriptor: Int32 = 32
+
+    private let arguments: [String]
+    private let isForeground: Bool
+    private let directory: String
+    private let path: String
+    private let memory: UnsafeMutablePointer<linux_held>
+    private let memoryFile: Int32
+    private let signals: Int32
+    private let socket: (ours: Int32, workers: Int32)
+    private var program = "/proc/self/exe"
+    private var worker: pid_t = 0
+    private var device: Int32 = -1
+    private var record: Int32 = -1
+    private var hasEnded = false
+    private var endSignal: Int32?
+    private var deaths = 0
+    private var startedAt = 0
+    private var dyingSince: Int?
+
+    /// Serves `arguments` (URL, mountpoint, options, as `pailfs mount` takes them) and returns the exit status. To be
+    /// called on the main thread before any other thread exists.
+    static func run(_ arguments: [String], foreground: Bool) -> Int32 {
+        let report: StatusReport = foreground ? .terminal : .pipe
+        do {
+            var holder = try Holder(arguments, foreground: foreground)
+            return try holder.serve()
+        } catch {
+            report.failed(error.message)
+            return EXIT_FAILURE
+        }
+    }
+
+    private init(_ arguments: [String], foreground: Bool) throws(CommandError) {
+        (self.arguments, isForeground) = (arguments, foreground)
+        directory = getcwd(nil, 0).map { String(cString: $0) } ?? "/"
+        path = realpath("/proc/self/exe", nil).map { String(cString: $0) } ?? program
+        linux_ignore_signal(SIGPIPE)
+        memoryFile = Self.raised(linux_held_create())
+        guard memoryFile >= 0, let memory = linux_held_map(memoryFile) else {
+            throw CommandError("there is no memory for the process that keeps the mount")
+        }
+        self.memory = memory
+        var ends: [Int32] = [-1, -1]
+        let status = linux_socket_pair(&ends)
+        signals = Self.raised(linux_signal_descriptor(Self.interestingSignals, Int32(Self.interestingSignals.count)))
+        guard status == 0, signals >= 0 else {
+            throw CommandError("the process that keeps the mount cannot be set up: \(Self.text(errno))")
+        }
+        socket = (Self.raised(ends[0]), Self.raised(ends[1]))
+    }
+
+    private mutating func serve() throws(CommandError) -> Int32 {
+        let pipe = isForeground ? -1 : Self.raised(dup(HeldConnection.Descriptor.status))
+        let status = start(statusPipe: pipe)
+        guard status == 0 else {
+            throw CommandError("the process for the mount cannot be started: \(Self.text(-status))")
+        }
+        letGoOfCaller(pipe)
+        while true {
+            let ready = linux_wait_readable(signals, socket.ours, Int32(Self.patienceSeconds) * 500)
+            if ready & 1 != 0 { takeSignals() }
+            takeMessages()
+            if let status = reaped(), let end = decide(status) { return end }
+            watchDying()
+        }
+    }
+
+    // MARK: the worker
+
+    private mutating func start(statusPipe: Int32 = -1) -> Int32 {
+        let words = ["pailfs", "work", "--directory", directory] + (isForeground ? ["--foreground"] : []) + arguments
+        var argv: [UnsafeMutablePointer<CChar>?] = words.map { (text: String) in strdup(text) }
+        argv.append(nil)
+        defer { for argument in argv { free(argument) } }
+        // In the order of `HeldConnection.Descriptor`.
+        let descriptors = [statusPipe, socket.workers, memoryFile, record, device]
+        startedAt = Self.now
+        let status = linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
+        if status == 0, let signal = endSignal { kill(worker, signal) }
+        return status
+    }
+
+    /// How the worker ended, if it did, as waitpid(2) tells it.
+    private mutating func reaped() -> Int32? {
+        var status: Int32 = 0
+        guard worker > 0, waitpid(worker, &status, WNOHANG) == worker else { return nil }
+        takeMessages()
+        worker = 0
+        dyingSince = nil
+        return status
+    }
+
+    /// Goes on with another worker, or returns the exit status of the holder.
+    private mutating func decide(_ status: Int32) -> Int32? {
+        let signal = status & 0x7f
+        let code = signal == 0 ? (status >> 8) & 0xff : 128 + signal
+        // Before there is a mount, and after it is gone, there is nothing to keep.
+        guard device >= 0, !hasEnded else { return code }
+        if memory.pointee.generation == 0, memory.pointee.is_serving == 0 {
+            letGoOfMount()
+            return code
+        }
+        if signal == 0, code == Self.handOverStatus {
+            // The program may be a newer one by now.
+            (program, deaths) = (path, 0)
+            tell("the worker has handed the mount over")
+        } else if signal == 0, memory.pointee.is_serving != 0 {
+            return code
+        } else {
+            if memory.pointee.is_serving != 0, Self.now - startedAt >= Self.steadySeconds { deaths = 0 }
+            deaths += 1
+            tell(
+                "the worker has ended (\(signal == 0 ? "exit status \(code)" : "signal \(signal)")) and is started again"
+            )
+            guard deaths < Self.mostDeaths else { return giveUp() }
+            // A new version that does not come up must not take the mount along.
+            if memory.pointee.is_serving == 0 { program = "/proc/self/exe" }
+            // What a stop point ends is to be gone on with.
+            unsetenv("PAILFS_STOP_POINT")
+            if deaths > 1 { usleep(min(1_000_000, 50_000 << UInt32(deaths))) }
+        }
+        memory.pointee.generation += 1
+        memory.pointee.is_serving = 0
+        let status = start()
+        if status == 0 { return nil }
+        tell("the worker cannot be started: \(Self.text(-status))")
+        program = "/proc/self/exe"
+        return start() == 0 ? nil : giveUp()
+    }
+
+    /// Programs get errors instead of waiting for ever, and the mountpoint is free again.
+    private mutating func giveUp() -> Int32 {
+        tell("the mount is given up after \(deaths) deaths of its worker")
+        letGoOfMount()
+        return EX_SOFTWARE
+    }
+
+    private func letGoOfMount() {
+        close(device)
+        let mountpoint = Mountpoint(resolved: String(cString: linux_held_mountpoint(memory)))
+        guard mountpoint.mounted?.device == String(cString: linux_held_device(memory)) else { return }
+        do { try mountpoint.unmount(lazily: true) } catch { tell(error.message) }
+    }
+
+    private mutating func takeSignals() {
+        while true {
+            let signal = linux_next_signal(signals)
+            switch signal {
+            case 0: return
+            case SIGTERM, SIGINT, SIGHUP: end(signal)
+            case SIGUSR2: if worker > 0, device >= 0 { kill(worker, SIGUSR2) }
+            default: break
+            }
+        }
+    }
+
+    private mutating func end(_ signal: Int32) {
+        endSignal = signal
+        if worker > 0 { kill(worker, signal) }
+    }
+
+    private mutating func takeMessages() {
+        while true {
+            var descriptors: [Int32] = [-1, -1]
+            let tag = linux_receive_descriptors(socket.ours, &descriptors)
+            guard tag > 0 else { return }
+            switch CChar(truncatingIfNeeded: tag) {
+            case HeldConnection.mountedTag:
+                (device, record) = (Self.raised(descriptors[0]), Self.raised(descriptors[1]))
+            case HeldConnection.endedTag:
+                hasEnded = true
+                if device >= 0 { close(device) }
+                device = -1
+            default: break
+            }
+        }
+    }
+
+    /// A worker whose main thread is gone and that is still there hangs in the kernel.
+    private mutating func watchDying() {
+        guard worker > 0, device >= 0, Self.isZombie(worker) else { return dyingSince = nil }
+        let since = dyingSince ?? Self.now
+        dyingSince = since
+        guard Self.now - since >= Self.patienceSeconds else { return }
+        let refused = linux_held_refuse(memory, device)
+        if refused > 0 { tell("\(refused) requests fail so that the dead worker can end") }
+    }
+
+    private static func isZombie(_ process: pid_t) -> Bool {
+        guard let bytes = try? File("/proc/\(process)/stat").read(0..<512),
+            let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
+        else { return false }
+        return bytes[end + 2] == UInt8(ascii: "Z")
+    }
+
+    // MARK: the caller
+
+    /// The command waits for the end of the pipe, and whoever called it for that of its output.
+    private func letGoOfCaller(_ pipe: Int32) {
+        _ = chdir("/")
+        guard !isForeground else { return }
+        close(pipe)
+        close(HeldConnection.Descriptor.status)
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        guard null >= 0 else { return }
+        for number in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] { dup2(null, number) }
+        close(null)
+    }
+
+    /// The worker's log is the worker's; what happens to the worker goes where a daemon without one has it.
+    private func tell(_ text: String) {
+        if isForeground { Entry.say("pailfs: \(text)") } else { linux_syslog(LOG_WARNING, text) }
+    }
+
+    private static func raised(_ descriptor: Int32) -> Int32 {
+        guard descriptor >= 0 else { return descriptor }
+        let raised = fcntl(descriptor, F_DUPFD_CLOEXEC, lowestDescriptor)
+        close(descriptor)
+        return raised
+    }
+
+    private static var now: Int {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return time.tv_sec
+    }
+
+    private static func text(_ number: Int32) -> String { String(cString: strerror(number)) }
+}

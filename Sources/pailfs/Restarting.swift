@@ -1,0 +1,51 @@
+import FuseBridge
+import Glibc
+
+/// `pailfs restart`: the worker of a mount ends, and the program that is installed now goes on with it.
+enum Restarting {
+    /// Returns when the new worker answers.
+    static func run(_ path: String) throws(CommandError) {
+        let mountpoint: Mountpoint
+        do throws(FuseError) {
+            mountpoint = try Mountpoint(path)
+            guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
+                throw FuseError("\(mountpoint.path) is no mount of pailfs; \"findmnt -t fuse.pailfs\" lists them")
+            }
+        } catch { throw CommandError(error) }
+        let holders = MountRecord.all(of: mountpoint).filter(\.isAlive).compactMap(\.process)
+        guard let holder = holders.first, let before = worker(of: holder) else {
+            throw CommandError(
+                "nothing can go on with \(mountpoint.path): it was mounted with restart=no, or by another user")
+        }
+        guard kill(holder, SIGUSR2) == 0 else {
+            throw CommandError("process \(holder) does not listen: \(String(cString: strerror(errno)))")
+        }
+        // This is asked of nobody else, and waits until somebody serves the mount again.
+        for _ in 0..<patience {
+            if let worker = worker(of: holder), worker != before {
+                var figures = statvfs()
+                guard statvfs(mountpoint.path, &figures) == 0 else {
+                    throw CommandError("\(mountpoint.path) does not answer: \(String(cString: strerror(errno)))")
+                }
+                return
+            }
+            usleep(10_000)
+        }
+        throw CommandError("the process that serves \(mountpoint.path) has not ended yet; see the log")
+    }
+
+    /// In hundredths of a second.
+    private static let patience = 3000
+
+    /// The child that serves the mount, from /proc/PID/task/PID/children (proc_pid_task(5)).
+    private static func worker(of holder: pid_t) -> pid_t? {
+        let file = open("/proc/\(holder)/task/\(holder)/children", O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        // In one call: the kernel makes the list anew for each.
+        var bytes = [UInt8](repeating: 0, count: 64)
+        let count = read(file, &bytes, bytes.count)
+        return String(decoding: bytes.prefix(max(0, count)), as: UTF8.self).split(separator: " ").first
+            .flatMap { pid_t($0) }
+    }
+}

@@ -1,0 +1,70 @@
+import Basics
+import FileSystem
+import TestSupport
+import Testing
+
+/// The process that serves a mount dies and another one goes on: what programs have open stays as it was, or says so.
+@Suite struct RestartTests {
+    private let readWrite = OpenFlags(reads: true, writes: true)
+
+    @Test func anEditGoesOnWhereItWas() async throws {
+        let tree = try MountedTree()
+        let old = Array(repeating: UInt8(ascii: "o"), count: 100_000)
+        try await tree.store("f", old)
+        let file = try await tree.open("f", readWrite)
+        try await tree.write(file, Array("first".utf8), at: 50_000)
+        try await tree.restart()
+        try await tree.write(file, Array("second".utf8), at: 70_000)
+        try await tree.restart()
+        try await tree.close(file)
+        var expected = old
+        expected.replaceSubrange(50_000..<50_005, with: Array("first".utf8))
+        expected.replaceSubrange(70_000..<70_006, with: Array("second".utf8))
+        #expect(tree.store.content("f") == expected)
+    }
+
+    @Test func aCopyGoesOnWhereItWas() async throws {
+        let tree = try MountedTree()
+        let content = (0..<300_000).map { UInt8(truncatingIfNeeded: $0 / 7) }
+        try await tree.store("from", content)
+        let source = try await tree.open("from", OpenFlags(reads: true, writes: false))
+        let target = try await tree.open("to", readWrite, create: true)
+        func copy(_ range: Range<Int64>) async throws {
+            let done = try await tree.run(
+                tree.system.copyRange(
+                    from: FileRange(ino: source.0, handle: source.1, offset: range.lowerBound),
+                    to: FileRange(ino: target.0, handle: target.1, offset: range.lowerBound),
+                    count: range.upperBound - range.lowerBound))
+            #expect(done == range.upperBound - range.lowerBound)
+        }
+        try await copy(0..<100_000)
+        try await tree.restart()
+        try await copy(100_000..<200_000)
+        try await tree.restart()
+        try await tree.write(target, Array("end".utf8), at: 200_000)
+        // The copy is taken before what it was copied from is another object.
+        try await tree.store("from", [1, 2, 3])
+        try await tree.close(target)
+        try await tree.close(source)
+        #expect(tree.store.content("to") == Array(content[..<200_000]) + Array("end".utf8))
+    }
+
+    @Test func whoCannotGoOnIsToldAtEveryCall() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", Array("stored".utf8))
+        let file = try await tree.open("f", readWrite)
+        try await tree.write(file, Array("lost".utf8), at: 0)
+        try await tree.restart { directory in
+            for name in try Directory.names(in: directory + "/staging") where name.description.hasSuffix(".map") {
+                try File.remove("\(directory)/staging/\(name)")
+            }
+        }
+        let failure = MountedTree.Failure(kind: .inputOutput, reason: "")
+        await #expect(throws: failure) { try await tree.write(file, Array("more".utf8), at: 4) }
+        await #expect(throws: failure) { try await tree.read(file, at: 0, count: 10) }
+        await #expect(throws: failure) { try await tree.close(file) }
+        // What the store has is there for whoever opens it now, and the bytes are kept.
+        #expect(try await tree.load("f") == Array("stored".utf8))
+        #expect(tree.system.recoverableFiles().count == 1)
+    }
+}

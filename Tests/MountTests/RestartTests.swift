@@ -1,0 +1,208 @@
+import Foundation
+import Glibc
+import Testing
+
+extension RealMounts {
+    /// A mount outlives the process that serves it: programs that use it notice nothing but a pause.
+    @Suite struct Restarts {
+        @Test(.timeLimit(.minutes(2)))
+        func openFilesGoOnAfterTheWorkerWasKilled() async throws {
+            try await withMount { world, _ in
+                try await world.sh("printf 'some words that are long enough' >read; mkdir dir; printf x >dir/one")
+                let program = try world.start(
+                    """
+                    exec 3<read 4>written 5>>appended
+                    printf 'before ' >&4; printf 'before ' >&5
+                    head -c 5 <&3 >/dev/null
+                    chmod 640 written; setfattr -n user.colour -v blue written
+                    : >$T/ready
+                    until test -e $T/killed; do sleep 0.02; done
+                    printf after >&4; printf after >&5
+                    test "$(stat -c %a written)" = 640
+                    cat <&3 >$T/rest
+                    ls dir >$T/listing
+                    exec 3<&- 4>&- 5>&-
+                    """)
+                let isReady = await poll(for: .seconds(60)) { [scratch = world.scratch] in
+                    scratch.has("ready") ? true : nil
+                }
+                try #require(isReady == true)
+                try await world.killWorker()
+                _ = FileManager.default.createFile(atPath: world.scratch.path("killed"), contents: nil)
+                let outcome = await program.wait(deadline: .seconds(60))
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.sh("test \"$(getfattr --only-values -n user.colour written)\" = blue")
+                #expect(try await world.outside("get", "written") == "before after")
+                #expect(try await world.outside("get", "appended") == "before after")
+                try await world.sh("test \"$(tail -c +6 read)\" = \"$(cat $T/rest)\"; test \"$(cat $T/listing)\" = one")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func aCloneAndItsCheckSucceedWhileWorkersAreKilled() async throws {
+            try await withMount { world, _ in
+                try await world.sh(
+                    """
+                    cd $T; git config --global user.name Tester; git config --global user.email tester@example.com
+                    git config --global --add safe.directory '*'
+                    git init -q -b main origin; cd origin
+                    for d in $(seq 20); do mkdir $d; for f in $(seq 15); do head -c 3000 /dev/urandom >$d/$f; done; done
+                    git add -A; git commit -q -m Everything
+                    """)
+                try await world.killingWorkers(
+                    while: "git clone -q file://$T/origin clone; cd clone; git fsck --strict; git status --porcelain",
+                    atLeast: 3)
+                try await world.sh(
+                    "diff -r --exclude=.git $T/origin clone; test -z \"$(git -C clone status --porcelain)\"")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func fioFindsWhatItWroteWhileWorkersAreKilled() async throws {
+            try await withMount { world, _ in
+                try await world.killingWorkers(
+                    while: """
+                        fio --name=verify --directory=. --numjobs=2 --size=16m --rw=randwrite --bsrange=512-64k \
+                            --ioengine=psync --fallocate=none --verify=crc32c --verify_fatal=1 --do_verify=1 \
+                            --end_fsync=1 --output=$T/fio.txt
+                        """, atLeast: 3)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func everyChangeHappensOnceWhileWorkersAreKilled() async throws {
+            try await withMount { world, _ in
+                // Each name is made, moved and removed once; whoever does it twice gets an error.
+                try await world.killingWorkers(
+                    while: """
+                        $PYTHON - <<'PROGRAM'
+                        import os
+                        for n in range(60):
+                            os.mkdir(f"d{n}")
+                            descriptor = os.open(f"d{n}/file", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+                            os.write(descriptor, b"%d" % n)
+                            os.close(descriptor)
+                            os.rename(f"d{n}/file", f"d{n}/moved")
+                            os.symlink("moved", f"d{n}/link")
+                            if n % 3 == 0:
+                                os.unlink(f"d{n}/link")
+                                os.unlink(f"d{n}/moved")
+                                os.rmdir(f"d{n}")
+                        PROGRAM
+                        """, atLeast: 3)
+                try await world.python(
+                    """
+                    import os
+                    assert sorted(os.listdir(".")) == sorted(f"d{n}" for n in range(60) if n % 3), os.listdir(".")
+                    for n in range(60):
+                        if n % 3:
+                            assert sorted(os.listdir(f"d{n}")) == ["link", "moved"], os.listdir(f"d{n}")
+                            assert open(f"d{n}/link").read() == str(n)
+                    """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(3)))
+        func everyByteIsWrittenOnceWhileWorkersAreKilled() async throws {
+            try await withMount { world, _ in
+                try await world.killingWorkers(
+                    while: """
+                        $PYTHON - <<'PROGRAM'
+                        import os, random
+                        random.seed(1)
+                        expected = bytearray(6 << 20)
+                        lines = 0
+                        both = os.open("both", os.O_CREAT | os.O_RDWR)
+                        log = os.open("log", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+                        for n in range(1500):
+                            start = random.randrange(len(expected) - 70000)
+                            piece = random.randbytes(random.randrange(1, 70000))
+                            assert os.pwrite(both, piece, start) == len(piece)
+                            expected[start:start + len(piece)] = piece
+                            os.write(log, b"line %d\\n" % n)
+                            if n % 100 == 0:
+                                size = random.randrange(3 << 20, 6 << 20)
+                                os.ftruncate(both, size)
+                                expected[size:] = bytes(len(expected) - size)
+                            if n % 10 == 0:
+                                start = random.randrange(len(expected) - 70000)
+                                there = os.pread(both, 70000, start)
+                                assert there == expected[start:start + len(there)], (n, start)
+                            if n % 400 == 399: os.fsync(both)
+                        os.ftruncate(both, len(expected))
+                        os.close(both)
+                        os.close(log)
+                        assert open("both", "rb").read() == expected
+                        assert open("log", "rb").read() == b"".join(b"line %d\\n" % n for n in range(1500))
+                        PROGRAM
+                        """, atLeast: 3)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func anotherVersionGoesOnWithTheMountOnRequest() async throws {
+            try await withMount { world, _ in
+                let program = try world.start(
+                    """
+                    exec 3>file
+                    n=0
+                    until test -e $T/done; do n=$((n + 1)); echo $n >&3; sleep 0.01; done
+                    exec 3>&-
+                    echo $n >$T/count
+                    """)
+                for _ in 0..<3 {
+                    let before = try #require(world.worker)
+                    let outcome = try await world.pailfs(["restart", world.mountpoint])
+                    #expect(outcome.succeeded, "\(outcome)")
+                    #expect(world.worker != before)
+                }
+                _ = FileManager.default.createFile(atPath: world.scratch.path("done"), contents: nil)
+                let outcome = await program.wait(deadline: .seconds(60))
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.sh("seq $(cat $T/count) | cmp - file")
+                let unmounted = try await world.pailfs(["unmount", world.mountpoint])
+                #expect(unmounted.succeeded, "\(unmounted)")
+                try await world.daemonEnds(within: .seconds(10))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aWorkerThatKeepsDyingLetsGoOfTheMountpoint() async throws {
+            try await withMount { world, _ in
+                world.expectsErrorsInLog = true
+                let daemon = try #require(world.daemon)
+                let hasEnded = await poll(for: .seconds(90)) { [program = Programs.pailfs, scratch = world.scratch] in
+                    guard World.isRunning(daemon) else { return true }
+                    for pid in scratch.processes(running: program) where pid != daemon { kill(pid, SIGKILL) }
+                    return nil
+                }
+                #expect(hasEnded == true)
+                try await world.daemonEnds(within: .seconds(5))
+                try await world.mount()
+                try await world.sh("printf x >file; test \"$(cat file)\" = x")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)))
+        func aDeadMountIsReplacedByTheNext() async throws {
+            try await withMount { world, _ in
+                world.expectsErrorsInLog = true
+                // The kernel remembers the attributes of the root when its server is gone.
+                try await world.sh("printf x >file; ls -la . file")
+                let daemon = try #require(world.daemon)
+                kill(daemon, SIGKILL)
+                try await world.daemonEnds(within: .seconds(10), mounted: true)
+                // The worker serves on by itself.
+                try await world.sh("test \"$(cat file)\" = x; printf y >other")
+                for pid in world.scratch.processes(running: Programs.pailfs) { kill(pid, SIGKILL) }
+                let isDead = await poll(for: .seconds(30)) { [mountpoint = world.mountpoint] in
+                    var status = stat()
+                    return stat(mountpoint, &status) != 0 && errno == ENOTCONN ? true : nil
+                }
+                #expect(isDead == true)
+                try await world.mount()
+                try await world.sh("test \"$(cat file)\" = x; test \"$(cat other)\" = y")
+            }
+        }
+    }
+}
