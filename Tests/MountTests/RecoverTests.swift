@@ -30,8 +30,7 @@ extension RealMounts {
             let written = await poll(for: .seconds(30)) { [scratch = world.scratch] in
                 scratch.has("written") ? true : nil
             }
-            let daemon = try #require(world.daemon)
-            kill(daemon, SIGKILL)
+            world.killMount()
             writer.send(SIGKILL)
             _ = await writer.wait(deadline: .seconds(10))
             try #require(written == true, "\(writer.errors)")

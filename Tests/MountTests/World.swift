@@ -103,6 +103,13 @@ final class World {
         try #require(next != nil, "no other process serves the mount: \(logTail)")
     }
 
+    /// Kills all that a mount is made of; the one that would start another worker first.
+    func killMount() {
+        guard let daemon else { return }
+        let others = scratch.processes(running: Programs.pailfs).filter { $0 != daemon }
+        for pid in [daemon] + others { kill(pid, SIGKILL) }
+    }
+
     /// Runs `script`, which has to succeed, and kills one worker after the other meanwhile. A machine on which that was too
     /// quick for `count` kills runs it again.
     func killingWorkers(while script: String, atLeast count: Int, deadline: Duration = .seconds(120)) async throws {
