@@ -79,7 +79,7 @@ package final class Journal: Sendable {
             }
         } catch { throw .journal(path: path, error) }
         self.stop = stop
-        let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(0..<64)) ?? []
+        let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
         boot = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
 

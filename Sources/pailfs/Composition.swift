@@ -227,7 +227,7 @@ final class Composition: Sendable {
     private static func memory(_ settings: MountSettings) -> Int {
         let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"]
         let allowed = limits.lazy.compactMap { path -> Int64? in
-            guard let bytes = try? File(path).read(0..<64) else { return nil }
+            guard let bytes = try? File(path).read(atMost: 64) else { return nil }
             return Int64(String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isWhitespace).first ?? "")
         }.first
         return Int(min(settings.memory, max(32 << 20, (allowed ?? .max) / 2)))

@@ -45,6 +45,8 @@ struct Holder {
     /// called on the main thread before any other thread exists.
     static func run(_ arguments: [String], foreground: Bool) -> Int32 {
         let report: StatusReport = foreground ? .terminal : .pipe
+        // Started as /proc/self/exe it would be "exe" to ps(1).
+        linux_name_thread("pailfs")
         do {
             var holder = try Holder(arguments, foreground: foreground)
             return try holder.serve()
@@ -211,7 +213,7 @@ struct Holder {
     }
 
     private static func isZombie(_ process: pid_t) -> Bool {
-        guard let bytes = try? File("/proc/\(process)/stat").read(0..<512),
+        guard let bytes = try? File("/proc/\(process)/stat").read(atMost: 512),
             let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
         else { return false }
         return bytes[end + 2] == UInt8(ascii: "Z")

@@ -69,6 +69,14 @@ struct MountRecord: Sendable {
     /// Whether it is still there.
     var isAlive: Bool { (try? file.tryLock()) == false }
 
+    /// Asks the process to end as if its mount were gone everywhere.
+    func endProcess() {
+        guard isAlive, let process, let name = try? File("/proc/\(process)/comm").read(atMost: 16),
+            String(decoding: name, as: UTF8.self) == "pailfs\n"
+        else { return }
+        kill(process, SIGTERM)
+    }
+
     /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say.
     func waitForEnd() -> [String]? {
         while (try? file.tryLock()) == false { usleep(10_000) }

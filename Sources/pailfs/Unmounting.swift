@@ -15,6 +15,8 @@ enum Unmounting {
             // Before the mount is gone: afterwards a quick end takes its record with it.
             records = MountRecord.all(of: mountpoint)
             try mountpoint.unmount(lazily: false)
+            // Where another mount namespace has a copy of the mount, the kernel goes on with it and tells nobody.
+            for record in records { record.endProcess() }
         } catch { throw CommandError(error) }
         var unstored: [String] = []
         var isUnknown = records.isEmpty

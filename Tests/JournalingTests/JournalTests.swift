@@ -11,6 +11,11 @@ import Testing
 
     init() throws { directory = try TemporaryDirectory() }
 
+    @Test func theBootIsTheKernels() throws {
+        let kernel = try String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8)
+        #expect(try Journal(path: path).boot == kernel.trimmingCharacters(in: .whitespacesAndNewlines))
+    }
+
     /// Random changes, as a mount would make them and as it never would.
     private static func changes(_ count: Int, seed: UInt64) -> [JournalChange] {
         var dice = SeededGenerator(seed: seed)

@@ -69,6 +69,25 @@ extension RealMounts {
             }
         }
 
+        /// A container or a sandbox that was started meanwhile has the mount too, and keeps it.
+        @Test(.timeLimit(.minutes(1)))
+        func aCopyOfTheMountInAnotherNamespaceKeepsNothingFromEnding() async throws {
+            try await withMount { world, _ in
+                try await world.sh("printf x >file")
+                let other = try world.start("exec unshare -m sh -c ': >$T/copied; exec sleep 60'")
+                let isCopied = await poll(for: .seconds(20)) { [scratch = world.scratch] in
+                    scratch.has("copied") ? true : nil
+                }
+                try #require(isCopied == true, "\(other.errors)")
+                let outcome = try await world.pailfs(["unmount", world.mountpoint])
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.daemonEnds(within: .seconds(1))
+                #expect(try await world.outside("get", "file") == "x")
+                other.send(SIGKILL)
+                _ = await other.wait(deadline: .seconds(10))
+            }
+        }
+
         @Test(.timeLimit(.minutes(1)))
         func inTheForegroundTheProcessIsTheMount() async throws {
             try await withStore { world, _ in
