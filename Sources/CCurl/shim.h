@@ -39,6 +39,11 @@ static inline CURLcode curl_shim_set_seek_callback(CURL *easy, curl_seek_callbac
     return curl_easy_setopt(easy, CURLOPT_SEEKFUNCTION, callback);
 }
 
+/// curl_easy_setopt of CURLOPT_PREREQFUNCTION.
+static inline CURLcode curl_shim_set_begin_callback(CURL *easy, curl_prereq_callback callback) {
+    return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
+}
+
 /// curl_easy_getinfo for values of type long; 0 when libcurl does not know.
 static inline long curl_shim_info_long(CURL *easy, CURLINFO info) {
     long value = 0;

@@ -31,6 +31,14 @@ enum CurlCallbacks {
         CURL_SEEKFUNC_FAIL
     }
 
+    /// CURLOPT_PREREQFUNCTION: the request is about to be sent, for the first time or again.
+    static let begin:
+        @convention(c) (
+            UnsafeMutableRawPointer?, UnsafeMutablePointer<CChar>?, UnsafeMutablePointer<CChar>?, CInt, CInt
+        ) -> CInt = { context, _, _, _, _ in
+            transfer(context)?.begin() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
+        }
+
     /// What a callback returns to end the transfer: never the count that libcurl expects (CURL_WRITEFUNC_ERROR).
     private static let refusal = 0xFFFF_FFFF
 

@@ -46,6 +46,8 @@ final class EasyHandle {
     }
     func setSeek(_ callback: @escaping curl_seek_callback) { _ = curl_shim_set_seek_callback(pointer, callback) }
 
+    func setBegin(_ callback: @escaping curl_prereq_callback) { _ = curl_shim_set_begin_callback(pointer, callback) }
+
     func long(_ info: CURLINFO) -> Int { curl_shim_info_long(pointer, info) }
     func offset(_ info: CURLINFO) -> Int64 { Int64(curl_shim_info_offset(pointer, info)) }
 }

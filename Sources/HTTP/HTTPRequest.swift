@@ -5,6 +5,14 @@ package enum HTTPMethod: String, Sendable, Hashable {
     case post = "POST"
     case delete = "DELETE"
     case options = "OPTIONS"
+
+    /// Whether it changes nothing at the server (RFC 9110 section 9.2.1).
+    var isSafe: Bool {
+        switch self {
+        case .get, .head, .options: true
+        case .put, .post, .delete: false
+        }
+    }
 }
 
 /// Scheme, host and port: what a connection goes to.

@@ -36,6 +36,7 @@ final class Transfer {
     private var response = HTTPResponse(status: 0)
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
+    private var isBegun = false
     /// Why a callback stopped the transfer.
     private var failure: HTTPError?
     private var headerList: UnsafeMutablePointer<curl_slist>?
@@ -122,6 +123,15 @@ final class Transfer {
     }
 
     // MARK: Callbacks
+
+    /// The request goes out now. False ends the transfer: when a kept connection breaks before an answer, libcurl sends
+    /// what has no body again without telling, though the server may have acted.
+    func begin() -> Bool {
+        defer { isBegun = true }
+        guard isBegun, !submission.request.method.isSafe else { return true }
+        failure = HTTPError(.interrupted, "\(submission.request.origin): the connection broke before an answer came")
+        return false
+    }
 
     /// One header line, with its line end. False ends the transfer.
     func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
@@ -219,6 +229,8 @@ final class Transfer {
         easy.set(CURLOPT_HEADERDATA, context)
         easy.set(CURLOPT_WRITEFUNCTION, CurlCallbacks.write)
         easy.set(CURLOPT_WRITEDATA, context)
+        easy.setBegin(CurlCallbacks.begin)
+        easy.set(CURLOPT_PREREQDATA, context)
         configureMethod(request, context)
         configureHeaders(request)
     }

@@ -177,13 +177,15 @@ struct HTTPEngineTests {
         #expect(await kind { _ = try await Self.engine().execute(Self.request(.get, server)) } == .interrupted)
     }
 
-    @Test func aBodyIsNeverSentTwiceOverABrokenConnection() async throws {
-        let bodies = Mutex(0)
+    /// libcurl sends again by itself what gets no answer over a kept connection; what it is may have been done.
+    @Test(arguments: [(HTTPMethod.put, [1, 2, 3]), (.put, []), (.post, []), (.delete, [])] as [(HTTPMethod, [UInt8])])
+    func aChangeIsNeverSentTwiceOverABrokenConnection(method: HTTPMethod, body: [UInt8]) async throws {
+        let changes = Mutex(0)
         let server = LocalServer(serving: { connection in
             while let request = connection.readRequest() {
-                if request.method == "PUT" {
+                if request.method != "GET" {
                     _ = connection.readBody(request)
-                    bodies.withLock { $0 += 1 }
+                    changes.withLock { $0 += 1 }
                     return
                 }
                 connection.send(LocalAnswer(200), to: request)
@@ -191,11 +193,13 @@ struct HTTPEngineTests {
         })
         let engine = Self.engine()
         _ = try await engine.execute(Self.request(.get, server))
-        let put = await kind {
-            _ = try await engine.execute(Self.request(.put, server), body: MemorySource([1, 2, 3]))
+        let change = await kind {
+            let source = body.isEmpty ? nil : MemorySource(body)
+            _ = try await engine.execute(Self.request(method, server), body: source)
         }
-        #expect(put == .interrupted)
-        #expect(bodies.withLock { $0 } == 1)
+        #expect(change == .interrupted)
+        #expect(changes.withLock { $0 } == 1)
+        #expect(try await engine.execute(Self.request(.get, server)).status == 200)
     }
 
     @Test func aServerThatSaysNothingTimesOut() async {
