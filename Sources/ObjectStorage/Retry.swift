@@ -3,8 +3,10 @@ package import Basics
 /// Whether and when a failed request is sent again: pure, an event in, a delay or nothing out.
 ///
 /// Full jitter on an exponential base, as AWS's "Exponential Backoff And Jitter" has it; Retry-After is a floor. A request
-/// that moves no object data gets its last try when its deadline comes. A transfer may take as long as it moves: it ends
-/// when both its tries and the deadline are used up by what cannot have moved a byte, or twice the deadline is.
+/// that moves no object data is one that a program waits for: it is tried often and not for a number of times, until its
+/// deadline and a quarter of it are over, so that a store that was away for as long as the deadline gets more than one try
+/// when it is back. A transfer may take as long as it moves: it ends when both its tries and the deadline are used up by
+/// what cannot have moved a byte, or twice the deadline is.
 package struct RetryPolicy: Sendable, Hashable {
     /// How long a request is tried, as far as it does not move. The transport gives each try up that is silent so long.
     package var deadline = Duration.seconds(30)
@@ -24,12 +26,13 @@ package struct RetryPolicy: Sendable, Hashable {
         after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
     ) -> Duration? {
         guard error.isRetryable else { return nil }
-        let limit = isTransfer ? deadline * 2 : deadline
+        // A try that was silent for all of the deadline would be so for as long again.
+        let limit = isTransfer ? deadline * 2 : error.kind == .timedOut ? deadline : deadline * 5 / 4
         if isTransfer, tries >= transferTries, elapsed >= deadline { return nil }
         // Bytes may move in each of its tries, and none of them come to an end.
         if isTransfer, tries >= transferTries * 8 { return nil }
         let base = error.kind == .throttled ? throttledDelay : firstDelay
-        let ceiling = min(longestDelay, base * (1 << min(tries, 16)))
+        let ceiling = min(longestDelay, isTransfer ? longestDelay : deadline / 10, base * (1 << min(tries, 16)))
         // The lower half stays, so that a storm of retries is never immediate.
         var delay = ceiling * (0.5 + random / 2)
         if let floor = error.retryAfter { delay = max(delay, floor) }

@@ -106,7 +106,10 @@ package enum OptionTable {
             "How often a transfer is repeated that may succeed; more often within timeout."),
         .duration(
             "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
-            "When a call that waits for the store fails. A transfer may take longer while bytes move."),
+            """
+            How long a store may be away until a call that waits for it fails; some tries come up to a quarter later. \
+            A transfer may take longer while bytes move.
+            """),
         .duration(
             "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
             "How long a name, a connection and its TLS may take together."),

@@ -1,5 +1,6 @@
 import Basics
 import ObjectStorage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -15,18 +16,31 @@ import Testing
         }
     }
 
-    @Test func delaysGrowAndEndAtTheDeadline() throws {
+    @Test func delaysGrowAndEndAfterTheDeadline() throws {
         let policy = RetryPolicy()
         var last = Duration.zero
         for tries in 1...8 {
             let delay = try #require(
-                policy.delay(after: error(.serverFault), tries: tries, elapsed: .zero, isTransfer: false, random: 0))
+                policy.delay(after: error(.serverFault), tries: tries, elapsed: .zero, isTransfer: true, random: 0))
             #expect(delay > last)
             last = delay
         }
-        #expect(
-            policy.delay(after: error(.serverFault), tries: 1, elapsed: .seconds(30), isTransfer: false, random: 0)
-                == nil)
+        func delay(_ kind: ObjectStoreError.Kind, _ elapsed: Duration) -> Duration? {
+            policy.delay(after: error(kind), tries: 1, elapsed: elapsed, isTransfer: false, random: 0)
+        }
+        #expect(delay(.serverFault, .seconds(37)) != nil)
+        #expect(delay(.serverFault, .milliseconds(37_500)) == nil)
+        #expect(delay(.timedOut, .seconds(30)) == nil, "the next try would be silent for as long again")
+    }
+
+    /// So that no wait swallows a store's return.
+    @Test func whoWaitsForARequestWaitsATenthOfTheDeadlineBetweenTries() {
+        let policy = RetryPolicy()
+        for tries in 1...40 {
+            let delay = policy.delay(
+                after: error(.throttled), tries: tries, elapsed: .zero, isTransfer: false, random: 0.99)
+            #expect(delay.map { $0 <= .seconds(3) } == true)
+        }
     }
 
     @Test func theStoresOwnDelayIsAFloor() {
@@ -35,15 +49,25 @@ import Testing
         #expect(delay == .seconds(7))
     }
 
-    @Test func theLastTryComesAtTheDeadline() {
+    @Test func theLastTryComesWhenTheTimeIsUp() {
         let policy = RetryPolicy()
         let last = policy.delay(
-            after: error(.unreachable), tries: 10, elapsed: .seconds(27), isTransfer: false, random: 0.9)
-        #expect(last == .seconds(3))
+            after: error(.unreachable), tries: 10, elapsed: .seconds(36), isTransfer: false, random: 0.9)
+        #expect(last == .milliseconds(1500))
         let asked = policy.delay(
-            after: error(.throttled, retryAfter: .seconds(5)), tries: 1, elapsed: .seconds(27), isTransfer: false,
+            after: error(.throttled, retryAfter: .seconds(5)), tries: 1, elapsed: .seconds(33), isTransfer: false,
             random: 0)
         #expect(asked == nil, "the store wants to be left alone longer than the caller can wait")
+    }
+
+    /// A clock that goes on whenever somebody waits.
+    private func running(_ time: ManualTime) -> Task<Void, Never> {
+        Task {
+            while !Task.isCancelled {
+                if time.sleepers > 0 { time.advance(by: .milliseconds(100)) }
+                await Task.yield()
+            }
+        }
     }
 
     /// However often a store that is away can be asked meanwhile.
@@ -55,15 +79,32 @@ import Testing
             time.uptime() < back ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
         }
         let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
-        let clock = Task {
-            while !Task.isCancelled {
-                if time.sleepers > 0 { time.advance(by: .milliseconds(100)) }
-                await Task.yield()
-            }
-        }
+        let clock = running(time)
         defer { clock.cancel() }
         _ = try await store.put(PutRequest("k"), body: MemorySource([1]))
         #expect(memory.content("k") == [1])
+    }
+
+    /// Though the store, when it is back, fails the first two tries all the same.
+    @Test func aRequestOutlastsAnOutageAsLongAsTheDeadline() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        memory.setObject("k", [1])
+        let back = time.uptime() + .seconds(30)
+        let failures = Mutex(2)
+        memory.fault = { operation, key in
+            let isAway = time.uptime() < back
+            let fails = failures.withLock { left in
+                guard !isAway, left > 0 else { return isAway }
+                left -= 1
+                return true
+            }
+            return fails ? ObjectStoreError(.throttled, operation, key: key, status: 503, message: "busy") : nil
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        let clock = running(time)
+        defer { clock.cancel() }
+        #expect(try await store.head("k", condition: nil).version.size == 1)
     }
 
     @Test func aTransferFailsWhenTheStoreStaysAway() {

@@ -75,7 +75,7 @@ import Testing
         let answer = Task { () async throws(ObjectStoreError) in
             try await store.put(request, body: MemorySource([1, 2, 3]))
         }
-        for _ in 0..<2 {
+        for _ in 0..<3 {
             await time.waitForSleepers(1)
             time.advance(by: .seconds(1))
         }
