@@ -5,8 +5,9 @@ package import ObjectStorage
 /// before the size of the file is known.
 ///
 /// Part sizes double from tier to tier, with as many parts in each tier and as few tiers as it takes for all parts the
-/// store allows to reach its largest object. Where all parts must be alike there is one tier, and a file that outgrows
-/// it needs another layout and another upload.
+/// store allows to hold 5 TiB, or its largest object where that is less. Where such an object takes most of the parts at
+/// their largest, it is half of what those hold, or the first part would be among the largest already. Where all parts
+/// must be alike there is one tier. A file that outgrows a layout needs another one and another upload.
 package struct PartLayout: Sendable, Hashable {
     private struct Tier: Sendable, Hashable {
         let firstIndex: Int
@@ -23,7 +24,7 @@ package struct PartLayout: Sendable, Hashable {
     package init(partSize: Int64, size: Int64, capabilities: Capabilities) {
         var unit = min(max(partSize, capabilities.smallestPart, 1), capabilities.largestPart)
         let mostParts = max(capabilities.mostParts, 1)
-        let target = capabilities.equalParts ? max(size, 1) : capabilities.largestObject
+        let target = max(size, capabilities.equalParts ? 1 : Self.usualCapacity(mostParts, capabilities))
         while true {
             for count in 1...(capabilities.equalParts ? 1 : min(mostParts, 40)) {
                 let (tiers, capacity) = Self.tiers(count, unit: unit, mostParts, largest: capabilities.largestPart)
@@ -47,6 +48,12 @@ package struct PartLayout: Sendable, Hashable {
     package func range(of index: Int) -> ByteRange {
         let tier = tiers.last { $0.firstIndex <= index } ?? tiers[0]
         return ByteRange(at: tier.start + Int64(index - tier.firstIndex) * tier.partSize, count: tier.partSize)
+    }
+
+    /// What a file of unknown size may come to before it needs a layout of its own.
+    private static func usualCapacity(_ mostParts: Int, _ capabilities: Capabilities) -> Int64 {
+        let (most, overflow) = capabilities.largestPart.multipliedReportingOverflow(by: Int64(mostParts))
+        return min(capabilities.largestObject, 5 << 40, overflow ? .max : most / 2)
     }
 
     private static func tiers(_ count: Int, unit: Int64, _ parts: Int, largest: Int64) -> ([Tier], Int64) {

@@ -136,7 +136,8 @@ struct FileCommitTests {
             var capabilities = Capabilities()
             capabilities.mostParts = mostParts
             capabilities.largestObject = min(5 << 40, Int64(mostParts) * capabilities.largestPart)
-            let layout = PartLayout(partSize: 8 << 20, size: 0, capabilities: capabilities)
+            let layout = PartLayout(
+                partSize: 8 << 20, size: capabilities.largestObject, capabilities: capabilities)
             #expect(layout.capacity >= capabilities.largestObject)
             #expect(layout.range(of: 0).lowerBound == 0)
             for index in 1..<mostParts {
@@ -145,6 +146,23 @@ struct FileCommitTests {
             }
             #expect(layout.range(of: mostParts - 1).upperBound >= capabilities.largestObject)
         }
+    }
+
+    /// S3; OSS and COS; Swift; Kodo.
+    @Test(
+        "begins with small parts, however large the largest object is",
+        arguments: [
+            (10_000, 5 << 30, 5 << 40), (10_000, 5 << 30, 10_000 * (5 << 30)), (1000, 5 << 30, 1000 * (5 << 30)),
+            (10_000, 1 << 30, 5 << 40),
+        ] as [(Int, Int64, Int64)])
+    func firstParts(mostParts: Int, largestPart: Int64, largestObject: Int64) {
+        var capabilities = Capabilities()
+        (capabilities.mostParts, capabilities.largestPart) = (mostParts, largestPart)
+        capabilities.largestObject = largestObject
+        let layout = PartLayout(partSize: 8 << 20, size: 0, capabilities: capabilities)
+        #expect(layout.range(of: 0).length == 8 << 20)
+        #expect(layout.range(of: layout.index(at: 2 << 30)).length <= 64 << 20)
+        #expect(layout.capacity >= 2 << 40)
     }
 
     @Test("starts over under another key, and aborts what it began")
