@@ -87,12 +87,12 @@ extension KodoDialect {
         }
         // No address is ever called from here.
         if policy.callbackUrl != nil { throw KodoError(579, "callback failed: pailstore calls nobody") }
-        guard let template = policy.returnBody, !template.isEmpty else {
-            return Self.json(["hash": .string(hash), "key": .string(key.description)])
+        var response = Self.json(["hash": .string(hash), "key": .string(key.description)])
+        if let template = policy.returnBody, !template.isEmpty {
+            response.body = .bytes(Array(KodoTemplate(text: template).json { variables[$0] }.utf8))
         }
-        let body = KodoTemplate(text: template).json { variables[$0] }
-        return ServerResponse(
-            status: 200, headers: [Field("Content-Type", "application/json")], body: .bytes(Array(body.utf8)))
+        response.key = key
+        return response
     }
 
     private func chooseKey(

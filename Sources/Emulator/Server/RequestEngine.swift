@@ -59,6 +59,7 @@ final class RequestEngine: Sendable {
         let response = await ServerClock.$offset.withValue(effects.clockOffset) {
             await answer(exchange, route, effects)
         }
+        entry.key = response?.key ?? entry.key
         guard let response, !effects.losesReply else {
             record(entry, exchange, since: started)
             return await exchange.end(resetting: true)

@@ -102,6 +102,8 @@ package struct ServerResponse: Sendable {
     package var status: Int
     package var headers: [Field]
     package var body: Body
+    /// What the request turned out to be about where only its body tells, for the log.
+    package var key: ByteString?
 
     package init(status: Int, headers: [Field] = [], body: Body = .none) {
         (self.status, self.headers, self.body) = (status, headers, body)
