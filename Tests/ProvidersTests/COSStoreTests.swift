@@ -3,6 +3,7 @@ import Digests
 import HTTP
 import ObjectStorage
 import Providers
+import Synchronization
 import TestSupport
 import Testing
 
@@ -262,6 +263,25 @@ import Testing
             _ = try await store.setStorageClass(of: "k", to: "COLDEST", ifMatch: nil)
         }
         #expect(error?.kind == .invalidRequest)
+    }
+
+    /// A HEAD's 400 does not tell that the credentials have ended; what comes after them may have ended as soon.
+    @Test func credentialsThatEndTwiceInASecondAreRenewedTwice() async throws {
+        let valid = Mutex("")
+        let fixture = try FamilyFixture(profile: .cos, credentials: EndingCredentials(token: "token")) {
+            ($0.bucket, $0.region) = ("bucket-1250000000", "ap-guangzhou")
+        } answer: { _, request in
+            guard request["authorization"]?.contains("q-ak=\(valid.withLock { $0 })&") == true else {
+                return request.method == "HEAD" ? LocalAnswer(400) : .error(400, "ExpiredToken")
+            }
+            if request.method == "HEAD" { return LocalAnswer(200, Self.object) }
+            let name = request.query.contains("versioning") ? "VersioningConfiguration" : "ListBucketResult"
+            return LocalAnswer(200, body: "<\(name)></\(name)>")
+        }
+        for key in ["ID1", "ID2"] {
+            valid.withLock { $0 = key }
+            _ = try await fixture.store.head("k", condition: nil)
+        }
     }
 
     @Test func anExpiredSignatureIsAMatterOfTheClock() async throws {

@@ -62,6 +62,22 @@ final class FamilyFixture: Sendable {
     }
 }
 
+/// Credentials that become others when they are refused.
+final class EndingCredentials: CredentialsProvider {
+    let token: String?
+    private let renewals = Mutex(0)
+
+    init(token: String?) { self.token = token }
+
+    func current() -> Credentials? {
+        let number = renewals.withLock { $0 }
+        return Credentials(
+            accessKeyID: "ID\(number)", secretKey: Secret("SECRET"), sessionToken: token.map { Secret($0) })
+    }
+
+    func invalidate() { renewals.withLock { $0 += 1 } }
+}
+
 extension LocalAnswer {
     static func error(
         _ status: Int, _ code: String, _ more: String = "", headers: [(String, String)] = [], message: String = "why"

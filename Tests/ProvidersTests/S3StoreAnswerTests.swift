@@ -3,7 +3,6 @@ import Digests
 import HTTP
 import ObjectStorage
 import Providers
-import Synchronization
 import TestSupport
 import Testing
 
@@ -271,26 +270,10 @@ import Testing
         #expect(error?.key == "k")
     }
 
-    /// Credentials that become others when they are refused.
-    private final class Ending: CredentialsProvider {
-        let token: String?
-        private let renewals = Mutex(0)
-
-        init(token: String?) { self.token = token }
-
-        func current() -> Credentials? {
-            let number = renewals.withLock { $0 }
-            return Credentials(
-                accessKeyID: "ID\(number)", secretKey: Secret("SECRET"), sessionToken: token.map { Secret($0) })
-        }
-
-        func invalidate() { renewals.withLock { $0 += 1 } }
-    }
-
     /// The answer to a HEAD does not say that the credentials have ended. Those that never end are not asked for again.
     @Test(arguments: ["token", nil])
     func aRefusalWithoutAReasonIsTriedWithOtherCredentials(token: String?) async throws {
-        let fixture = try FamilyFixture(credentials: Ending(token: token)) { _, request in
+        let fixture = try FamilyFixture(credentials: EndingCredentials(token: token)) { _, request in
             request["authorization"]?.contains("ID0/") == true ? LocalAnswer(403) : LocalAnswer(200, Self.object)
         }
         let error = await fixture.error { store throws(ObjectStoreError) in

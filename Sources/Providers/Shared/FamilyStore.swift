@@ -255,10 +255,11 @@ package final class FamilyStore: ObjectStore {
             credentials.invalidate()
             return true
         case .invalidRequest where response.status == 400 && document == nil:
-            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed.
+            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed. So do
+            // credentials that have ended, however soon after others.
             if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
             guard error.operation == .head else { return false }
-            if profile.followsRegion, (try? await checkAccess()) != nil { return true }
+            if profile.followsRegion || current?.sessionToken != nil, (try? await checkAccess()) != nil { return true }
             return await renew(current)
         default: return false
         }
