@@ -26,21 +26,26 @@ package struct JobRunner: Sendable {
     package func finish(
         _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent] = [:]
     ) async throws(CommitError) {
-        var replaced: ByteString?
+        var isDone = true
         do throws(ObjectStoreError) {
             switch job.intent {
-            case .removal(let record):
-                try await remove(record)
-                replaced = record.key
-            case .rename(let record):
-                if try await move(record.source, to: ObjectKey(record.to), record) { replaced = record.to }
+            case .removal(let record): try await remove(record, files)
+            case .rename(let record): isDone = try await move(record.source, to: ObjectKey(record.to), record)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
             case .removals: try await removeAll(job.items)
             }
         } catch { throw CommitError(error) }
-        // What was promised under that name before the job is no more; what came later is.
-        let ended = files.filter { $0.key < id && $0.value.key == replaced }.map { JournalChange.endFile($0.key) }
-        do { try journal.write([.endJob(id)] + ended, flushed: true) } catch { throw .journal(error) }
+        var changes = [JournalChange.endJob(id)]
+        for (row, file) in files where isDone {
+            if job.intent.ends(file, row, job: id) {
+                changes.append(.endFile(row))
+            } else if job.intent.hasRemovedWhatIsReplaced(by: file) {
+                var file = file
+                file.condition = .absent
+                changes.append(.file(row, file))
+            }
+        }
+        do { try journal.write(changes, flushed: true) } catch { throw .journal(error) }
         logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
     }
 
@@ -54,10 +59,14 @@ package struct JobRunner: Sendable {
 
     // MARK: Pieces
 
-    private func remove(_ record: RemovalRecord) async throws(ObjectStoreError) {
+    private func remove(
+        _ record: RemovalRecord, _ files: [IntentID: FileIntent]
+    ) async throws(ObjectStoreError) {
         let key = ObjectKey(record.key)
         guard let found = try await info(key) else { return }
         let commit = found.metadata.user[CommitOptions.commitHeader]
+        // A new file has taken the name and the object's place; with the same bytes it has the same ETag.
+        if let commit, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) { return }
         let isOurs = commit.map { commit in record.commits.contains { commit.hasPrefix($0 + "-") } } ?? false
         guard isOurs || found.version.etag.text == record.etag else { return leave(key) }
         try await store.delete(key, ifMatch: store.capabilities.deleteIfMatch ? found.version.etag : nil)

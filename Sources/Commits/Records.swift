@@ -55,6 +55,25 @@ extension HeadersRecord {
     }
 }
 
+extension JobIntent {
+    /// Whether what was promised of `file`, in row `row`, ends with this job, whose row is `job`. What came to that name
+    /// later stays.
+    func ends(_ file: FileIntent, _ row: IntentID, job: IntentID) -> Bool {
+        switch self {
+        // A file that was there before may have been renamed to it since, so its row's number tells nothing.
+        case .removal(let record): record.commits.contains(file.identity)
+        case .rename(let record): row < job && file.key == record.to
+        case .tree, .removals: false
+        }
+    }
+
+    /// Whether `file` was to take the place of the object that this job has taken away.
+    func hasRemovedWhatIsReplaced(by file: FileIntent) -> Bool {
+        guard case .removal(let record) = self, let etag = record.etag else { return false }
+        return file.key == record.key && file.condition == .match(etag: etag)
+    }
+}
+
 extension FileIntent {
     /// The map of the row; nil when the row tells none, or one that no file can have.
     package var map: ExtentMap? {

@@ -66,7 +66,7 @@ package struct Recovery: Sendable {
         for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) {
             plan.touched.formUnion(Self.keys(of: job.intent))
             do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
-                let replaced = contents.files.filter { $0.key < id && $0.value.key == Self.replaced(by: job.intent) }
+                let replaced = contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }
                 plan.left.append(Left(row: .job(id, job, replaced: replaced), reason: "\(error)"))
             }
         }
@@ -125,15 +125,6 @@ package struct Recovery: Sendable {
         guard let attempt = intent.attempt else { return false }
         guard let info = try? await store.head(ObjectKey(intent.key), condition: nil) else { return false }
         return info.metadata.user[CommitOptions.commitHeader] == attempt
-    }
-
-    /// The key at which what was promised before the job is no more once it is done.
-    private static func replaced(by job: JobIntent) -> ByteString? {
-        switch job {
-        case .removal(let record): record.key
-        case .rename(let record): record.to
-        case .tree, .removals: nil
-        }
     }
 
     private static func keys(of job: JobIntent) -> [ByteString] {

@@ -68,20 +68,39 @@ extension BucketFileSystem {
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
         try await settleCopies(of: key)
-        if let deletion = try await takeOverDoomed(key), let version = deletion.entry.attributes.version {
-            let overlay = file.state.withLock { state in
-                if state.condition == .absent { state.condition = .match(version.etag) }
-                return state.overlay
-            }
-            overlay?.commit.replaces(deletion.commits)
+        guard let overlay = file.state.withLock({ $0.overlay }) else {
+            try await settleJobs(at: key)
+            return try await commitHeaders(file, key, headersForCommit(of: file))
         }
+        let takeover = await takeOverDoomed(key)
+        let condition = file.state.withLock { state in
+            let condition = state.condition
+            if condition == .absent, let replaced = takeover?.version { state.condition = .match(replaced.etag) }
+            return condition
+        }
+        if let takeover { overlay.commit.replaces(takeover.deletion.commits) }
+        do throws(FileSystemError) {
+            try await commitAlone(file, overlay, key, replacing: takeover?.deletion.job)
+        } catch {
+            guard let takeover else { throw error }
+            if error.kind == .stale {
+                // What is there now is somebody else's.
+                forgetJob(takeover.deletion.job)
+            } else {
+                file.state.withLock { if $0.isDirty { $0.condition = condition } }
+                await giveBack(takeover)
+            }
+            throw error
+        }
+    }
+
+    /// `removal` is the intent to delete what the object replaces.
+    private func commitAlone(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ key: ObjectKey, replacing removal: IntentID?
+    ) async throws(FileSystemError) {
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file)
-        let (overlay, base, condition) = file.state.withLock { ($0.overlay, $0.base, $0.condition) }
-        guard let overlay else {
-            try await commitHeaders(file, key, headers)
-            return
-        }
+        let (base, condition) = file.state.withLock { ($0.base, $0.condition) }
         let version: ObjectVersion
         do throws(CommitError) {
             version = try await overlay.commit.commit(
@@ -94,7 +113,9 @@ extension BucketFileSystem {
             if error.kind != .interrupted { file.state.withLock { $0.lastError = error } }
             throw error
         }
-        try await settle(file, overlay, key: key, version: version, headers: headers, replacing: base)
+        try await settle(
+            file, overlay, key: key, version: version, headers: headers, replacing: base,
+            also: removal.map { [.endJob($0)] } ?? [])
     }
 
     /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.
@@ -118,18 +139,17 @@ extension BucketFileSystem {
     /// The object is there: its bytes become clean ones, and the file reads them from now on.
     private func settle(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, key: ObjectKey, version: ObjectVersion,
-        headers: ObjectMetadata, replacing base: CachedObject?
+        headers: ObjectMetadata, replacing base: CachedObject?, also changes: [JournalChange]
     ) async throws(FileSystemError) {
         // The object is committed, and the view of it must follow.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
         let fallback = file.state.withLock { $0.fallback.take() }
-        do throws(FileSystemError) {
-            try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
-        } catch {
+        let changes = changes + (fallback.map { [.endFile($0.record.id)] } ?? [])
+        do throws(FileSystemError) { try end(overlay.record, also: changes) } catch {
             // The object is there all the same. Once it is replaced nobody could tell that it ever was.
             remember(error, "commit", file.ino)
-            let rows = [JournalChange.endFile(overlay.record.id)] + (fallback.map { [.endFile($0.record.id)] } ?? [])
+            let rows = [JournalChange.endFile(overlay.record.id)] + changes
             jobs.add(overlay.record.id, .row, key.bytes, because: error.reason) {
                 [journal = rooms.journal] () async throws(CommitError) in
                 do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }

@@ -138,20 +138,35 @@ extension BucketFileSystem {
         rooms.blocks.forget(deletion.key)
     }
 
-    /// A new file takes the name of an object that was to be deleted: its commit replaces that object instead, and nothing
-    /// deletes the new one. Returns what is replaced. Handles on the old one keep the bytes that are here.
-    func takeOverDoomed(_ key: ObjectKey) async throws(FileSystemError) -> ActiveFile.Deletion? {
+    /// A new object takes the place of one that was to be deleted: it replaces that one, and nothing deletes the new one.
+    struct Takeover {
+        let file: ActiveFile
+        let deletion: ActiveFile.Deletion
+
+        /// What is replaced.
+        var version: ObjectVersion? { deletion.entry.attributes.version }
+    }
+
+    /// From now on nothing but the caller does anything about the object at `key` that was to be deleted, if there is one.
+    /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
+    /// the old object keep the bytes that are here.
+    func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
         guard doomed.withLock({ $0[key] }) != nil else { return nil }
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
         guard let file = doomed.withLock({ $0.removeValue(forKey: key) }),
             let deletion = file.state.withLock({ $0.deleteAtRelease.take() })
         else { return nil }
-        try journalled { journal throws(JournalingError) in
-            try journal.write([.endJob(deletion.job)], flushed: true)
-        }
         jobs.forget(deletion.job)
-        return deletion
+        return Takeover(file: file, deletion: deletion)
+    }
+
+    /// The object was not replaced: it is to be deleted as before, at once if its last handle has gone meanwhile.
+    func giveBack(_ takeover: Takeover) async {
+        let (file, deletion) = (takeover.file, takeover.deletion)
+        file.state.withLock { $0.deleteAtRelease = deletion }
+        doomed.withLock { $0[deletion.key] = file }
+        if !files.isOpen(deletion.entry.ino) { await carryOutDeletion(of: file) }
     }
 
     private func removeObject(_ entry: Entry) async throws(FileSystemError) {

@@ -109,23 +109,29 @@ extension BucketFileSystem {
         let moves = store.capabilities.move
         let version: ObjectVersion?
         try await settleJobs(at: key)
-        _ = try await takeOverDoomed(newKey)
-        try await settleJobs(at: newKey)
-        var job = try begin(current, key, to: newKey, replacing: replaced)
+        // What was removed there, and is still read, is replaced like any other target.
+        let takeover = await takeOverDoomed(newKey)
+        let removal = takeover?.deletion.job
+        var job = rooms.journal.newID()
         do throws(FileSystemError) {
+            try await settleJobs(at: newKey)
+            let replaced = replaced ?? takeover?.version
+            try begin(job, current, key, to: newKey, replacing: replaced, insteadOf: removal)
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
             do { version = try await transfer(current, from: key, to: newKey) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
                 current = try await learnHeaders(of: current)
-                forgetJob(job)
-                job = try begin(current, key, to: newKey, replacing: replaced)
+                let first = job
+                job = rooms.journal.newID()
+                try begin(job, current, key, to: newKey, replacing: replaced, insteadOf: first)
                 version = try await transfer(current, from: key, to: newKey)
             }
             try await detach(target, unlessAt: component)
         } catch {
-            try callOff(job, newKey)
+            try callOff(job, newKey, giving: takeover)
+            if let takeover { await giveBack(takeover) }
             throw error
         }
         var isLeft = false
@@ -161,24 +167,32 @@ extension BucketFileSystem {
         return overlays.compactMap { $0.map { .endFile($0.record.id) } }
     }
 
-    /// The intent to rename, before the first request.
+    /// The intent to rename, before the first request; it takes the place of the one that it goes without.
     private func begin(
-        _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, replacing replaced: ObjectVersion?
-    ) throws(FileSystemError) -> IntentID {
-        let job = rooms.journal.newID()
-        guard let version = entry.attributes.version else { return job }
-        let record = RenameRecord(
-            source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
-            replaced: replaced?.etag.text)
-        try journalled { journal throws(JournalingError) in
-            try journal.write([.job(job, .rename(record), items: [])], flushed: true)
+        _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, replacing replaced: ObjectVersion?,
+        insteadOf other: IntentID?
+    ) throws(FileSystemError) {
+        var changes = other.map { [JournalChange.endJob($0)] } ?? []
+        if let version = entry.attributes.version {
+            let record = RenameRecord(
+                source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
+                replaced: replaced?.etag.text)
+            changes.append(.job(job, .rename(record), items: []))
         }
-        return job
+        guard !changes.isEmpty else { return }
+        try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
     }
 
     /// The program is told that the rename failed: it must not happen later. What is at the new key now is to be asked for.
-    func callOff(_ job: IntentID, _ newKey: ObjectKey) throws(FileSystemError) {
-        try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+    /// What was to be deleted there is so again.
+    func callOff(_ job: IntentID, _ newKey: ObjectKey, giving takeover: Takeover? = nil) throws(FileSystemError) {
+        var changes = [JournalChange.endJob(job)]
+        if let deletion = takeover?.deletion {
+            let removal = RemovalRecord(
+                key: deletion.key.bytes, etag: deletion.entry.attributes.version?.etag.text, commits: deletion.commits)
+            changes.append(.job(deletion.job, .removal(removal), items: []))
+        }
+        try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
         try cached { metadata throws(MetadataError) in try metadata.distrust(newKey.bytes) }
     }
 

@@ -267,6 +267,58 @@ struct JobTests {
         #expect(store.content("a") == (isSame ? nil : [7]))
     }
 
+    /// A promise at `a`, in a row from before the removal of what was there.
+    private func promise(
+        _ identity: String, condition: ConditionRecord = .absent, attempt: String? = nil
+    ) throws -> IntentID {
+        let id = journal.newID()
+        var intent = FileIntent(
+            staging: "\(id.rawValue)", key: "a", base: nil, identity: identity, boot: journal.boot)
+        (intent.condition, intent.attempt, intent.isAcknowledged) = (condition, attempt, true)
+        try journal.write([.file(id, intent)], flushed: true)
+        return id
+    }
+
+    /// What is left to be done of a removal of `a` and of the promises there.
+    private func recovered(removing etag: String, commits: [String]) async throws -> Recovery.Plan {
+        let removal = RemovalRecord(key: "a", etag: etag, commits: commits)
+        try journal.write([.job(journal.newID(), .removal(removal), items: [])], flushed: true)
+        return try await Recovery(
+            store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs")
+        ).run()
+    }
+
+    @Test("ends with a removal what was promised of the file that goes, not what has come to its name")
+    func promisesOfTheRemoved() async throws {
+        let etag = store.setObject("a", body).etag.text
+        _ = try promise("gone")
+        let renamed = try promise("renamed")
+        let plan = try await recovered(removing: etag, commits: ["gone"])
+        #expect(plan.promised.map(\.id) == [renamed])
+        #expect(store.content("a") == nil)
+    }
+
+    @Test("does not let a promise wait for an object that was removed")
+    func promiseInPlaceOfTheRemoved() async throws {
+        let etag = store.setObject("a", body).etag.text
+        let id = try promise("new", condition: .match(etag: etag), attempt: "new-1")
+        let plan = try await recovered(removing: etag, commits: [])
+        #expect(plan.promised.map(\.id) == [id])
+        #expect(plan.promised.first?.intent.condition == .absent)
+        #expect(store.content("a") == nil)
+    }
+
+    @Test("leaves the object that has taken the removed one's place, though its bytes are the same")
+    func objectInPlaceOfTheRemoved() async throws {
+        let headers = ObjectMetadata(user: [CommitOptions.commitHeader: "new-1"])
+        let etag = store.setObject("a", body, metadata: headers).etag.text
+        _ = try promise("new", condition: .match(etag: etag), attempt: "new-1")
+        let plan = try await recovered(removing: etag, commits: [])
+        #expect(plan.promised.isEmpty)
+        #expect(store.content("a") == body)
+        #expect(try journal.contents().isEmpty)
+    }
+
     @Test("moves the rest of a tree, and nothing that came later")
     func tree() async throws {
         let keys: [ObjectKey] = ["t/", "t/1", "t/2", "t/s/3"]

@@ -121,6 +121,36 @@ def stop_case(stop):
     return run
 
 
+def recreate_case(stop, same):
+    """A file is removed while a program reads it, and another takes its name, maybe with the same bytes: whatever happens,
+    the old one does not come back and the new one does not go."""
+    def run(mount):
+        record = Record()
+        old = content(50, 3000)
+        new = old if same else content(51, 4000)
+        for name in ("written", "renamed"):
+            mount.store.put(mount.prefix, name, old)
+        mount.start(stop)
+        record.files = {"written": old, "renamed": old}
+
+        def without(name):
+            return {key: body for key, body in record.files.items() if key != name}
+
+        try:
+            with open(mount.path / "written", "rb"), open(mount.path / "renamed", "rb"):
+                record.act(lambda: os.unlink(mount.path / "written"), without("written"))
+                record.act(lambda: os.unlink(mount.path / "renamed"), without("renamed"))
+                record.act(lambda: write(mount.path / "written", new), {**record.files, "written": new})
+                record.act(lambda: write(mount.path / "other", new), {**record.files, "other": new})
+                record.act(lambda: os.rename(mount.path / "other", mount.path / "renamed"),
+                           {**without("other"), "renamed": new})
+        except OSError:
+            pass
+        mount.died()
+        settle(mount, record)
+    return run
+
+
 STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3), ("end-file", 1), ("end-file", 3),
          ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1), ("rename", 1), ("rename", 2), ("tree", 1),
          ("advance", 1), ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
@@ -305,6 +335,12 @@ def main(names):
         for side in ("before", "after"):
             stop = f"{side}:{step}:{count}"
             cases.append((f"local {stop}", stop_case(stop), "durable=local"))
+    for stop in ("before:attempt:1", "after:attempt:1", "before:end-file:1", "after:end-file:1", "before:rename:1",
+                 "after:rename:1", "after:end-job:3"):
+        for same in (False, True):
+            cases.append((f"recreated {stop} {'same' if same else 'other'}", recreate_case(stop, same)))
+    for stop in ("after:acknowledge:1", "after:acknowledge:2", "before:end-file:1"):
+        cases.append((f"local recreated {stop}", recreate_case(stop, False), "durable=local"))
     # Two at a time: those under way at the kill are sent again.
     cases.append(("local resume", resume_case, "durable=local", "uploads=2"))
     cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))
