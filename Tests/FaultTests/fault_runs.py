@@ -51,7 +51,7 @@ def tree(provider, durable):
     """A real tree goes in and out; programs notice nothing."""
     def run(work):
         source, out = work / "source", work / "copy"
-        fault_bench.make_tree(source, 400 if LONG else 60, (48 if LONG else 12) << 20)
+        fault_bench.make_tree(source, 400 if LONG else 16, (48 if LONG else 12) << 20)
         store = fault_bench.Store(work / "store")
         service = fault_bench.CredentialService(store, work, 20 if LONG else 3)
         # Whoever has not seen an object's headers shows what listings tell, unless it is to be exact.
@@ -109,7 +109,7 @@ def tree(provider, durable):
 def resume(provider):
     """A big upload that is killed at 60 % sends less than half of itself again."""
     def run(work):
-        size = (2 << 30) if LONG else (200 << 20)
+        size = (2 << 30) if LONG else (100 << 20)
         body = work / "body"
         with open(body, "wb") as file:
             for number in range(size >> 20):
