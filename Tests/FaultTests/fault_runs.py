@@ -33,6 +33,8 @@ def faults(provider):
         "probability=0.06,kind=status:500", "probability=0.04,kind=status:503", "probability=0.05,kind=reset",
         "probability=0.02,kind=cut:100", "probability=0.03,kind=lost-reply", "probability=0.02,kind=latency:200ms",
         "probability=0.02,kind=first-byte:200ms",
+        # However the dice fall.
+        "after=40,count=2,kind=cut:100",
         # Nothing could tell an altered listing, or an altered piece of an object, from a true one but TLS.
         f"op={read},key=*Sources*,probability=0.02,kind=alter",
         *(f"op={change},probability=0.02,kind=alter" for change in changes),
@@ -122,6 +124,8 @@ def resume(provider):
             mount.start()
             shutil.copyfile(body, mount.path / "big")
             bench.wait_for("60 % of the upload", lambda: store.sent(provider) >= (size // PART) * 6 // 10 * PART, 600)
+            # It is to have heard, and written down, what arrived.
+            time.sleep(2)
             mount.kill()
             store.faults()
             marker = len(store.requests())
@@ -194,7 +198,7 @@ def main(names):
 
     chosen = [name for name, _ in cases() if not names or any(word in name for word in names)]
     # Most of the time is spent waiting, for tries to come and for stores to come back.
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
         for result in concurrent.futures.as_completed(
                 [pool.submit(attempt, number, name) for number, name in enumerate(chosen)]):
             name, ended = result.result()
