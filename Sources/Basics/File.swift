@@ -124,6 +124,27 @@ package final class File: Sendable {
         }
     }
 
+    /// The same for bytes that will not be read from the file soon: they do not stay in the page cache. False when they do,
+    /// as the kernel or the file system knows no other way. pwritev2(2) with RWF_DONTCACHE
+    package func writeUncached(_ bytes: RawSpan, at offset: Int64) throws(FileError) -> Bool {
+        let (done, error) = bytes.withUnsafeBytes { buffer in
+            var (done, error) = (0, Int32(0))
+            while done < buffer.count, let base = buffer.baseAddress, error == 0 {
+                let count = linux_write_uncached(
+                    rawDescriptor, base + done, buffer.count - done, offset + Int64(done))
+                if count >= 0 { done += Int(count) } else if -count != Int64(EINTR) { error = Int32(-count) }
+            }
+            return (done, error)
+        }
+        switch error {
+        case 0: return true
+        case EOPNOTSUPP, ENOSYS, EINVAL: break
+        default: throw FileError(errno: error, operation: "write", path: path)
+        }
+        try write(bytes.extracting(droppingFirst: done), at: offset + Int64(done))
+        return false
+    }
+
     package func write(_ bytes: [UInt8], at offset: Int64) throws(FileError) {
         try write(bytes.span.bytes, at: offset)
     }

@@ -14,6 +14,7 @@ extension BlockCache {
         if old === new { return }
         old.load()
         new.load()
+        old.dropPassing()
         let isMoved = version.size == newVersion.size && give(old, to: new)
         if !isMoved {
             pool.start { [self] in evictAll(of: old) }

@@ -142,13 +142,23 @@ extension CachedObject {
         }
         do throws(FileError) {
             let file = try fileForWriting()
-            let checksums = try write(blocks, of: fetch, buffer, to: file)
-            let queue = state.withLock { state in
+            let (checksums, isUncached) = try write(blocks, of: fetch, buffer, to: file)
+            let passing = ShelvedBlocks(of: fetch, buffer: buffer, used: epoch, isPassing: true)
+            let isUnread = isUncached && !passing.take(0)
+            let (queue, waits) = state.withLock { state in
                 state.land(blocks, in: fetch.chunk, cost: cost, checksums: checksums, epoch: epoch)
+                let waits = isUnread && state.fetches.isHeld(id) && state.chunks[fetch.chunk] != nil
+                if waits { state.chunks[fetch.chunk]?.shelved.append(passing) }
                 state.fetches.remove(id)
-                return state.needsQueueing()
+                return (state.needsQueueing(), waits)
             }
             if queue { cache.enqueue(self) }
+            if waits {
+                cache.shelf.admitPassing(passing, of: self)
+                // A reader may have been there before the shelf was.
+                if state.withLock({ !$0.isShelved(passing) }) { cache.shelf.remove(passing) }
+            }
+            if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
             if !blocks.isEmpty { cache.disk.worked() }
         } catch {
             cache.disk.failed(error, doing: "write")
@@ -159,16 +169,25 @@ extension CachedObject {
         }
     }
 
+    /// In bytes. What large fetches bring is read from memory first, and then rather from the kernel's pages of the mount:
+    /// pages of the file would be one copy too many, and a dear one where they have to be made first.
+    private static let smallestUncached = 1 << 20
+
     private func write(
         _ blocks: BlockSet, of fetch: Fetch, _ buffer: Buffer, to file: File
-    ) throws(FileError) -> [(Int, UInt32)] {
+    ) throws(FileError) -> (checksums: [(Int, UInt32)], isUncached: Bool) {
         var checksums: [(Int, UInt32)] = []
+        var isUncached = false
         checksums.reserveCapacity(blocks.count)
         for run in blocks.runs {
             let bytes = geometry.bytes(of: run, in: fetch.chunk)
             let start = Int(bytes.lowerBound - fetch.range.lowerBound)
             try buffer.withBytes(start..<start + Int(bytes.length)) { (span) throws(FileError) in
-                try file.write(span, at: bytes.lowerBound)
+                if span.byteCount < Self.smallestUncached {
+                    try file.write(span, at: bytes.lowerBound)
+                } else if try file.writeUncached(span, at: bytes.lowerBound) {
+                    isUncached = true
+                }
             }
             for block in run {
                 let bytes = geometry.bytes(of: block..<block + 1, in: fetch.chunk)
@@ -177,7 +196,7 @@ extension CachedObject {
                     (block, buffer.withBytes(start..<start + Int(bytes.length)) { CRC32C.value(of: $0) }))
             }
         }
-        return checksums
+        return (checksums, isUncached)
     }
 
     private func shelve(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer, epoch: Int64) {
@@ -189,6 +208,12 @@ extension CachedObject {
         }
         cache.shelf.admit(item, of: self)
         if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
+    }
+
+    /// What was fetched ahead and not read leaves memory; it is on disk.
+    func dropPassing() {
+        let dropped = state.withLock { $0.dropPassing() }
+        for item in dropped { cache.shelf.remove(item) }
     }
 
     /// The shelf takes memory back.

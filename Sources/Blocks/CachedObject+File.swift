@@ -127,6 +127,28 @@ extension CachedObject {
         return true
     }
 
+    /// Reads whole blocks into `target`, once for their checksums and their reader. False when not all of them are right,
+    /// or some left meanwhile: then `verify` finds out which.
+    func readVerifying(_ blocks: Range<Int>, in chunk: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
+        guard let file = openedFile() else { return false }
+        let (checksums, generation) = state.withLock { ($0.chunks[chunk]?.checksums ?? [], $0.generation) }
+        let start = geometry.bytes(of: blocks, in: chunk).lowerBound
+        guard checksums.count >= blocks.upperBound,
+            let count = unsafe try? file.read(at: start, into: target), count == target.count
+        else { return false }
+        for block in blocks {
+            let bytes = geometry.bytes(of: block..<block + 1, in: chunk)
+            let place = Int(bytes.lowerBound - start)..<Int(bytes.upperBound - start)
+            let span = unsafe UnsafeRawBufferPointer(rebasing: UnsafeRawBufferPointer(target)[place]).bytes
+            guard CRC32C.value(of: span) == checksums[block] else { return false }
+        }
+        return state.withLock { state in
+            guard state.generation == generation, let present = state.chunks[chunk]?.present else { return false }
+            state.chunks[chunk]?.verified.formUnion(BlockSet(blocks).intersection(present))
+            return true
+        }
+    }
+
     /// nil when the file is too short or cannot be read.
     private func checksum(of block: Int, in chunk: Int, _ file: File) -> UInt32? {
         let bytes = geometry.bytes(of: block..<block + 1, in: chunk)

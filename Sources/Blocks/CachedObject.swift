@@ -67,7 +67,17 @@ package final class CachedObject: Sendable {
                 position = end
             case .unverified(let chunk, let blocks):
                 retries -= 1
-                guard retries >= 0, verify(blocks, in: chunk) else { return false }
+                guard retries >= 0 else { return false }
+                let whole = geometry.blocks(within: position..<range.upperBound, in: chunk).clamped(to: blocks)
+                let bytes = geometry.bytes(of: whole, in: chunk)
+                if !whole.isEmpty, bytes.lowerBound == position {
+                    let target = unsafe slice(destination, position - range.lowerBound, bytes.length)
+                    if unsafe readVerifying(whole, in: chunk, into: target) {
+                        position = bytes.upperBound
+                        continue
+                    }
+                }
+                guard verify(blocks, in: chunk) else { return false }
             case .underWay: return false
             case .missing:
                 // Before the index has been read everything is missing.
@@ -110,6 +120,7 @@ package final class CachedObject: Sendable {
                     let end = min(range.upperBound, fetch.range.upperBound)
                     try await fetch.wait(upTo: end)
                     guard let source = fetch.buffer else { throw .cancelled }
+                    fetch.taken.add(end - position, ordering: .relaxed)
                     let target = unsafe slice(
                         buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
                     unsafe copy(from: source, at: Int(position - fetch.range.lowerBound), into: target)
@@ -143,11 +154,13 @@ package final class CachedObject: Sendable {
     }
 
     private func source(at position: Int64, limit: Int64, epoch: Int64) -> ObjectState.Source {
-        let (source, queue) = state.withLock { state in
+        let (source, queue, readOut) = state.withLock { state in
             let source = state.source(at: position, limit: limit, epoch: epoch)
-            return (source, state.needsQueueing())
+            defer { state.readOut = [] }
+            return (source, state.needsQueueing(), state.readOut)
         }
         if queue { cache.enqueue(self) }
+        for item in readOut { cache.shelf.remove(item) }
         return source
     }
 

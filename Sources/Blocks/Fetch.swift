@@ -33,6 +33,8 @@ final class Fetch: ByteSink {
     let isWhole: Bool
     private let state = Mutex(State())
     private let published = Atomic<Int>(0)
+    /// Bytes that readers have taken from here; those taken twice count twice.
+    let taken = Atomic<Int64>(0)
 
     init(chunk: Int, blocks: Range<Int>, range: ByteRange, isWhole: Bool) {
         (self.chunk, self.blocks, self.range, self.isWhole) = (chunk, blocks, range, isWhole)

@@ -65,6 +65,9 @@ package struct FetchTable<Payload> {
         return removeIfUnwanted(id)
     }
 
+    /// Whether a reader wants the fetch finished though it does not wait.
+    package func isHeld(_ id: ID) -> Bool { entries.contains { $0.id == id && $0.holders > 0 } }
+
     /// Every byte is here; the fetch is never cancelled from now on. False if it has been already.
     package mutating func markReceived(_ id: ID) -> Bool {
         update(id) { $0.isReceived = true }

@@ -1,7 +1,7 @@
 import Basics
 import Synchronization
 
-/// Fetched blocks kept in memory, for lack of a disk.
+/// Fetched blocks kept in memory, for lack of a disk or until the reader they were fetched ahead for has come by.
 final class ShelvedBlocks: Sendable {
     let chunk: Int
     let blocks: Range<Int>
@@ -9,10 +9,20 @@ final class ShelvedBlocks: Sendable {
     let range: ByteRange
     let buffer: Buffer
     let used: Atomic<Int64>
+    /// They are on disk too, and only wait to be read.
+    let isPassing: Bool
+    private let taken: Atomic<Int64>
 
-    init(of fetch: Fetch, buffer: Buffer, used: Int64) {
+    init(of fetch: Fetch, buffer: Buffer, used: Int64, isPassing: Bool = false) {
         (chunk, blocks, range, self.buffer) = (fetch.chunk, fetch.blocks, fetch.range, buffer)
         self.used = Atomic(used)
+        self.isPassing = isPassing
+        taken = Atomic(fetch.taken.load(ordering: .relaxed))
+    }
+
+    /// A reader takes so many bytes; true when that were all, and nobody waits for these blocks any more.
+    func take(_ count: Int64) -> Bool {
+        taken.add(count, ordering: .relaxed).newValue >= range.length && isPassing
     }
 }
 
@@ -34,6 +44,8 @@ final class MemoryShelf: Sendable {
     /// In bytes.
     let limit: Int
     private let state = Mutex(State())
+    /// Uses of the cache, as its epoch counts them, after which a reader that did not come will not.
+    private static let patience: Int64 = 64
 
     init(limit: Int) { self.limit = limit }
 
@@ -54,6 +66,28 @@ final class MemoryShelf: Sendable {
                 state.bytes -= oldest.value.item.buffer.capacity
                 victims.append(oldest.value)
             }
+            return victims
+        }
+        for victim in victims { victim.owner?.drop(victim.item) }
+    }
+
+    /// The same for blocks that are on disk too, unless the shelf is full; what nobody came for in a long time goes first.
+    func admitPassing(_ item: ShelvedBlocks, of owner: CachedObject) {
+        let now = item.used.load(ordering: .relaxed)
+        let victims: [Place] = state.withLock { state in
+            var victims: [Place] = []
+            if state.bytes + item.buffer.capacity > limit {
+                for (id, place) in state.places
+                where place.item.isPassing && place.item.used.load(ordering: .relaxed) < now - Self.patience {
+                    state.places[id] = nil
+                    state.bytes -= place.item.buffer.capacity
+                    victims.append(place)
+                }
+            }
+            let place = Place(item: item, owner: owner)
+            guard state.bytes + item.buffer.capacity <= limit else { return victims + [place] }
+            state.places[ObjectIdentifier(item)] = place
+            state.bytes += item.buffer.capacity
             return victims
         }
         for victim in victims { victim.owner?.drop(victim.item) }

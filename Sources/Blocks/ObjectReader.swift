@@ -61,6 +61,7 @@ package final class ObjectReader: Sendable {
             return state.holds
         }
         object.release(holds.map(\.fetch))
+        object.dropPassing()
     }
 
     /// Gives up abandoned streams, then starts what is to be fetched ahead.

@@ -68,6 +68,8 @@ struct ObjectState {
     var fetches = Table()
     /// Chunks whose rows are out of date.
     var changed: Set<Int> = []
+    /// Left their chunks, as all their bytes were read; the shelf has to be told.
+    var readOut: [ShelvedBlocks] = []
     /// The cache has this object in its list of rows to write.
     var isQueued = false
 
@@ -87,6 +89,16 @@ struct ObjectState {
         let index = Geometry.chunk(at: position)
         let block = Geometry.block(at: position)
         if let chunk = chunks[index] {
+            if let item = chunk.shelved.first(where: { $0.blocks.contains(block) }) {
+                item.used.store(epoch, ordering: .relaxed)
+                let end = min(limit, item.range.upperBound)
+                if item.take(end - position) {
+                    chunks[index]?.shelved.removeAll { $0 === item }
+                    if chunks[index]?.isEmpty ?? false { chunks[index] = nil }
+                    readOut.append(item)
+                }
+                return .memory(item.buffer, start: item.range.lowerBound, end: end)
+            }
             let run = chunk.verified.run(from: block)
             if run > 0, let file {
                 if chunk.used != epoch {
@@ -101,14 +113,11 @@ struct ObjectState {
                 let wanted = geometry.blocks(touching: position..<limit, in: index)
                 return .unverified(chunk: index, blocks: block..<min(last, max(block + 1, wanted.upperBound)))
             }
-            if let item = chunk.shelved.first(where: { $0.blocks.contains(block) }) {
-                item.used.store(epoch, ordering: .relaxed)
-                return .memory(item.buffer, start: item.range.lowerBound, end: min(limit, item.range.upperBound))
-            }
         }
         guard let fetch = fetches.entry(for: block, in: index)?.payload else { return .missing }
         let end = min(limit, fetch.publishedEnd)
         guard end > position, let buffer = fetch.buffer else { return .underWay }
+        fetch.taken.add(end - position, ordering: .relaxed)
         return .memory(buffer, start: fetch.range.lowerBound, end: end)
     }
 
@@ -174,6 +183,19 @@ struct ObjectState {
         for (block, checksum) in checksums { record.checksums[block] = checksum }
         chunks[chunk] = record
         changed.insert(chunk)
+    }
+
+    func isShelved(_ item: ShelvedBlocks) -> Bool { chunks[item.chunk]?.shelved.contains { $0 === item } ?? false }
+
+    /// Blocks that are on disk and only wait in memory to be read leave it.
+    mutating func dropPassing() -> [ShelvedBlocks] {
+        var dropped: [ShelvedBlocks] = []
+        for (index, chunk) in chunks where chunk.shelved.contains(where: \.isPassing) {
+            dropped += chunk.shelved.filter(\.isPassing)
+            chunks[index]?.shelved.removeAll(where: \.isPassing)
+            if chunks[index]?.isEmpty ?? false { chunks[index] = nil }
+        }
+        return dropped
     }
 
     /// Claimed blocks could not be written.

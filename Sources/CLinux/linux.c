@@ -6,6 +6,7 @@
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <syslog.h>
 
 int linux_punch_hole(int fd, int64_t offset, int64_t length) {
@@ -14,6 +15,16 @@ int linux_punch_hole(int fd, int64_t offset, int64_t length) {
 
 int linux_allocate(int fd, int64_t offset, int64_t length) {
     return fallocate(fd, 0, offset, length) == 0 ? 0 : -errno;
+}
+
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x80
+#endif
+
+int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t offset) {
+    struct iovec vector = {.iov_base = (void *)bytes, .iov_len = length};
+    ssize_t written = pwritev2(fd, &vector, 1, offset, RWF_DONTCACHE);
+    return written < 0 ? -errno : written;
 }
 
 int linux_random(void *buffer, size_t length) {

@@ -66,6 +66,31 @@ struct ReadingTests {
         #expect(store.count(.get) == 10)
     }
 
+    @Test func whatWasFetchedAheadIsReadOnceFromMemoryAndThenFromDisk() async throws {
+        let store = MemoryStore()
+        let truth = content(80 << 20)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        let reader = ObjectReader(fixture.cache.open("a", version))
+        // As the kernel does: a piece late, and one twice.
+        var pieces = Array(0..<80)
+        pieces.swapAt(33, 34)
+        pieces.insert(40, at: 42)
+        for piece in pieces {
+            let range = Int64(piece) << 20..<Int64(piece + 1) << 20
+            #expect(try await fixture.read(reader, range) == truth[bytes: range])
+            #expect(fixture.cache.statistics().shelvedBytes <= 64 << 20)
+            if piece == 20 { await fixture.settle() }
+        }
+        reader.close()
+        await fixture.settle()
+        #expect(fixture.cache.statistics().shelvedBytes == 0)
+        try fixture.reopen()
+        store.forgetRequests()
+        #expect(fixture.readCached(fixture.cache.open("a", version), 0..<80 << 20) == truth)
+        #expect(store.count(.get) == 0)
+    }
+
     @Test func randomReadsFetchOneBlockEach() async throws {
         let store = MemoryStore()
         let truth = content(64 << 20)

@@ -26,6 +26,10 @@ int linux_punch_hole(int fd, int64_t offset, int64_t length);
 /// fallocate(2) mode 0. Returns 0 or -errno.
 int linux_allocate(int fd, int64_t offset, int64_t length);
 
+/// pwritev2(2) with RWF_DONTCACHE (Linux 6.14): the page cache drops what was written once it is on the disk. Returns the
+/// bytes written or -errno; EOPNOTSUPP where the kernel or the file system knows no such thing.
+int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t offset);
+
 /// getrandom(2): fills the buffer whole. Returns 0 or -errno.
 int linux_random(void *buffer, size_t length);
 
