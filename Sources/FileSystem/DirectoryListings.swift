@@ -12,9 +12,11 @@ final class DirectoryListings: Sendable {
     private let store: any ObjectStore
     private let pool: WorkerPool
     private let running = Mutex<[InodeNumber: DirectoryListing]>([:])
+    private let walks: TreeWalks
 
     init(metadata: MetadataCache, store: any ObjectStore, pool: WorkerPool) {
         (self.metadata, self.store, self.pool) = (metadata, store, pool)
+        walks = TreeWalks(metadata: metadata, store: store, pool: pool)
     }
 
     /// The listing of `directory` under way, or a new one. Call `leave` on it when done.
@@ -35,6 +37,7 @@ final class DirectoryListings: Sendable {
     }
 
     private func run(_ listing: DirectoryListing) async -> FileSystemError? {
+        if await walks.bring(listing.directory) { return nil }
         do {
             let ingest = try metadata.beginListing(of: listing.directory)
             var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))

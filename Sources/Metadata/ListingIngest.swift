@@ -37,10 +37,12 @@ package final class ListingIngest: Sendable {
     private let running: RunningListing
     private let progress: Mutex<Progress>
 
-    init(_ directory: InodeNumber, key: ByteString, scope: Scope, start: RequestStart, cache: MetadataCache) {
+    init(
+        _ directory: InodeNumber, key: ByteString, scope: Scope, start: RequestStart, isDeep: Bool, cache: MetadataCache
+    ) {
         (self.directory, self.key, self.scope, self.start, self.cache) = (directory, key, scope, start, cache)
         number = cache.listingNumbers.wrappingAdd(1, ordering: .relaxed).newValue
-        running = RunningListing(directory: directory.row)
+        running = RunningListing(directory: directory.row, isDeep: isDeep)
         progress = Mutex(Progress(position: scope.lower, frontier: scope.lower))
         cache.listings.withLock { [number, running] in $0[number] = running }
     }
@@ -52,6 +54,9 @@ package final class ListingIngest: Sendable {
     /// It can lie before the last listed component: whether the object `a` is shown as `a` or `a%%file` is only known
     /// once the listing has passed `a/`, which `a-1`, `a.txt` and their like come before.
     package var frontier: ByteString? { progress.withLock { $0.frontier } }
+
+    /// Whether the directory was renamed or removed since the listing began; of a deep one, also any below it.
+    package var isSuperseded: Bool { running.isSuperseded }
 
     /// Takes the next page in: adds and changes rows, keeps inode numbers, removes rows in the page's range that the store
     /// no longer has; what is ours and newer than the listing stays.
@@ -206,9 +211,11 @@ extension ListingIngest.Scope {
 /// which are one at a time.
 final class RunningListing: Sendable {
     let directory: Int64
+    /// It lists what is below the directory's directories, too.
+    let isDeep: Bool
     private let superseded = Atomic(false)
 
-    init(directory: Int64) { self.directory = directory }
+    init(directory: Int64, isDeep: Bool) { (self.directory, self.isDeep) = (directory, isDeep) }
 
     var isSuperseded: Bool { superseded.load(ordering: .acquiring) }
     func supersede() { superseded.store(true, ordering: .releasing) }
@@ -217,14 +224,20 @@ final class RunningListing: Sendable {
 extension MetadataCache {
     /// Begins to take in a listing of a directory. To be called before the first page is asked for.
     ///
+    /// A page that was asked for already may be the first when the directory's every key comes after those of the pages
+    /// before it: then `start` is what `beginRequest` said before that page. A deep listing only watches for renames and
+    /// removals below the directory, for whoever takes in each of its directories by itself.
+    ///
     /// Throws `.noSuchEntry` when the directory, or one above it, is gone.
     package func beginListing(
-        of directory: InodeNumber, _ scope: ListingIngest.Scope = .all
+        of directory: InodeNumber, _ scope: ListingIngest.Scope = .all, since start: RequestStart? = nil,
+        isDeep: Bool = false
     ) throws(MetadataError) -> ListingIngest {
-        let start = beginRequest()
+        let start = start ?? beginRequest()
         guard let key = try key(of: directory) else { throw .noSuchEntry(directory) }
         guard key.isEmpty || key.last == UInt8(ascii: "/") else { throw .notDirectory(directory) }
-        let ingest = ListingIngest(directory, key: key, scope: scope, start: start, cache: self)
+        let ingest = ListingIngest(
+            directory, key: key, scope: scope, start: start, isDeep: isDeep, cache: self)
         // A rename just before did not see the listing yet, and the remembered key may be older than the rename.
         let current = try read { (connection) throws(SQLiteError) in
             try self.key(of: directory.row, generation: nil, connection)
@@ -233,11 +246,32 @@ extension MetadataCache {
         return ingest
     }
 
-    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs.
-    func supersedeListings(below directory: Int64, _ connection: Connection) throws(SQLiteError) {
+    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs, and deep ones of
+    /// the directories above it, where it was and where it goes. The row may be gone already.
+    func supersedeListings(
+        below directory: EntryRow, movingTo parent: Int64? = nil, _ connection: Connection
+    ) throws(SQLiteError) {
         let running = listings.withLock { Array($0.values) }
-        for listing in running where try ancestors(of: listing.directory, connection).contains(directory) {
-            listing.supersede()
+        if running.isEmpty { return }
+        var above: Set<Int64> = []
+        if running.contains(where: \.isDeep) {
+            for parent in [directory.parent, parent].compactMap(\.self) {
+                try above.formUnion(ancestors(of: parent, connection))
+            }
+        }
+        for listing in running {
+            let itsOwn = try ancestors(of: listing.directory, connection)
+            let isAbove = listing.isDeep && above.contains(listing.directory)
+            if isAbove || itsOwn.contains(directory.ino) { listing.supersede() }
+        }
+    }
+
+    /// The directory with a component of its own, which ends with a slash; nil when there is none.
+    package func directory(
+        of component: ByteString, in parent: InodeNumber
+    ) throws(MetadataError) -> InodeNumber? {
+        try read { (connection) throws(SQLiteError) in
+            try EntryRow.find(connection, parent: parent.row, component: component).map { InodeNumber(row: $0.ino) }
         }
     }
 }

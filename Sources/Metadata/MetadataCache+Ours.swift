@@ -121,7 +121,7 @@ extension MetadataCache {
                 guard try !self.ancestors(of: parent.row, connection).contains(row.ino) else {
                     return .failure(.intoItself)
                 }
-                try self.supersedeListings(below: row.ino, connection)
+                try self.supersedeListings(below: row, movingTo: parent.row, connection)
                 self.treeChanged.store(true, ordering: .relaxed)
             }
             if let replaced = try EntryRow.find(connection, parent: parent.row, component: component) {

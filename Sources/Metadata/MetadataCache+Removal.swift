@@ -15,7 +15,7 @@ extension MetadataCache {
         try Self.deleteRow(row, connection)
         try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         guard row.attributes.kind == .directory else { return }
-        try supersedeListings(below: row.ino, connection)
+        try supersedeListings(below: row, connection)
         treeChanged.store(true, ordering: .relaxed)
         try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
     }

@@ -23,6 +23,62 @@ import Testing
         #expect(tree.store.requests.map(\.operation) == [.list, .list, .list])
     }
 
+    /// Directories `t/00` to `t/39` with five files each, and in every tenth a directory with two more.
+    private func forest() throws -> (tree: MountedTree, names: (Int) -> [String]) {
+        var capabilities = Capabilities()
+        capabilities.listPage = 25
+        let tree = try MountedTree(capabilities: capabilities)
+        for number in 0..<40 {
+            let directory = "t/" + (number < 10 ? "0" : "") + "\(number)"
+            for file in 0..<5 { tree.store.setObject(ObjectKey("\(directory)/file\(file)"), [1]) }
+            guard number % 10 == 0 else { continue }
+            for file in 0..<2 { tree.store.setObject(ObjectKey("\(directory)/deep/file\(file)"), [1]) }
+        }
+        return (tree, { (0..<5).map { "file\($0)" } + ($0 % 10 == 0 ? ["deep"] : []) })
+    }
+
+    @Test func aWalkFromDirectoryToDirectoryIsListedFlat() async throws {
+        let (tree, names) = try forest()
+        let directories = try await tree.names("t").sorted()
+        tree.store.forgetRequests()
+        for (number, directory) in directories.enumerated() {
+            #expect(try await tree.names("t/\(directory)").sorted() == names(number).sorted())
+            guard number % 10 == 0 else { continue }
+            #expect(try await tree.names("t/\(directory)/deep").sorted() == ["file0", "file1"])
+        }
+        // Two by themselves and one below them, then every page once; some may have been asked for in vain.
+        #expect(tree.store.count(.list) <= 3 + 8 + 4)
+        tree.store.forgetRequests()
+        for directory in directories { _ = try await tree.names("t/\(directory)") }
+        #expect(tree.store.requests.isEmpty)
+    }
+
+    @Test func aFlatListingShowsOurOwnChangesAndThoseOfOthers() async throws {
+        let (tree, names) = try forest()
+        let directories = try await tree.names("t").sorted()
+        for directory in directories.prefix(2) { _ = try await tree.names("t/\(directory)") }
+        try await tree.store("t/05/mine", [1, 2, 3])
+        try await tree.unlink("t/06/file0")
+        try await tree.rename("t/07", to: "t/99")
+        tree.store.setObject("t/08/theirs", [1])
+        for (number, directory) in directories.enumerated().dropFirst(2) where number != 7 {
+            var expected = names(number)
+            if number == 5 { expected.append("mine") }
+            if number == 6 { expected.removeFirst() }
+            if number == 8 { expected.append("theirs") }
+            #expect(try await tree.names("t/\(directory)").sorted() == expected.sorted(), "\(directory)")
+        }
+        #expect(try await tree.names("t/99").sorted() == names(7))
+    }
+
+    @Test func directoriesHereAndThereAreListedByThemselves() async throws {
+        let (tree, _) = try forest()
+        _ = try await tree.names("t")
+        tree.store.forgetRequests()
+        for directory in ["30", "21", "09", "12", "15", "18"] { _ = try await tree.names("t/\(directory)") }
+        #expect(tree.store.count(.list) == 6)
+    }
+
     @Test func listingAgainWithinTtlCostsNothingEvenAfterARemount() async throws {
         let tree = try tree(objects: 25, page: 10)
         _ = try await tree.names("d")

@@ -246,6 +246,26 @@ import Testing
         #expect(throws: MetadataError.superseded) { try second.add(ListingPage()) }
     }
 
+    @Test(arguments: ["out", "in", "away"])
+    func aDeepListingIsSupersededByWhatMovesBelowIt(move: String) throws {
+        let fixture = try CacheFixture()
+        try fixture.list(["d/", "e/"])
+        let d = try #require(try fixture.present("d")).ino
+        let e = try #require(try fixture.present("e")).ino
+        try fixture.list(["sub/"], in: d)
+        let sub = try #require(try fixture.present("sub", in: d)).ino
+        let (deep, other) = (
+            try fixture.cache.beginListing(of: d, isDeep: true), try fixture.cache.beginListing(of: d)
+        )
+        switch move {
+        case "out": try fixture.cache.rename(sub, to: .root, "sub/")
+        case "in": try fixture.cache.rename(e, to: sub, "e/")
+        default: try fixture.cache.remove(sub)
+        }
+        #expect(deep.isSuperseded)
+        #expect(!other.isSuperseded)
+    }
+
     @Test func keyOutsideTheDirectoryIsRefused() throws {
         let fixture = try CacheFixture()
         try fixture.list(["d/"])

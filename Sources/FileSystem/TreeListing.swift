@@ -1,0 +1,189 @@
+import Basics
+import Metadata
+import ObjectStorage
+import Synchronization
+
+/// One flat listing through the directories below `root`, begun when a walk was seen to go from one to the next: a request
+/// for every page of objects instead of one for every directory.
+///
+/// A directory counts as listed only when the listing has gone past all of its keys, each asked for after its listing
+/// began; what is complete already is left as it is. It ends by itself when it is too far ahead of the walk, when one
+/// directory turns out to be large, or when something below `root` is renamed or removed here: then each directory is
+/// listed as ever. `state` is a leaf lock; the directories that are open belong to the one task that runs it.
+final class TreeListing: Sendable {
+    private struct Directory {
+        let prefix: ByteString
+        /// nil: unknown here, or known to be another one by now.
+        var ino: InodeNumber?
+        /// nil: nothing is to be learned of it.
+        var ingest: ListingIngest?
+        /// Of the page being taken in, and not handed on yet.
+        var objects: [ListedObject] = []
+    }
+
+    private struct State {
+        /// Every key up to here has been seen.
+        var position: ByteString
+        var open: [ByteString] = []
+        var pages = 0
+        /// How many pages there were when the walk last asked.
+        var askedAt = 0
+        var isEnded = false
+        var waiters: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// Pages it goes ahead of the walk.
+    private static let mostAhead = 8
+    /// Pages of one directory after which that is better listed by itself, where the first names come at once.
+    private static let mostOfOne = 3
+
+    let root: InodeNumber
+    private let prefix: ByteString
+    private let state: Mutex<State>
+
+    /// `prefix` is the key of `root`, and `first` that of the directory below it to begin with.
+    init(root: InodeNumber, prefix: ByteString, first: ByteString) {
+        (self.root, self.prefix) = (root, prefix)
+        state = Mutex(State(position: Self.bound(before: first)))
+    }
+
+    /// The greatest key before those of a directory, as good as: what lies between the two is listed too.
+    private static func bound(before directory: ByteString) -> ByteString {
+        ByteString(directory.bytes.dropLast()) + ".~~~~"
+    }
+
+    /// Bytes by which the bound is longer than the directory's key.
+    static let boundExcess = 4
+
+    // MARK: The walk's side
+
+    /// Whether it may still come by a directory with this key.
+    func isAhead(of key: ByteString) -> Bool {
+        state.withLock { state in
+            !state.isEnded && key.hasPrefix(prefix) && (key > state.position || state.open.contains(key))
+        }
+    }
+
+    /// Waits until it is through a directory, as long as that seems near; the directory's state then tells.
+    func comeBy(_ key: ByteString) async {
+        for _ in 0..<Self.mostOfOne {
+            await withCheckedContinuation { continuation in
+                let isOver = state.withLock { state in
+                    state.askedAt = state.pages
+                    let isPast = key <= state.position && !state.open.contains(key)
+                    guard !state.isEnded, !isPast else { return true }
+                    state.waiters.append(continuation)
+                    return false
+                }
+                if isOver { continuation.resume() }
+            }
+        }
+    }
+
+    // MARK: The listing's side
+
+    func run(_ metadata: MetadataCache, _ store: any ObjectStore) async {
+        try? await list(metadata, store)
+        report { $0.isEnded = true }
+    }
+
+    private func list(_ metadata: MetadataCache, _ store: any ObjectStore) async throws {
+        // Takes in nothing; it is what renames and removals below the root end.
+        let whole = try metadata.beginListing(of: root, isDeep: true)
+        guard whole.key == prefix else { return }
+        var open: [Directory] = []
+        var (inOne, start) = (0, whole.start)
+        var page = try await store.list(
+            ListRequest(prefix: prefix, startAfter: state.withLock { $0.position }))
+        while true {
+            // The next page is on its way while this one is taken in.
+            let next = page.next.map { ListRequest(prefix: prefix, cursor: $0) }
+            let asked = metadata.beginRequest()
+            async let coming = Self.page(next, store)
+            try take(page, since: start, &open, of: whole, metadata)
+            inOne = open.last.map { $0.objects.count == page.objects.count } ?? false ? inOne + 1 : 0
+            for index in open.indices { try hand(on: &open[index], isWhole: next == nil, of: whole) }
+            if next == nil { open = [] }
+            report { [open] state in
+                state.pages += 1
+                state.open = open.map(\.prefix)
+                if let last = page.objects.last { state.position = max(state.position, last.key.bytes) }
+            }
+            let isFarAhead = state.withLock { $0.pages - $0.askedAt > Self.mostAhead }
+            guard inOne < Self.mostOfOne, !isFarAhead, let following = try await coming.get() else { return }
+            (page, start) = (following, asked)
+        }
+    }
+
+    private static func page(
+        _ request: ListRequest?, _ store: any ObjectStore
+    ) async -> Result<ListingPage?, ObjectStoreError> {
+        guard let request else { return .success(nil) }
+        return await Result { () async throws(ObjectStoreError) in try await store.list(request) }
+    }
+
+    private func take(
+        _ page: ListingPage, since start: RequestStart, _ open: inout [Directory], of whole: ListingIngest,
+        _ metadata: MetadataCache
+    ) throws(MetadataError) {
+        for object in page.objects {
+            let key = object.key.bytes
+            guard key.hasPrefix(prefix) else { throw .foreignKey }
+            while var last = open.last, !key.hasPrefix(last.prefix) {
+                try hand(on: &last, isWhole: true, of: whole)
+                open.removeLast()
+                report { [open] state in
+                    state.open = open.map(\.prefix)
+                    state.position = max(state.position, last.prefix)
+                }
+            }
+            var above = open.last?.prefix ?? prefix
+            while let slash = key.bytes[above.count...].firstIndex(of: UInt8(ascii: "/")) {
+                let component = ByteString(key.bytes[above.count...slash])
+                if !open.isEmpty {
+                    // That it is there is for the directory above to know first.
+                    open[open.count - 1].objects.append(object)
+                    try hand(on: &open[open.count - 1], isWhole: false, of: whole)
+                }
+                let parent = open.isEmpty ? root : open[open.count - 1].ino
+                above += component
+                open.append(directory(component, in: parent, prefix: above, since: start, metadata))
+            }
+            if !open.isEmpty { open[open.count - 1].objects.append(object) }
+        }
+    }
+
+    private func directory(
+        _ component: ByteString, in parent: InodeNumber?, prefix: ByteString, since start: RequestStart,
+        _ metadata: MetadataCache
+    ) -> Directory {
+        var directory = Directory(prefix: prefix)
+        guard let parent, let ino = try? metadata.directory(of: component, in: parent) else { return directory }
+        directory.ino = ino
+        if let state = try? metadata.directory(ino), state.isComplete, state.isFresh { return directory }
+        if let ingest = try? metadata.beginListing(of: ino, since: start), ingest.key == prefix {
+            directory.ingest = ingest
+        }
+        return directory
+    }
+
+    /// Gives what was listed of a directory to the metadata cache; `isWhole` when nothing more of it comes.
+    private func hand(
+        on directory: inout Directory, isWhole: Bool, of whole: ListingIngest
+    ) throws(MetadataError) {
+        defer { directory.objects = [] }
+        if whole.isSuperseded { throw .superseded }
+        guard let ingest = directory.ingest, isWhole || !directory.objects.isEmpty else { return }
+        try ingest.add(ListingPage(objects: directory.objects, next: isWhole ? nil : ListingCursor("")))
+        if isWhole { try ingest.finish() }
+    }
+
+    private func report(_ change: (inout State) -> Void) {
+        let waiters = state.withLock { state in
+            change(&state)
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume() }
+    }
+}
