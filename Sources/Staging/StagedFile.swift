@@ -30,6 +30,12 @@ package final class StagedFile: Sendable {
         var failure: StagingError?
     }
 
+    /// A type of its own: a bare closure that is read through a mutex's generic type comes back in one more wrapper each
+    /// time, until the stack does not hold them all.
+    private struct Observer {
+        var observe: (@Sendable (ByteRange) -> Void)?
+    }
+
     /// Where the file is.
     package let path: String
     private let file: LocalFile
@@ -37,7 +43,7 @@ package final class StagedFile: Sendable {
     private let disk: Mutex<Disk>
     private let content: Mutex<Content>
     private let isKept = Atomic(false)
-    private let observer = Mutex<(@Sendable (ByteRange) -> Void)?>(nil)
+    private let observer = Mutex(Observer())
 
     init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
         (self.path, self.ledger) = (path, ledger)
@@ -108,7 +114,7 @@ package final class StagedFile: Sendable {
     /// Who hears of every change (the range whose bytes may differ now), on the changing thread, outside the locks and
     /// before the change returns. Replaces the one before.
     package func observeChanges(_ observe: @escaping @Sendable (ByteRange) -> Void) {
-        observer.withLock { $0 = observe }
+        observer.withLock { $0.observe = observe }
     }
 
     /// The pieces of `range`, cut to the size.
@@ -409,7 +415,7 @@ package final class StagedFile: Sendable {
     }
 
     private func changed(_ range: ByteRange) {
-        observer.withLock { $0 }?(range)
+        observer.withLock { $0.observe }?(range)
     }
 
     private static func bytes(of blocks: Range<Int64>) -> ByteRange {

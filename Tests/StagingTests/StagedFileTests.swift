@@ -171,6 +171,15 @@ struct StagedFileTests {
         #expect(try content(of: last, base) == changed, "seed \(seed)")
     }
 
+    @Test("tells of any number of changes")
+    func manyChanges() throws {
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
+        let seen = Mutex(0)
+        file.observeChanges { _ in seen.withLock { $0 += 1 } }
+        for _ in 0..<20_000 { try file.write(([1] as [UInt8]).span.bytes, at: 0) }
+        #expect(seen.withLock { $0 } == 20_000)
+    }
+
     @Test("survives its process as an orphan that the ledger counts")
     func orphans() throws {
         let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
