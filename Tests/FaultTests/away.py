@@ -46,7 +46,8 @@ class Network:
 
     @property
     def before(self):
-        return ("ip", "netns", "exec", self.name)
+        # ip netns exec would take a copy of every mount there is along, and none of them could end before the store.
+        return ("nsenter", f"--net=/run/netns/{self.name}")
 
     def cut(self):
         """The cable is out at the store's end: what is sent is never answered."""
