@@ -15,22 +15,6 @@ package enum CommitError: Error, Sendable, Hashable {
 }
 
 extension CommitError {
-    /// The store does not know the upload any more that alone had some of the bytes.
-    static func uploadLost(_ key: ObjectKey) -> CommitError {
-        .store(
-            ObjectStoreError(
-                .integrity, .completeUpload, key: key,
-                message: "the store has lost the upload with the first bytes of the file"))
-    }
-
-    /// The upload that alone has some of the bytes cannot become this object.
-    static func uploadUnusable(_ key: ObjectKey) -> CommitError {
-        .store(
-            ObjectStoreError(
-                .conflict, .completeUpload, key: key,
-                message: "an earlier commit of the same upload is in doubt; what became of it is asked again later"))
-    }
-
     init(_ error: ObjectStoreError) { self = error.kind == .cancelled ? .cancelled : .store(error) }
 
     /// Of a read of the base, which is pinned: another version there is a conflict.

@@ -50,8 +50,6 @@ extension FileCommit {
             }
         }
         guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
-        // Parts that only the upload had went with its headers.
-        if request.needsUpload, !withShared({ $0.state.canStoreHeaders(size: request.size) }) { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
             ? try await updateHeaders(of: landed, to: request.metadata)
             : try await copyOntoItself(landed, with: request.metadata)
@@ -69,12 +67,9 @@ extension FileCommit {
     private func put(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
         // Parts of what was a longer file.
         apply { $0.retire() }
-        return try await inTurn { () async throws(CommitError) in try await putNow(request) }
-    }
-
-    private func putNow(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
-        let filled = try await beginFill(0..<request.size)
-        defer { endFill(filled) }
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
+        try await fill(0..<request.size)
         let condition = try await condition(of: request)
         let attempt = newAttempt(request)
         try record(attempt.id, request, condition)
@@ -104,12 +99,8 @@ extension FileCommit {
         _ source: CopySource, _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
         apply { $0.retire() }
-        return try await inTurn { () async throws(CommitError) in try await copyNow(source, request) }
-    }
-
-    private func copyNow(
-        _ source: CopySource, _ request: CommitState.Request
-    ) async throws(CommitError) -> CommitState.Landed? {
+        do { try await uploads.acquire() } catch { throw .cancelled }
+        defer { uploads.release() }
         let condition = try await condition(of: request, byCopy: true)
         let attempt = newAttempt(request)
         try record(attempt.id, request, condition)
@@ -138,8 +129,7 @@ extension FileCommit {
     private func newAttempt(_ request: CommitState.Request) -> CommitState.Attempt {
         apply { state in
             let attempt = CommitState.Attempt(
-                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation,
-                size: request.size)
+                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
             state.attempting(attempt)
             return attempt
         }
@@ -152,10 +142,7 @@ extension FileCommit {
             guard let step = await decide() else { throw .cancelled }
             switch step {
             case .wait: continue
-            case .failed(let error):
-                // Where the store takes little at a time, parts that wait for their turn would fail one after the other.
-                uploads.withdraw(uploader)
-                throw error
+            case .failed(let error): throw error
             case .complete(let upload, let parts):
                 if let landed = try await complete(upload, parts, request) { return landed }
             }
@@ -175,8 +162,7 @@ extension FileCommit {
     ) async throws(CommitError) -> CommitState.Landed? {
         guard let id = upload.id else { return nil }
         let attempt = CommitState.Attempt(
-            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation,
-            size: request.size)
+            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
         let condition = try await condition(of: request)
         apply { $0.attempting(attempt) }
         try record(attempt.id, request, condition)
@@ -192,12 +178,11 @@ extension FileCommit {
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {
             switch error {
-            // Bytes that nobody else has stay at the store, for whoever settles the conflict.
-            case .conflict: if !request.needsUpload { await giveUpUpload() }
+            case .conflict: await giveUpUpload()
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
-            case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
+            case .store(let reason) where reason.kind == .partRejected:
                 if report({ $0.rejectedParts() }) { return nil }
             case .store, .staging, .journal, .cancelled: break
             }
@@ -227,7 +212,7 @@ extension FileCommit {
         case (.absent, nil): return nil
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
-            if !request.needsUpload { await giveUpUpload() }
+            await giveUpUpload()
             throw .conflict(
                 ObjectStoreError(.preconditionFailed, .head, key: request.key, message: "another version is there"))
         }
@@ -254,18 +239,13 @@ extension FileCommit {
     ) -> CommitState.Landed {
         let version = ObjectVersion(
             etag: answer.etag, size: size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
-        staged.traffic.noteStored()
         report { $0.land(attempt, version) }
         return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
     }
 
     /// The base is gone once the object is ours; what was not written is the same in our version.
     private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
-        let isUpload = withShared { [store] shared in
-            shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
-            return shared.state.completed == landed.attempt.id
-        }
-        if isUpload { staged.uploadLanded() }
+        withShared { [store] in $0.base = StoreContent(landed.attempt.key, landed.version, in: store) }
         return landed
     }
 

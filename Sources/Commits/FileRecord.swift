@@ -137,11 +137,6 @@ package final class FileRecord: Sendable {
         staged.keep(true)
     }
 
-    /// Bytes are about to go from the staging file that the store has in parts: `extents` says which.
-    func dropping(_ extents: ExtentMap) throws(JournalingError) {
-        try change(flushed: true) { $0.setMap(extents) }
-    }
-
     /// A put or complete is about to be sent.
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?

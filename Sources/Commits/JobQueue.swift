@@ -85,8 +85,7 @@ package final class JobQueue: Sendable {
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
     private static let width = 4
 
-    // A memory budget is a fair semaphore with cancellation; a slot is a unit of it.
-    private let slots = MemoryBudget(limit: JobQueue.width)
+    private let slots = UploadLimiter(limit: JobQueue.width)
     /// Carries out what is in the journal, for attempts.
     package let runner: JobRunner
     private let journal: Journal
@@ -212,9 +211,9 @@ package final class JobQueue: Sendable {
         while true {
             do {
                 try await time.sleep(for: delay)
-                try await slots.reserve(1)
+                try await slots.acquire()
             } catch { return }
-            defer { slots.release(1) }
+            defer { slots.release() }
             delay = min(delay * 2, Self.delays.longest)
             let (job, isOver) = state.withLock { state -> (Job?, Bool) in
                 guard !state.isStopped, let job = state.jobs[id] else { return (nil, true) }

@@ -57,8 +57,7 @@ final class ActiveFile: Sendable {
         var isUnlinked = false
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.
         var deleteAtRelease: Deletion?
-        /// What went wrong in the background for good: told once, by the next close or fsync.
-        var unreported: FileSystemError?
+        var lastError: FileSystemError?
     }
 
     let ino: InodeNumber

@@ -18,7 +18,7 @@ extension BucketFileSystem {
     /// A staged file of up to this many bytes of disk is copied when it is written to again.
     private static let largestCopy: Int64 = 4 << 20
 
-    /// Makes the promise for what was written so far.
+    /// Makes the promise for what was written so far, and returns what went wrong with an earlier one.
     func promise(_ file: ActiveFile) async throws(FileSystemError) {
         if !file.state.withLock({ $0.isPromised }) {
             file.interruptUpload()
@@ -28,6 +28,8 @@ extension BucketFileSystem {
             defer { file.writing.leave(alone: true) }
             try await promiseAlone(file)
         }
+        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
+        if let error = file.state.withLock({ $0.lastError.take() }), !error.mayPass { throw error }
     }
 
     /// Inside `writing`, alone.
@@ -36,8 +38,6 @@ extension BucketFileSystem {
         let (overlay, fallback, condition) = file.state.withLock { ($0.overlay, $0.fallback, $0.condition) }
         // Attributes alone have no staged bytes that could be promised, and what is copied from another object can go with it.
         guard let overlay, !file.state.withLock({ $0.isCopy }) else { return try await commitAlone(file) }
-        // What is not on this disk cannot be promised by it.
-        if overlay.staged.needsItsUpload { return try await commitAlone(file) }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
         let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
@@ -119,8 +119,6 @@ extension BucketFileSystem {
         guard let error else { return .done }
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
-        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
-        if !error.mayPass { file.state.withLock { $0.unreported = error } }
         return file.isDirty ? .failed : .done
     }
 

@@ -18,18 +18,9 @@ extension BucketFileSystem {
                 if let count = try readNow(handle, at: offset, count: count, into: buffer) { return .success(count) }
             }
             return later { [self] () async throws(FileSystemError) in
-                while true {
-                    do throws(FileSystemError) {
-                        do { try await handle.file.content.enter() } catch { throw .interrupted }
-                        defer { handle.file.content.leave() }
-                        return try await readWaiting(handle, at: offset, count: count, into: buffer)
-                    } catch { guard error.needsCommit else { throw error } }
-                    // No store shows the parts of an upload: it has to become the object first.
-                    do throws(FileSystemError) { try await commit(handle.file) } catch {
-                        if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
-                        throw error
-                    }
-                }
+                do { try await handle.file.content.enter() } catch { throw .interrupted }
+                defer { handle.file.content.leave() }
+                return try await readWaiting(handle, at: offset, count: count, into: buffer)
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -71,13 +62,10 @@ extension BucketFileSystem {
             let target = unsafe buffer.slice(
                 Int(piece.range.lowerBound - offset), Int(piece.range.length))
             switch piece.source {
-            case .staged, .filled, .hole:
+            case .staged, .hole:
                 do throws(StagingError) { _ = try unsafe staged.read(piece.range, into: target) } catch {
-                    // They may have left meanwhile, for the store.
-                    if error == .notStaged { return nil }
                     throw FileSystemError(error)
                 }
-            case .stored: return nil
             case .base:
                 guard let base = view.base else { throw Self.noContent }
                 guard unsafe handle.reader(of: base).readCached(piece.range, into: target) else { return nil }
@@ -97,19 +85,12 @@ extension BucketFileSystem {
         }
         for piece in staged.pieces(in: view.range) {
             switch piece.source {
-            case .staged, .filled, .hole:
+            case .staged, .hole:
                 do throws(StagingError) {
                     _ = try unsafe staged.read(
                         piece.range,
                         into: buffer.slice(Int(piece.range.lowerBound - offset), Int(piece.range.length)))
-                } catch {
-                    guard error == .notStaged, staged.pieces(in: piece.range) != [piece] else {
-                        throw FileSystemError(error)
-                    }
-                    // They have left meanwhile, for the store.
-                    return try await readWaiting(handle, at: offset, count: count, into: buffer)
-                }
-            case .stored: throw .onlyInUpload
+                } catch { throw FileSystemError(error) }
             case .base: try await readBase(view.base, handle, piece.range, from: offset, into: buffer)
             }
         }

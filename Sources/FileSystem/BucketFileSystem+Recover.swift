@@ -41,16 +41,10 @@ extension BucketFileSystem {
     package func discardRecoverable(_ id: IntentID) async throws(FileSystemError) {
         try await withRecoverable(id, evenIfDoubtful: true) {
             [self] file, stays throws(FileSystemError) in
-            let uploads = try uploads(of: id)
             try journalled { journal throws(JournalingError) in
                 try journal.write([.endFile(id)], flushed: true)
             }
             stays = false
-            for (row, upload) in uploads {
-                do throws(CommitError) { try await jobs.runner.abort(row, upload.record) } catch {
-                    jobs.add(abortOf: upload.record, row, because: "\(error)")
-                }
-            }
             do throws(StagingError) { try rooms.staging.remove(file.intent.staging) } catch {
                 throw FileSystemError(error)
             }
@@ -75,10 +69,9 @@ extension BucketFileSystem {
                 ExtentRecord(end: $0.range.upperBound, source: $0.source.rawValue)
             }
             if intent.headers == nil { intent.headers = HeadersRecord(try await headersOfBase(intent)) }
-            let uploads = try uploads(of: id)
             rooms.staging.giveBack(intent.staging)
             let file: ActiveFile
-            do throws(FileSystemError) { file = try restore(id, intent, uploads: uploads) } catch {
+            do throws(FileSystemError) { file = try restore(id, intent, uploads: []) } catch {
                 _ = try? rooms.staging.hold(intent.staging)
                 throw error
             }
@@ -97,13 +90,6 @@ extension BucketFileSystem {
             }
             files.settle(file)
         }
-    }
-
-    /// What the journal knows of it at the store.
-    private func uploads(
-        of id: IntentID
-    ) throws(FileSystemError) -> [(id: IntentID, upload: JournalContents.Upload)] {
-        do { return try rooms.journal.contents().uploads(of: id) } catch { throw FileSystemError(error) }
     }
 
     /// Takes one out while `body` works on it, and puts it back if it stays.

@@ -28,7 +28,7 @@ extension BucketFileSystem {
 
     private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
         let (overlay, fallback, isPromised, size, error) = file.state.withLock {
-            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.unreported)
+            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.lastError)
         }
         let progress = overlay?.commit.progress ?? CommitProgress()
         let staged = (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)

@@ -45,8 +45,7 @@ extension BucketFileSystem {
         for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
         for (id, intent) in unpromised {
             do throws(StagingError) {
-                // Some of its bytes, or all, may be in an upload alone.
-                if try rooms.staging.hold(intent.staging) > 0 || intent.needsUpload {
+                if try rooms.staging.hold(intent.staging) > 0 {
                     kept.withLock { $0[id] = intent }
                     continue
                 }

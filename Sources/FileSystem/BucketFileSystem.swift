@@ -51,7 +51,6 @@ package final class BucketFileSystem: FileSystemOperations {
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
     let jobs: JobQueue
-    let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
     /// Targets of symbolic links; a link is never changed in place.
@@ -100,7 +99,6 @@ package final class BucketFileSystem: FileSystemOperations {
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time)
         jobs = JobQueue(
             store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
-        space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         giveRootATime()
     }
 

@@ -44,17 +44,18 @@ extension FileSystemError {
             case .intoItself: .invalid
             case .noSuchEntry: .stale
             case .superseded: .interrupted
-            case .foreignKey, .database: error.isDiskFull ? .noSpace : .inputOutput
+            case .foreignKey, .database: .inputOutput
             }
         self.init(kind, error.description)
     }
 
     init(_ error: StagingError) {
-        switch error {
-        case .noSpace: self = .noLocalSpace(error.description)
-        case .tooLarge: self.init(.fileTooLarge, error.description)
-        case .notStaged, .failed: self.init(.inputOutput, error.description)
-        }
+        let kind: Kind =
+            switch error {
+            case .noSpace: .noSpace
+            default: .inputOutput
+            }
+        self.init(kind, error.description)
     }
 
     private static func kind(of error: ObjectStoreError) -> Kind {

@@ -16,8 +16,6 @@ package struct MountPolicy: Sendable {
     package var linksInHeaders = false
     package var conflict = ConflictPolicy.keep
     package var durability = Durability.remote
-    /// How long a writer waits for local space while nothing of what is staged gets to the store.
-    package var spaceTimeout: Duration = .seconds(30)
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
     package var capacity: Int64 = 1 << 50
     /// This machine's name as it appears in the names of conflict files.

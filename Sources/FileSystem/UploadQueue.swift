@@ -15,7 +15,7 @@ final class UploadQueue: Sendable {
     enum Ending: Sendable { case done, interrupted, failed }
 
     /// Files on their way at the same time.
-    private static let width = 32
+    private static let width = 6
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
 
     private let pool: WorkerPool

@@ -23,9 +23,6 @@ enum FuseOperation: String, Sendable {
             false
         }
     }
-
-    /// Whether a caller that dies ends it: what waits for its turn to write has changed nothing yet.
-    var endsWithItsCaller: Bool { onlyReads || self == .write }
 }
 
 /// One kernel request that waits for its answer. Each reply consumes it, so it is answered exactly once; one that is

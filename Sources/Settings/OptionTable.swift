@@ -83,7 +83,7 @@ package enum OptionTable {
             "Where the caches of all buckets are. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
         .size(
             "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
-            "Most bytes on disk for cached blocks, files not yet stored and their databases, together."),
+            "Most bytes on disk for cached blocks and files not yet stored, together."),
         .size(
             "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
             "Bytes of the cache's disk that are left free whatever cache-size says."),

@@ -11,7 +11,7 @@ import Synchronization
 /// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind, and so does the end
 /// of this object if it is to be kept: what becomes of it is the journal's to say.
 package final class StagedFile: Sendable {
-    struct Content {
+    private struct Content {
         var extents: ExtentMap
         var generation: UInt64 = 0
         /// Counts changes after which bytes read before may be wrong.
@@ -19,10 +19,8 @@ package final class StagedFile: Sendable {
         var isOpen = true
     }
 
-    struct Disk {
+    private struct Disk {
         var blocks = DiskBlocks()
-        /// Bytes of the ledger that are this file's: never less than `blocks.charge`.
-        var charged: Int64 = 0
         /// Whether every hole made so far reads as zeros from the file itself.
         var holesAreZero = true
         var isOpen = true
@@ -40,34 +38,27 @@ package final class StagedFile: Sendable {
 
     /// Where the file is.
     package let path: String
-    let file: LocalFile
-    let ledger: SpaceLedger
-    /// What is sent of the files of its directory.
-    package let traffic: StagingTraffic
-    let disk: Mutex<Disk>
-    let content: Mutex<Content>
+    private let file: LocalFile
+    private let ledger: SpaceLedger
+    private let disk: Mutex<Disk>
+    private let content: Mutex<Content>
     private let isKept = Atomic(false)
-    /// Saves a look at the whole map: false when no byte can be in an upload alone.
-    let mayNeedUpload = Atomic(false)
-    /// Bounds what commits bring in of committed versions.
-    package let fills: MemoryBudget
     private let observer = Mutex(Observer())
 
-    init(path: String, baseSize: Int64, area: StagingArea) throws(StagingError) {
-        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
+    init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
-        disk = Mutex(Disk(log: ExtentLog(of: path, ledger: area.ledger)))
+        disk = Mutex(Disk(log: ExtentLog(of: path)))
         file = try LocalFile(creating: path)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
-    init(reopening path: String, extents: ExtentMap, area: StagingArea) throws(StagingError) {
-        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
+    init(reopening path: String, extents: ExtentMap, ledger: SpaceLedger) throws(StagingError) {
+        (self.path, self.ledger) = (path, ledger)
         content = Mutex(Content(extents: extents))
-        disk = Mutex(Disk(log: ExtentLog(leftBy: path, ledger: area.ledger)))
-        mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
+        disk = Mutex(Disk(log: ExtentLog(of: path)))
         file = try LocalFile(opening: path)
-        let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
+        let staged = extents.pieces(in: 0..<extents.size).filter { $0.source == .staged }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
         var blocks = DiskBlocks()
         var end: Int64 = 0
@@ -78,9 +69,9 @@ package final class StagedFile: Sendable {
             end = touched.upperBound
         }
         try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
-        ledger.adopt(blocks.charge, as: .written)
+        ledger.adopt(blocks.count * DiskBlocks.blockSize)
         disk.withLock { disk in
-            (disk.blocks, disk.charged) = (blocks, blocks.charge)
+            disk.blocks = blocks
             disk.holesAreZero = false
             disk.log.goOn(with: extents)
         }
@@ -89,7 +80,7 @@ package final class StagedFile: Sendable {
     deinit {
         guard isKept.load(ordering: .relaxed) else { return discard() }
         disk.withLock { disk in
-            if close(&disk) { free(0..<Int64.max, &disk) }
+            if close(&disk) { release(disk.blocks.remove(0..<Int64.max)) }
         }
     }
 
@@ -117,15 +108,8 @@ package final class StagedFile: Sendable {
     package var isEmptyOverlay: Bool { content.withLock { $0.generation == 0 } }
     /// The map as it is now.
     package var extents: ExtentMap { content.withLock { $0.extents } }
-    /// Bytes of disk the file is charged for, with what is written down of its map.
-    package var reservedBytes: Int64 { disk.withLock { $0.charged + $0.log.charged } }
-
-    /// Whether some bytes are only at the store, in parts of an upload.
-    package var needsItsUpload: Bool {
-        mayNeedUpload.load(ordering: .relaxed) && content.withLock { $0.extents.has(.stored) }
-    }
-    /// Whether local space is so short that what can be had again should go.
-    package var isSpaceShort: Bool { ledger.pressure > 0.5 }
+    /// Bytes of disk the file is charged for.
+    package var reservedBytes: Int64 { disk.withLock { $0.blocks.count * DiskBlocks.blockSize } }
 
     /// Who hears of every change (the range whose bytes may differ now), on the changing thread, outside the locks and
     /// before the change returns. Replaces the one before.
@@ -164,7 +148,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let before = extents
             guard newSize != before.size else { return nil }
-            try prepareLog(.truncate(newSize), for: .committing, &disk)
+            try prepareLog(.truncate(newSize), &disk)
             try disk.log.add(.truncate(newSize))
             content.withLock { content in
                 content.extents.truncate(to: newSize)
@@ -177,7 +161,8 @@ package final class StagedFile: Sendable {
                 try? disk.log.replace(with: before)
                 throw error
             }
-            free(DiskBlocks.touched(by: 0..<newSize).upperBound..<Int64.max, &disk)
+            let cut = DiskBlocks.touched(by: 0..<newSize).upperBound
+            release(disk.blocks.remove(cut..<Int64.max))
             return newSize
         }
         if let from { changed(from..<Int64.max) }
@@ -189,7 +174,7 @@ package final class StagedFile: Sendable {
         let step: Int64 = 256 << 10
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(step), alignment: 4096)
         defer { unsafe memory.deallocate() }
-        for piece in extents.pieces(in: 0..<extents.size) where piece.source.isHere {
+        for piece in extents.pieces(in: 0..<extents.size) where piece.source == .staged {
             var offset = piece.range.lowerBound
             while offset < piece.range.upperBound {
                 let range = offset..<min(offset + step, piece.range.upperBound)
@@ -204,7 +189,6 @@ package final class StagedFile: Sendable {
             try disk.log.replace(with: extents)
         }
         content.withLock { $0.extents = extents }
-        mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
     }
 
     /// Makes `range`, cut to the size, read as zeros and gives its disk space back.
@@ -213,7 +197,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = range.clamped(to: 0..<size)
             guard !range.isEmpty else { return nil }
-            try prepareLog(.set(range, .hole), for: .committing, &disk)
+            try prepareLog(.set(range, .hole), &disk)
             try disk.log.add(.set(range, .hole))
             let extents = content.withLock { content in
                 content.extents.set(range, to: .hole)
@@ -233,7 +217,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = size..<max(size, newSize)
             guard !range.isEmpty else { return nil }
-            try prepareLog(.set(range, .base), for: .committing, &disk)
+            try prepareLog(.set(range, .base), &disk)
             try disk.log.add(.set(range, .base))
             content.withLock { content in
                 content.extents.set(range, to: .base)
@@ -249,17 +233,17 @@ package final class StagedFile: Sendable {
         try prepareFill(bytes, at: offset, isVerified: true)
     }
 
-    /// Writes bytes of the committed version where nothing newer is, without counting them as here: `confirmFill`
+    /// Writes bytes of the committed version where nothing newer is, without counting them as staged: `confirmFill`
     /// does, once their sender has vouched for them. Callers see to it that fills of one range do not overlap.
     package func prepareFill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
         try prepareFill(bytes, at: offset, isVerified: false)
     }
 
-    /// Counts the bytes of `range` that are still the base's as here: `prepareFill` has brought them all.
+    /// Counts the bytes of `range` that are still the base's as staged: `prepareFill` has brought them all.
     package func confirmFill(_ range: ByteRange) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
-            for piece in pieces(in: range) where piece.source == .base { count(piece.range, as: .filled, &disk) }
+            for piece in pieces(in: range) where piece.source == .base { count(piece.range, as: .staged, &disk) }
         }
     }
 
@@ -268,9 +252,8 @@ package final class StagedFile: Sendable {
         try disk.withLock { disk throws(StagingError) in
             for piece in pieces(in: range) where piece.source == .base {
                 let start = Int(piece.range.lowerBound - offset)
-                let part = bytes.extracting(start..<(start + Int(piece.range.length)))
-                try store(part, piece.range, for: .committing, &disk)
-                if isVerified { count(piece.range, as: .filled, &disk) }
+                try store(bytes.extracting(start..<(start + Int(piece.range.length))), piece.range, &disk)
+                if isVerified { count(piece.range, as: .staged, &disk) }
             }
         }
     }
@@ -288,9 +271,9 @@ package final class StagedFile: Sendable {
                 let part = unsafe UnsafeMutableRawBufferPointer(
                     rebasing: target[start..<(start + Int(piece.range.length))])
                 switch piece.source {
-                case .base, .stored: throw .notStaged
+                case .base: throw .notStaged
                 case .hole: unsafe part.initializeMemory(as: UInt8.self, repeating: 0)
-                case .staged, .filled: unsafe try file.read(into: part, at: piece.range.lowerBound)
+                case .staged: unsafe try file.read(into: part, at: piece.range.lowerBound)
                 }
             }
             // A truncate or punch that ran meanwhile may have taken the bytes before they were read.
@@ -310,11 +293,38 @@ package final class StagedFile: Sendable {
             guard close(&disk) else { return }
             file.remove()
             disk.log.remove()
-            free(0..<Int64.max, &disk)
+            release(disk.blocks.remove(0..<Int64.max))
         }
     }
 
-    func close(_ disk: inout Disk) -> Bool {
+    /// Gives the file away, cut to its size: whoever gets it owns the path and the ledger's bytes. Later calls fail with
+    /// `.notStaged`. nil if it was discarded or given away before, or could not be cut; then it is gone.
+    package func release() -> StagedHandover? {
+        disk.withLock { disk in
+            let extents = extents
+            guard close(&disk) else { return nil }
+            disk.log.remove()
+            do throws(StagingError) { try file.truncate(to: extents.size) } catch {
+                file.remove()
+                release(disk.blocks.remove(0..<Int64.max))
+                return nil
+            }
+            var present: [ByteRange] = []
+            for piece in extents.pieces(in: 0..<extents.size) {
+                guard piece.source == .staged || piece.source == .hole && disk.holesAreZero else { continue }
+                if let last = present.last, last.upperBound == piece.range.lowerBound {
+                    present[present.count - 1] = last.lowerBound..<piece.range.upperBound
+                } else {
+                    present.append(piece.range)
+                }
+            }
+            return StagedHandover(
+                path: path, size: extents.size, present: present,
+                reservedBytes: disk.blocks.count * DiskBlocks.blockSize)
+        }
+    }
+
+    private func close(_ disk: inout Disk) -> Bool {
         guard disk.isOpen else { return false }
         disk.isOpen = false
         content.withLock { content in
@@ -327,24 +337,21 @@ package final class StagedFile: Sendable {
     /// Bytes of the committed version that are here now. Where that is not written down they are fetched again.
     private func count(_ range: ByteRange, as source: PieceSource, _ disk: inout Disk) {
         do throws(StagingError) {
-            try prepareLog(.set(range, source), for: .committing, &disk)
+            try prepareLog(.set(range, source), &disk)
             try disk.log.add(.set(range, source))
         } catch {}
         content.withLock { $0.extents.set(range, to: source) }
     }
 
-    /// Sees to it that the changes can be written down one after the other.
-    func prepareLog(
-        _ change: ExtentLog.Change, records: Int64 = 1, for use: SpaceLedger.Use, _ disk: inout Disk
-    ) throws(StagingError) {
+    private func prepareLog(_ change: ExtentLog.Change, _ disk: inout Disk) throws(StagingError) {
         let count = content.withLock { $0.extents.count }
-        try disk.log.prepare(change, records: records, for: use, count: count) { extents }
+        try disk.log.prepare(change, count: count) { extents }
     }
 
     private func change(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
         let isNews = !content.withLock { $0.extents.isEntirely(.staged, in: range) }
-        if isNews { try prepareLog(.set(range, .staged), for: .written, &disk) }
-        try store(bytes, range, for: .written, &disk)
+        if isNews { try prepareLog(.set(range, .staged), &disk) }
+        try store(bytes, range, &disk)
         if isNews { try disk.log.add(.set(range, .staged)) }
         content.withLock { content in
             content.extents.set(range, to: .staged)
@@ -354,18 +361,12 @@ package final class StagedFile: Sendable {
 
     /// Puts bytes on the disk, charged to the ledger first. New blocks are written before blocks that already hold
     /// bytes, since only a new block can lack space: then what was there is untouched.
-    private func store(
-        _ bytes: RawSpan, _ range: ByteRange, for use: SpaceLedger.Use, _ disk: inout Disk
-    ) throws(StagingError) {
+    private func store(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
         guard disk.isOpen else { throw .notStaged }
         let blocks = DiskBlocks.touched(by: range)
         let parts = disk.blocks.split(blocks)
         let missing = parts.reduce(Int64(0)) { $1.isPresent ? $0 : $0 + $1.blocks.length }
-        if missing > 0 {
-            let more = max(0, disk.blocks.charge(adding: missing) - disk.charged)
-            guard ledger.reserve(more, for: use, evicting: true) else { throw .noSpace }
-            disk.charged += more
-        }
+        if missing > 0, !ledger.reserve(missing * DiskBlocks.blockSize, evicting: true) { throw .noSpace }
         do throws(StagingError) {
             if parts.count == 1 {
                 try file.write(bytes, at: range.lowerBound)
@@ -381,7 +382,7 @@ package final class StagedFile: Sendable {
             }
         } catch {
             for part in parts where !part.isPresent { _ = file.punch(Self.bytes(of: part.blocks)) }
-            free(0..<0, &disk)
+            release(missing)
             throw error
         }
         disk.blocks.insert(blocks)
@@ -392,7 +393,7 @@ package final class StagedFile: Sendable {
     private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
         func isFree(_ block: Int64) -> Bool {
             let bytes = Self.bytes(of: block..<(block + 1))
-            return extents.pieces(in: bytes).allSatisfy { $0.source == .hole || $0.source == .stored }
+            return extents.isFree(of: .staged, in: bytes) && extents.isFree(of: .base, in: bytes)
         }
         var blocks = DiskBlocks.touched(by: range)
         if !isFree(blocks.lowerBound) { blocks = (blocks.lowerBound + 1)..<blocks.upperBound }
@@ -406,23 +407,18 @@ package final class StagedFile: Sendable {
             disk.holesAreZero = false
             return
         }
-        free(blocks, &disk)
+        release(disk.blocks.remove(blocks))
     }
 
-    /// Gives back what the file is charged for and does not take any more once `blocks` are gone.
-    func free(_ blocks: Range<Int64>, _ disk: inout Disk) {
-        disk.blocks.remove(blocks)
-        let excess = disk.charged - disk.blocks.charge
-        guard excess > 0 else { return }
-        disk.charged -= excess
-        ledger.release(excess, of: .written)
+    private func release(_ blocks: Int64) {
+        if blocks > 0 { ledger.release(blocks * DiskBlocks.blockSize) }
     }
 
     private func changed(_ range: ByteRange) {
         observer.withLock { $0.observe }?(range)
     }
 
-    static func bytes(of blocks: Range<Int64>) -> ByteRange {
+    private static func bytes(of blocks: Range<Int64>) -> ByteRange {
         blocks.lowerBound * DiskBlocks.blockSize..<blocks.upperBound * DiskBlocks.blockSize
     }
 

@@ -22,7 +22,6 @@ struct StagedSource: ByteSource {
                         errno: StagingError.notStaged.errno, reason: "the file was cut while it was sent")
                 }
                 initialized += wanted
-                file.traffic.noteRead(wanted)
                 return nil
             } catch {
                 return ByteTransferError(errno: error.errno, reason: error.description)

@@ -16,12 +16,7 @@ package final class StagingArea: Sendable {
     }
 
     package let directory: String
-    /// Counts what lies here.
-    package let ledger: SpaceLedger
-    /// What is sent of the files here.
-    package let traffic = StagingTraffic()
-    /// Bounds what commits bring in of committed versions at a time, to what writers leave them.
-    let fills: MemoryBudget
+    private let ledger: SpaceLedger
     /// What `hold` counted, by name.
     private let held = Mutex<[String: Int64]>([:])
 
@@ -35,7 +30,6 @@ package final class StagingArea: Sendable {
         lastKnown: IntentID = IntentID(rawValue: 0)
     ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
-        fills = MemoryBudget(limit: ledger.commitShare > 0 ? Int(clamping: ledger.commitShare) : .max)
         var orphans = Orphans()
         do {
             let orphanage = directory + "/orphans"
@@ -45,12 +39,8 @@ package final class StagingArea: Sendable {
             for name in try Directory.names(in: directory) where name != "orphans" {
                 // What lies beside a staging file shares its fate.
                 let row = name.description.split(separator: ".").first.map(String.init) ?? ""
-                let path = "\(directory)/\(name)"
-                if name.description.hasSuffix(ExtentLog.temporarySuffix) {
-                    try File.remove(path)
-                    continue
-                }
                 if kept.contains(row) { continue }
+                let path = "\(directory)/\(name)"
                 if let number = Int64(row), number <= lastKnown.rawValue {
                     try File.remove(path)
                 } else {
@@ -62,7 +52,7 @@ package final class StagingArea: Sendable {
                 orphans.bytes += try File("\(orphanage)/\(name)").allocated
             }
         } catch { throw StagingError(error) }
-        ledger.adopt(orphans.bytes, as: .written)
+        ledger.adopt(orphans.bytes)
         self.orphans = orphans
     }
 
@@ -74,12 +64,12 @@ package final class StagingArea: Sendable {
 
     /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
     package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
-        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, area: self)
+        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, ledger: ledger)
     }
 
     /// A file that an earlier process left, with the extents of its row.
     package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
-        try StagedFile(reopening: path(name), extents: extents, area: self)
+        try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
     }
 
     /// A file that an earlier process of the same boot was writing; nil if which bytes it wrote is not known. `baseSize` is
@@ -106,24 +96,20 @@ package final class StagingArea: Sendable {
         }
     }
 
-    /// Counts a file that stays as it is, with its map, and returns how much of the disk its bytes take, in bytes; 0 when it
-    /// is not there.
+    /// Counts a file that stays as it is, and returns how much of the disk it takes, in bytes; 0 when it is not there.
     package func hold(_ name: String) throws(StagingError) -> Int64 {
         do {
             guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
             let allocated = try File(path(name)).allocated
-            let map = path(name) + ExtentLog.suffix
-            let isMapped = try LocalFileStatus(of: map) != nil
-            let bytes = try allocated + (isMapped ? File(map).allocated : 0)
-            ledger.adopt(bytes, as: .written)
-            held.withLock { $0[name] = bytes }
+            ledger.adopt(allocated)
+            held.withLock { $0[name] = allocated }
             return allocated
         } catch { throw StagingError(error) }
     }
 
     /// Counts a file no longer that `hold` counted: somebody else does, or it goes.
     package func giveBack(_ name: String) {
-        if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes, of: .written) }
+        if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes) }
     }
 
     /// Removes a file that nobody has open, and gives back what `hold` counted of it.

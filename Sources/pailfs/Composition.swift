@@ -84,7 +84,7 @@ final class Composition: Sendable {
         let memory = Self.memory(settings)
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
         let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
-        ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
+        ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
         let listener = InfoListener()
         let staging: StagingArea
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
@@ -192,7 +192,6 @@ final class Composition: Sendable {
             }
         policy.linksInHeaders = settings.symlinks == .metadata
         policy.durability = settings.durable == .local ? .local : .remote
-        if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
         return policy

@@ -214,47 +214,6 @@ private final class Peak: Sendable {
         #expect(ledger.used == 100)
     }
 
-    @Test func writersLeaveAShareToCommits() {
-        let ledger = SpaceLedger(limit: 100, floor: 0, commitShare: 20) { 1000 }
-        #expect(ledger.reserve(80, for: .written, evicting: true))
-        #expect(ledger.pressure == 1)
-        #expect(!ledger.reserve(1, for: .written, evicting: true))
-        #expect(ledger.reserve(20, for: .committing, evicting: true))
-        #expect(!ledger.reserve(1, for: .committing, evicting: true))
-        ledger.release(20, of: .committing)
-        ledger.becomeClean(80)
-        #expect(ledger.pressure == 0)
-        ledger.setReclaimer { ledger.release(min($0, ledger.used)) }
-        #expect(ledger.reserve(50, for: .written, evicting: true))
-        #expect(ledger.used <= 100)
-    }
-
-    @Test func cleanBytesMayTakeWhatWritersDoNot() {
-        let ledger = SpaceLedger(limit: 100, floor: 0, commitShare: 20) { 1000 }
-        #expect(ledger.reserve(100, evicting: false))
-        ledger.setReclaimer { ledger.release(min($0, 100)) }
-        #expect(ledger.reserve(80, for: .written, evicting: true))
-    }
-
-    @Test func whatOthersUseOfTheDirectoryCounts() {
-        let overhead = Mutex<Int64>(30)
-        let ledger = SpaceLedger(limit: 100, floor: 0, overhead: { overhead.withLock { $0 } }) { 1000 }
-        #expect(!ledger.reserve(71, evicting: false))
-        #expect(ledger.reserve(70, evicting: false))
-        overhead.withLock { $0 = 50 }
-        #expect(!ledger.reserve(1, evicting: false))
-    }
-
-    @Test func aDiskThatOthersFillCountsAsPressure() {
-        let free = Mutex<Int64>(1000)
-        let ledger = SpaceLedger(limit: 1 << 40, floor: 100) { free.withLock { $0 } }
-        #expect(ledger.reserve(450, for: .written, evicting: true))
-        free.withLock { $0 = 250 }
-        #expect(ledger.pressure == 0.75)
-        free.withLock { $0 = 0 }
-        #expect(ledger.pressure > 1)
-    }
-
     @Test func racersNeverPassTheLimitOrTheFloor() {
         for isFloor in [false, true] {
             let ledger = SpaceLedger(limit: isFloor ? 1 << 40 : 1000, floor: 0) { isFloor ? 1000 : 1 << 40 }

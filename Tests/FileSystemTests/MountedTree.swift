@@ -76,7 +76,7 @@ final class MountedTree {
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
             database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: keepingPending)
-        let ledger = SpaceLedger(limit: capacity, floor: 0, commitShare: capacity / 4) { .max }
+        let ledger = SpaceLedger(limit: capacity, floor: 0) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let blocks = try BlockCache(
