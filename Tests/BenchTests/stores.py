@@ -1,6 +1,7 @@
 """The store of the measurements: one pailstore, what boto3 and plain connections do to it, and its request log."""
 
 import concurrent.futures
+import contextlib
 import hashlib
 import http.client
 import json
@@ -35,8 +36,10 @@ def family(pid):
     found = [pid]
     for parent in found:
         for task in os.listdir(f"/proc/{parent}/task"):
-            with open(f"/proc/{parent}/task/{task}/children") as children:
-                found += [int(child) for child in children.read().split()]
+            # A thread may end between the two.
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                with open(f"/proc/{parent}/task/{task}/children") as children:
+                    found += [int(child) for child in children.read().split()]
     return found
 
 
