@@ -81,29 +81,19 @@ package final class File: Sendable {
 
     /// The bytes of `range`, cut to the end of the file as its length tells it: in /proc that is 0.
     package func read(_ range: ByteRange) throws(FileError) -> [UInt8] {
-        let wanted = max(0, min(range.upperBound, try size) - range.lowerBound)
+        try read(atMost: Int(max(0, min(range.upperBound, try size) - range.lowerBound)), at: range.lowerBound)
+    }
+
+    /// The bytes from `offset` on, at most `limit`, of a file whose length the kernel may not tell, as in /proc.
+    package func read(atMost limit: Int, at offset: Int64 = 0) throws(FileError) -> [UInt8] {
         var failure: FileError?
-        let bytes = [UInt8](unsafeUninitializedCapacity: Int(wanted)) { buffer, count in
+        let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
             do throws(FileError) {
-                count = try read(at: range.lowerBound, into: UnsafeMutableRawBufferPointer(buffer))
+                count = try read(at: offset, into: UnsafeMutableRawBufferPointer(buffer))
             } catch { failure = error }
         }
         if let failure { throw failure }
         return bytes
-    }
-
-    /// The first bytes, at most `count`, of a file whose length the kernel does not tell, as in /proc.
-    package func read(atMost count: Int) throws(FileError) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: count)
-        var failure: FileError?
-        let length = bytes.withUnsafeMutableBytes { buffer in
-            do throws(FileError) { return try read(at: 0, into: buffer) } catch {
-                failure = error
-                return 0
-            }
-        }
-        if let failure { throw failure }
-        return Array(bytes.prefix(length))
     }
 
     /// Writes all of `bytes` at `offset`. After an error any part of them may have been written. pwrite(2)

@@ -21,11 +21,19 @@ package final class MemoryBudget: Sendable {
         var reclaimers: [@Sendable (Int) -> Void] = []
     }
 
-    /// In bytes.
-    package let limit: Int
+    private let most: Atomic<Int>
     private let state = Mutex(State())
 
-    package init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { most = Atomic(limit) }
+
+    /// In bytes.
+    package var limit: Int { most.load(ordering: .relaxed) }
+
+    /// Changes the limit; who has more keeps it. Only for a budget of which nobody asks for more than any limit it gets.
+    package func setLimit(_ limit: Int) {
+        most.store(limit, ordering: .relaxed)
+        admitWaiters()
+    }
 
     /// Bytes borrowed now.
     package var used: Int { state.withLock { $0.used } }

@@ -3,62 +3,132 @@ import Synchronization
 /// The hard quota on local disk that clean blocks and staged bytes share, counted in bytes and taken before writing.
 ///
 /// Clean bytes give way: when a reservation does not fit, the ledger asks the reclaimer (the block cache) to evict and
-/// tries again. It also keeps a floor of free space on the file system. The limit is exact; the floor can be passed by as
-/// much as is reserved but not yet written. Locked by its own mutex, a leaf; the reclaimer and `freeSpace` run outside the
-/// lock, on the caller's thread, and must not call `reserve`.
+/// tries again. Staged bytes are dirty and stay until they are in the bucket; writers leave a share of the quota to commits,
+/// which may need space to give some back. What else lies in the directory (`overhead`: the databases) counts as well. A
+/// floor of free space on the file system is kept: it can be passed by as much as is reserved but not yet written. Locked
+/// by its own mutex, a leaf; the reclaimer, `overhead` and `freeSpace` run outside the lock, on the caller's thread, and must
+/// not call `reserve`. A crash loses it: who opens the directory next counts what is there (`adopt`).
 package final class SpaceLedger: Sendable {
+    /// What space is wanted for.
+    package enum Use: Sendable {
+        /// Bytes the bucket has, which are evicted when space is short.
+        case clean
+        /// Bytes that a program writes.
+        case written
+        /// Bytes that a commit needs beside those: what it is for gives space back.
+        case committing
+    }
+
     private struct State {
         var used: Int64 = 0
+        /// Of `used`, what no eviction brings back.
+        var staged: Int64 = 0
         /// Everything ever reserved and released; differences tell what happened meanwhile.
         var reserved: Int64 = 0
         var released: Int64 = 0
         var reclaimer: (@Sendable (Int64) -> Void)?
     }
 
-    /// Most bytes that may be in use, cache and staging together.
-    package let limit: Int64
-    /// Bytes of the file system that stay free.
-    package let floor: Int64
+    /// What there is to share just now.
+    private struct Room {
+        /// Most bytes that may be in use.
+        var whole: Int64
+        /// Most of them that programs may have written.
+        var forWriters: Int64
+        /// What nobody uses.
+        var unused: Int64
+    }
+
+    private let most: Atomic<Int64>
+    private let least: Atomic<Int64>
+    /// Bytes of the limit that writers leave to commits; at most a quarter of what there is.
+    package let commitShare: Int64
+    private let overhead: @Sendable () -> Int64
     private let freeSpace: @Sendable () -> Int64
     private let state = Mutex(State())
 
-    /// `freeSpace` answers how many bytes the file system has free now.
-    package init(limit: Int64, floor: Int64, freeSpace: @escaping @Sendable () -> Int64) {
-        (self.limit, self.floor, self.freeSpace) = (limit, floor, freeSpace)
+    /// `freeSpace` answers how many bytes the file system has free now, `overhead` how many bytes of the limit others use.
+    package init(
+        limit: Int64, floor: Int64, commitShare: Int64 = 0, overhead: @escaping @Sendable () -> Int64 = { 0 },
+        freeSpace: @escaping @Sendable () -> Int64
+    ) {
+        most = Atomic(limit)
+        least = Atomic(floor)
+        self.commitShare = commitShare
+        (self.overhead, self.freeSpace) = (overhead, freeSpace)
+    }
+
+    /// Most bytes that may be in use, cache, staging and databases together.
+    package var limit: Int64 { most.load(ordering: .relaxed) }
+    /// Bytes of the file system that stay free.
+    package var floor: Int64 { least.load(ordering: .relaxed) }
+
+    /// Changes the limits, and evicts what is too much by the new ones; what cannot be evicted drains.
+    package func setLimits(limit: Int64, floor: Int64) {
+        most.store(limit, ordering: .relaxed)
+        least.store(floor, ordering: .relaxed)
+        let excess = max(used + overhead() - limit, floor - freeSpace())
+        if excess > 0, let (reclaim, _) = reclaimer { reclaim(excess) }
     }
 
     package var used: Int64 { state.withLock { $0.used } }
+
+    /// Bytes of staging files, which no eviction brings back.
+    package var staged: Int64 { state.withLock { $0.staged } }
 
     /// Who evicts clean bytes when asked for a number of them. Set once, when the block cache opens.
     package func setReclaimer(_ reclaim: @escaping @Sendable (Int64) -> Void) {
         state.withLock { $0.reclaimer = reclaim }
     }
 
+    /// How full of staged bytes the part is that writers may use: from 1 on they have to wait.
+    package var pressure: Double {
+        let (free, overhead) = (freeSpace(), overhead())
+        return state.withLock { state in
+            let room = room(state, free: free, overhead: overhead)
+            return room.forWriters <= 0 ? 1 : Double(state.staged) / Double(room.forWriters)
+        }
+    }
+
     /// Takes `bytes` for new local data, evicting clean data for them if `evicting`; false when there is no room.
-    package func reserve(_ bytes: Int64, evicting: Bool) -> Bool {
+    package func reserve(_ bytes: Int64, for use: Use = .clean, evicting: Bool) -> Bool {
         precondition(bytes >= 0, "negative bytes reserved")
         guard bytes <= limit else { return false }
         // Others may take what was evicted for us; as long as eviction yields something it is worth another try.
         for _ in 0..<Self.attempts {
-            guard let shortage = take(bytes) else { return true }
-            guard evicting, let (reclaim, released) = reclaimer else { return false }
-            reclaim(max(bytes, shortage))
-            if state.withLock({ $0.released }) == released { return take(bytes) == nil }
+            guard let shortage = take(bytes, use) else { return true }
+            guard evicting, shortage.isCurable, let (reclaim, released) = reclaimer else { return false }
+            reclaim(max(bytes, shortage.bytes))
+            if state.withLock({ $0.released }) == released { return take(bytes, use) == nil }
         }
         return false
     }
 
     /// Gives back bytes whose data is gone from the disk.
-    package func release(_ bytes: Int64) {
+    package func release(_ bytes: Int64, of use: Use = .clean) {
         state.withLock { state in
             state.used -= bytes
+            if use != .clean { state.staged -= bytes }
             state.released &+= bytes
-            precondition(state.used >= 0, "more disk space released than reserved")
+            precondition(state.used >= 0 && state.staged >= 0, "more disk space released than reserved")
+        }
+    }
+
+    /// Staged bytes are in the bucket now: they may be evicted.
+    package func becomeClean(_ bytes: Int64) {
+        state.withLock { state in
+            state.staged -= bytes
+            precondition(state.staged >= 0, "more staged bytes made clean than there were")
         }
     }
 
     /// Counts bytes already on disk when the cache opens; may exceed the limit, which then drains first.
-    package func adopt(_ bytes: Int64) { state.withLock { $0.used += bytes } }
+    package func adopt(_ bytes: Int64, as use: Use = .clean) {
+        state.withLock { state in
+            state.used += bytes
+            if use != .clean { state.staged += bytes }
+        }
+    }
 
     private static let attempts = 8
 
@@ -66,16 +136,25 @@ package final class SpaceLedger: Sendable {
         state.withLock { state in state.reclaimer.map { ($0, state.released) } }
     }
 
-    /// nil when the bytes are taken, else how many are missing.
-    private func take(_ bytes: Int64) -> Int64? {
+    private func room(_ state: State, free: Int64, overhead: Int64) -> Room {
+        let unused = min(limit - overhead - state.used, free - floor)
+        let whole = max(0, state.used + unused)
+        return Room(whole: whole, forWriters: whole - min(commitShare, whole / 4), unused: unused)
+    }
+
+    /// nil when the bytes are taken, else how many are missing, and whether eviction can bring them.
+    private func take(_ bytes: Int64, _ use: Use) -> (bytes: Int64, isCurable: Bool)? {
         let reservedBefore = state.withLock { $0.reserved }
-        let free = freeSpace()
+        let (free, overhead) = (freeSpace(), overhead())
         return state.withLock { state in
             // What others reserved since the look at the disk is not written yet, and is not in `free`.
-            let available = free - (state.reserved &- reservedBefore)
-            let shortage = max(bytes - (limit - state.used), bytes - (available - floor))
-            guard shortage <= 0 else { return shortage }
+            let room = room(state, free: free - (state.reserved &- reservedBefore), overhead: overhead)
+            if use == .written, bytes > room.forWriters - state.staged {
+                return (bytes - (room.forWriters - state.staged), false)
+            }
+            guard bytes <= room.unused else { return (bytes - room.unused, true) }
             state.used += bytes
+            if use != .clean { state.staged += bytes }
             state.reserved &+= bytes
             return nil
         }

@@ -97,24 +97,43 @@ int linux_spawn(pid_t *process, char *const *arguments) {
     return -status;
 }
 
+// A process of our own program begins with no signal blocked or ignored.
+static void forget_signals(posix_spawnattr_t *attributes, short flags) {
+    sigset_t none, all;
+    posix_spawnattr_init(attributes);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_setsigmask(attributes, &none);
+    posix_spawnattr_setsigdefault(attributes, &all);
+    posix_spawnattr_setflags(attributes, flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
 int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other) {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
-    sigset_t none, all;
-    posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_init(&actions);
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(
-        &attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    forget_signals(&attributes, POSIX_SPAWN_SETSID);
     // The actions run in this order: `other` may be number 3 itself, so it goes before `status` takes its place.
     posix_spawn_file_actions_addclose(&actions, other);
     posix_spawn_file_actions_adddup2(&actions, status, 3);
     if (status != 3) posix_spawn_file_actions_addclose(&actions, status);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     int result = posix_spawn(process, "/proc/self/exe", &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return -result;
+}
+
+int linux_spawn_worker(
+    pid_t *process, const char *program, char *const *arguments, const int *descriptors, int count) {
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    forget_signals(&attributes, 0);
+    for (int index = 0; index < count; index++) {
+        if (descriptors[index] >= 0) posix_spawn_file_actions_adddup2(&actions, descriptors[index], 3 + index);
+    }
+    int result = posix_spawn(process, program, &actions, &attributes, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     return -result;

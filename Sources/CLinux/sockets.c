@@ -2,7 +2,10 @@
 #define _GNU_SOURCE
 #include "include/CLinux.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -65,11 +68,58 @@ int linux_local_connect(const char *directory, const char *name) {
     return made;
 }
 
+int linux_loopback_listen(const char *address, uint16_t port, int backlog) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in four;
+        struct sockaddr_in6 six;
+    } target;
+    memset(&target, 0, sizeof target);
+    socklen_t length;
+    if (inet_pton(AF_INET, address, &target.four.sin_addr) == 1) {
+        target.four.sin_family = AF_INET;
+        target.four.sin_port = htons(port);
+        length = sizeof target.four;
+    } else if (inet_pton(AF_INET6, address, &target.six.sin6_addr) == 1) {
+        target.six.sin6_family = AF_INET6;
+        target.six.sin6_port = htons(port);
+        length = sizeof target.six;
+    } else {
+        return -EINVAL;
+    }
+    int made = socket(target.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return -errno;
+    int on = 1;
+    if (setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 || bind(made, &target.any, length) != 0
+        || listen(made, backlog) != 0) {
+        int reason = errno;
+        close(made);
+        return -reason;
+    }
+    return made;
+}
+
 int linux_local_accept(int socket) {
     int accepted;
     do accepted = accept4(socket, NULL, NULL, SOCK_CLOEXEC);
     while (accepted < 0 && errno == EINTR);
     return accepted < 0 ? -errno : accepted;
+}
+
+int linux_notify(const char *path, const char *message) {
+    struct sockaddr_un target = {.sun_family = AF_UNIX};
+    size_t length = strlen(path);
+    if (length == 0 || length >= sizeof target.sun_path || (path[0] != '/' && path[0] != '@')) return -EINVAL;
+    memcpy(target.sun_path, path, length);
+    if (path[0] == '@') target.sun_path[0] = 0;
+    int made = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (made < 0) return -errno;
+    ssize_t sent = sendto(
+        made, message, strlen(message), MSG_NOSIGNAL, (struct sockaddr *)&target,
+        offsetof(struct sockaddr_un, sun_path) + length);
+    int status = sent < 0 ? -errno : 0;
+    close(made);
+    return status;
 }
 
 int linux_local_peer(int socket, uint32_t *user) {

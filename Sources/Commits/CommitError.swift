@@ -6,6 +6,8 @@ package import Staging
 package enum CommitError: Error, Sendable, Hashable {
     /// The object is not the one the file started from: somebody else's version is there now, or none.
     case conflict(ObjectStoreError)
+    /// The version that has the bytes which were not written is not at the store any more.
+    case baseGone(ObjectStoreError)
     case store(ObjectStoreError)
     case staging(StagingError)
     /// The journal could not take a row, so the act that it speaks of was left alone.
@@ -15,19 +17,35 @@ package enum CommitError: Error, Sendable, Hashable {
 }
 
 extension CommitError {
+    /// The store does not know the upload any more that alone had some of the bytes.
+    static func uploadLost(_ key: ObjectKey) -> CommitError {
+        .store(
+            ObjectStoreError(
+                .integrity, .completeUpload, key: key,
+                message: "the store has lost the upload with the first bytes of the file"))
+    }
+
+    /// The upload that alone has some of the bytes cannot become this object.
+    static func uploadUnusable(_ key: ObjectKey) -> CommitError {
+        .store(
+            ObjectStoreError(
+                .conflict, .completeUpload, key: key,
+                message: "an earlier commit of the same upload is in doubt; what became of it is asked again later"))
+    }
+
     init(_ error: ObjectStoreError) { self = error.kind == .cancelled ? .cancelled : .store(error) }
 
-    /// Of a read of the base, which is pinned: another version there is a conflict.
+    /// Of a read of the base, which is pinned.
     init(base error: ObjectStoreError) {
         let isGone = error.kind == .preconditionFailed || error.kind == .notFound
-        self = isGone ? .conflict(error) : CommitError(error)
+        self = isGone ? .baseGone(error) : CommitError(error)
     }
 }
 
 extension CommitError: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .conflict(let error): "the object changed: \(error)"
+        case .conflict(let error), .baseGone(let error): "the object changed: \(error)"
         case .store(let error): error.description
         case .staging(let error): error.description
         case .journal(let error): error.description

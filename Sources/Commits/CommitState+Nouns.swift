@@ -15,6 +15,8 @@ extension CommitState {
         /// Whether other headers can be stored afterwards; not when storing headers is what it is for.
         var allowsOtherHeaders = true
         var size: Int64 { extents.size }
+        /// Whether bytes are nowhere but in parts of the upload there is.
+        var needsUpload: Bool { extents.has(.stored) }
     }
 
     /// A put or a complete that was or may have been sent.
@@ -23,6 +25,8 @@ extension CommitState {
         let key: ObjectKey
         let metadata: ObjectMetadata
         let generation: UInt64
+        /// Bytes the object has if it was made by this attempt.
+        let size: Int64
     }
 
     /// A version that one of our attempts made.

@@ -12,7 +12,7 @@ import Staging
 struct CommitState: Sendable {
     typealias Ticket = UInt64
 
-    private struct Run {
+    struct Run {
         var request: Request
         var queue: [PartTransfer] = []
         var failure: CommitError?
@@ -30,10 +30,10 @@ struct CommitState: Sendable {
     private(set) var flights: [Ticket: Flight] = [:]
     /// Uploads to abort once nothing of them is under way; nil: its creation is.
     private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
-    private var layout: PartLayout
+    private(set) var layout: PartLayout
     /// What the layout was made from.
     private(set) var layoutPlan: (partSize: Int64, size: Int64)
-    private var run: Run?
+    private(set) var run: Run?
     private var creating: Ticket?
     private var aborting: Set<Ticket> = []
     private var lastTicket: Ticket = 0
@@ -41,16 +41,18 @@ struct CommitState: Sendable {
 
     // Sending behind the writer.
     private var writerPart = Int.max
-    private var waiting: [PartTransfer] = []
+    private(set) var waiting: [PartTransfer] = []
     /// Parts that changed after they were sent: not sent again before the commit.
     private var rewritten: Set<Int> = []
     private var failures = 0
     private static let mostFailures = 3
 
     // Settling.
-    private var attempts: [String: Attempt] = [:]
+    private(set) var attempts: [String: Attempt] = [:]
     private(set) var doubtful: ObjectKey?
     private(set) var landed: Landed?
+    /// The attempt that made an object of the newest upload to become one.
+    private(set) var completed: String?
     /// Identities of commits of this file before this one, which may still land.
     private var ancestors: [String]
 
@@ -131,7 +133,7 @@ struct CommitState: Sendable {
         run = Run(request: request)
         waiting = []
         failures = 0
-        if request.size > layout.capacity {
+        if request.size > layout.capacity, !request.needsUpload {
             layoutPlan = (options.partSize, request.size)
             layout = PartLayout(partSize: options.partSize, size: request.size, capabilities: capabilities)
         }
@@ -147,7 +149,12 @@ struct CommitState: Sendable {
         guard !isAbandoned else { return .failed(.cancelled) }
         guard let run else { preconditionFailure("a step without a commit") }
         if let failure = run.failure { return .failed(failure) }
-        if let upload, !fits(upload, run.request) { retire() }
+        if let upload, !fits(upload, run.request) {
+            // Nobody else has these bytes: better no commit than none of them.
+            if run.request.needsUpload { return .failed(.uploadUnusable(run.request.key)) }
+            retire()
+        }
+        if upload == nil, run.request.needsUpload { return .failed(.uploadLost(run.request.key)) }
         guard let upload else {
             if creating == nil { open(run.request.key, run.request.metadata) }
             return .wait
@@ -166,8 +173,9 @@ struct CommitState: Sendable {
     /// Whether the upload can become the object; other headers can be stored afterwards, which beats sending again.
     private func fits(_ upload: Upload, _ request: Request) -> Bool {
         guard upload.key == request.key, upload.layout == layout,
-            upload.doubtedGeneration.map({ $0 == request.generation }) ?? true
+            upload.doubtedGeneration.map({ $0 == request.generation }) ?? true || isOtherSize(request, upload)
         else { return false }
+        if request.needsUpload { return true }
         if options.accepts(upload.metadata, for: request.metadata) { return true }
         let hasParts = !upload.sent.isEmpty || flights.values.contains { $0.epoch == upload.epoch && !$0.isStale }
         return request.allowsOtherHeaders && hasParts && canStoreHeaders(size: request.size)
@@ -240,7 +248,7 @@ struct CommitState: Sendable {
     }
 
     private mutating func launch() {
-        guard let upload, let id = upload.id else { return }
+        guard let upload, let id = upload.id, run?.failure == nil else { return }
         while flights.count < options.uploadsPerFile {
             let isOfRun = run != nil
             guard let part = isOfRun ? run?.queue.first : waiting.first else { return }
@@ -292,6 +300,8 @@ struct CommitState: Sendable {
     }
 
     private mutating func failed(_ error: CommitError, isOfRun: Bool) {
+        // A transfer that was called off tells nothing about the store.
+        if error == .cancelled, run == nil { return }
         if run == nil {
             failures += 1
             if upload == nil || failures >= Self.mostFailures { waiting = [] }
@@ -349,7 +359,10 @@ struct CommitState: Sendable {
 
     /// The answer came: the version is ours. A complete consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
-        if upload?.attempt == attempt.id { forgetUpload() }
+        if upload?.attempt == attempt.id {
+            completed = attempt.id
+            forgetUpload()
+        }
         // Only this one can still be met: with headers updated by a request whose answer was lost.
         attempts = [attempt.id: attempt]
         doubtful = nil
@@ -360,7 +373,7 @@ struct CommitState: Sendable {
     mutating func looked(_ info: ObjectInfo?, at key: ObjectKey) -> Bool {
         doubtful = nil
         guard let info, let id = info.metadata.user[CommitOptions.commitHeader],
-            let attempt = attempts[id] ?? ancestor(id, key, info)
+            let attempt = attempts[id].map({ of($0, info) }) ?? ancestor(id, key, info)
         else { return false }
         land(attempt, info.version)
         var metadata = info.metadata
@@ -369,12 +382,19 @@ struct CommitState: Sendable {
         return true
     }
 
+    /// One upload may have been completed twice, and the object be what the first time made of it.
+    private func of(_ attempt: Attempt, _ info: ObjectInfo) -> Attempt {
+        guard attempt.size != info.version.size else { return attempt }
+        return Attempt(
+            id: attempt.id, key: attempt.key, metadata: attempt.metadata, generation: .max, size: info.version.size)
+    }
+
     mutating func addAncestors(_ commits: [String]) { ancestors += commits }
 
     /// An attempt of an earlier process, of bytes that are not these.
     private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
         guard ancestors.contains(where: { id.hasPrefix($0 + "-") }) else { return nil }
-        return Attempt(id: id, key: key, metadata: info.metadata, generation: .max)
+        return Attempt(id: id, key: key, metadata: info.metadata, generation: .max, size: info.version.size)
     }
 
     /// The landed version has these headers now, and perhaps another ETag.

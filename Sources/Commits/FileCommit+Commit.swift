@@ -18,11 +18,30 @@ extension FileCommit {
                 key: key, metadata: metadata, condition: condition, generation: staged.generation,
                 extents: staged.extents)
             // An older try of ours may land late and change what to ask for; and somebody may write all the same.
-            guard let landed = try await land(request), staged.generation == request.generation else { continue }
+            guard let landed = try await landOverBase(request), staged.generation == request.generation else {
+                continue
+            }
             apply { $0.reported() }
             recordEnd(of: landed.attempt)
             await giveUpUpload()
             return landed.version
+        }
+    }
+
+    /// The same where an older try of ours, which nobody waited for, may have replaced the version below the bytes: what was
+    /// not written since is the same in it.
+    private func landOverBase(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
+        let before = base
+        do throws(CommitError) { return try await land(request) } catch {
+            guard case .baseGone = error, let before, before.key == request.key, !request.needsUpload,
+                base?.version == before.version
+            else { throw error }
+            let info = try await info(request.key)
+            guard let info, info.version.etag != before.version.etag, report({ $0.looked(info, at: request.key) }),
+                let landed = withShared({ $0.state.landed })
+            else { throw error }
+            _ = rebase(landed)
+            return nil
         }
     }
 
@@ -50,6 +69,8 @@ extension FileCommit {
             }
         }
         guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
+        // Parts that only the upload had went with its headers.
+        if request.needsUpload, !withShared({ $0.state.canStoreHeaders(size: request.size) }) { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
             ? try await updateHeaders(of: landed, to: request.metadata)
             : try await copyOntoItself(landed, with: request.metadata)
@@ -67,9 +88,12 @@ extension FileCommit {
     private func put(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
         // Parts of what was a longer file.
         apply { $0.retire() }
-        do { try await uploads.acquire() } catch { throw .cancelled }
-        defer { uploads.release() }
-        try await fill(0..<request.size)
+        return try await inTurn { () async throws(CommitError) in try await putNow(request) }
+    }
+
+    private func putNow(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
+        let filled = try await beginFill(0..<request.size)
+        defer { endFill(filled) }
         let condition = try await condition(of: request)
         let attempt = newAttempt(request)
         try record(attempt.id, request, condition)
@@ -99,8 +123,12 @@ extension FileCommit {
         _ source: CopySource, _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
         apply { $0.retire() }
-        do { try await uploads.acquire() } catch { throw .cancelled }
-        defer { uploads.release() }
+        return try await inTurn { () async throws(CommitError) in try await copyNow(source, request) }
+    }
+
+    private func copyNow(
+        _ source: CopySource, _ request: CommitState.Request
+    ) async throws(CommitError) -> CommitState.Landed? {
         let condition = try await condition(of: request, byCopy: true)
         let attempt = newAttempt(request)
         try record(attempt.id, request, condition)
@@ -129,7 +157,8 @@ extension FileCommit {
     private func newAttempt(_ request: CommitState.Request) -> CommitState.Attempt {
         apply { state in
             let attempt = CommitState.Attempt(
-                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation)
+                id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation,
+                size: request.size)
             state.attempting(attempt)
             return attempt
         }
@@ -142,7 +171,10 @@ extension FileCommit {
             guard let step = await decide() else { throw .cancelled }
             switch step {
             case .wait: continue
-            case .failed(let error): throw error
+            case .failed(let error):
+                // Where the store takes little at a time, parts that wait for their turn would fail one after the other.
+                uploads.withdraw(uploader)
+                throw error
             case .complete(let upload, let parts):
                 if let landed = try await complete(upload, parts, request) { return landed }
             }
@@ -162,7 +194,8 @@ extension FileCommit {
     ) async throws(CommitError) -> CommitState.Landed? {
         guard let id = upload.id else { return nil }
         let attempt = CommitState.Attempt(
-            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation)
+            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation,
+            size: request.size)
         let condition = try await condition(of: request)
         apply { $0.attempting(attempt) }
         try record(attempt.id, request, condition)
@@ -178,13 +211,14 @@ extension FileCommit {
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {
             switch error {
-            case .conflict: await giveUpUpload()
+            // Bytes that nobody else has stay at the store, for whoever settles the conflict.
+            case .conflict: if !request.needsUpload { await giveUpUpload() }
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
-            case .store(let reason) where reason.kind == .partRejected:
+            case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
                 if report({ $0.rejectedParts() }) { return nil }
-            case .store, .staging, .journal, .cancelled: break
+            case .store, .staging, .journal, .baseGone, .cancelled: break
             }
             throw error
         }
@@ -212,7 +246,7 @@ extension FileCommit {
         case (.absent, nil): return nil
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
-            await giveUpUpload()
+            if !request.needsUpload { await giveUpUpload() }
             throw .conflict(
                 ObjectStoreError(.preconditionFailed, .head, key: request.key, message: "another version is there"))
         }
@@ -239,13 +273,18 @@ extension FileCommit {
     ) -> CommitState.Landed {
         let version = ObjectVersion(
             etag: answer.etag, size: size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
+        staged.traffic.noteStored()
         report { $0.land(attempt, version) }
         return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
     }
 
     /// The base is gone once the object is ours; what was not written is the same in our version.
     private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
-        withShared { [store] in $0.base = StoreContent(landed.attempt.key, landed.version, in: store) }
+        let isUpload = withShared { [store] shared in
+            shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
+            return shared.state.completed == landed.attempt.id
+        }
+        if isUpload { staged.uploadLanded() }
         return landed
     }
 
@@ -285,8 +324,10 @@ extension FileCommit {
             allowsOtherHeaders: false)
         do { return try await sendParts(request) } catch {
             // Somebody replaced our version after it landed: the commit came before that.
-            if case .conflict = error { return landed }
-            throw error
+            switch error {
+            case .conflict, .baseGone: return landed
+            case .store, .staging, .journal, .cancelled: throw error
+            }
         }
     }
 

@@ -13,7 +13,7 @@ extension FileCommit {
             state.resume(
                 CommitState.Attempt(
                     id: id, key: ObjectKey(intent.key), metadata: intent.headers?.metadata ?? ObjectMetadata(),
-                    generation: generation))
+                    generation: generation, size: intent.size ?? 0))
         }
         withShared { $0.resumable = uploads }
     }
@@ -61,6 +61,7 @@ extension FileCommit {
         if let source = part.copiedFrom {
             return base?.version.etag.text == source && extents.isEntirely(.base, in: part.range)
         }
+        if extents.isEntirely(.stored, in: part.range) { return true }
         guard let checksum = part.checksum, extents.isFree(of: .base, in: part.range) else { return false }
         return (try? FileRecord.checksum(of: staged.source(part.range))) == checksum
     }

@@ -29,6 +29,8 @@ package final class FileCommit: Sendable {
     let staged: StagedFile
     let options: CommitOptions
     let uploads: UploadLimiter
+    /// What this file is to the limiter.
+    let uploader: UInt64
     let time: any TimeSource
     let record: FileRecord?
     private let pool: WorkerPool
@@ -44,6 +46,7 @@ package final class FileCommit: Sendable {
     ) {
         (self.store, self.staged, self.options, self.uploads) = (store, staged, options, uploads)
         (self.pool, self.time, self.logger, self.record) = (pool, time, logger, record)
+        uploader = uploads.newFile()
         let state = CommitState(
             identity: record?.identity ?? RandomID.hex(), options: options, capabilities: store.capabilities,
             ancestors: record?.intent.ancestors ?? [])
@@ -56,7 +59,8 @@ package final class FileCommit: Sendable {
     /// The writer has staged `range`. Cheap: full parts behind it start on their way in the background; `metadata` is asked
     /// for the headers when an upload has to be begun.
     package func noteWrite(_ range: ByteRange, key: ObjectKey, metadata: @Sendable () -> ObjectMetadata) {
-        let parts = shared.withLock { $0.state.passed(by: range) }
+        // An upload of an earlier process is gone on with by the first commit, and no other may take its place.
+        let parts = shared.withLock { $0.resumable.isEmpty ? $0.state.passed(by: range) : [] }
         guard !parts.isEmpty else { return }
         let extents = staged.extents
         guard !apply({ $0.stream(parts, extents, key: key) }) else { return }
@@ -70,6 +74,38 @@ package final class FileCommit: Sendable {
 
     /// The file, which is empty and of which the store has nothing, takes its bytes from another object's version.
     package func takeBase(_ base: any BaseContent) { shared.withLock { $0.base = base } }
+
+    /// What could be done for local space.
+    package enum Relief: Sendable { case drop, wait, commit }
+
+    package var relief: Relief {
+        let extents = staged.extents
+        return shared.withLock { shared in
+            if !shared.isCommitting, !shared.state.droppable(extents).isEmpty { return .drop }
+            return shared.state.isStreaming || shared.isCommitting ? .wait : .commit
+        }
+    }
+
+    /// Gives back the space of bytes that the store has in parts of the upload; the row of the file says so first. False when
+    /// there are none. Callers keep writers and commits out.
+    package func dropSent() throws(CommitError) -> Bool {
+        guard let record else { return false }
+        var extents = staged.extents
+        let ranges = shared.withLock { $0.isCommitting ? [] : $0.state.droppable(extents) }
+        guard !ranges.isEmpty else { return false }
+        for range in ranges { extents.set(range, to: .stored) }
+        do { try staged.prepareToLeave(ranges) } catch { throw .staging(error) }
+        do { try record.dropping(extents) } catch { throw .journal(error) }
+        staged.leaveToStore(ranges)
+        return true
+    }
+
+    /// Whether the file has to become an object before `range` of it changes: the bytes there are only in its upload.
+    package func needsCommit(before range: ByteRange) -> Bool {
+        guard staged.needsItsUpload else { return false }
+        let extents = staged.extents
+        return shared.withLock { $0.state.needsCommit(before: range, extents) }
+    }
 
     /// Gives the file up: nothing more is sent, and an upload is aborted, best effort. Returns when all of that has ended.
     /// Staged bytes stay readable; later commits fail with `.cancelled`.
@@ -221,11 +257,31 @@ package final class FileCommit: Sendable {
         }
     }
 
+    /// Takes a slot for `send`, and tells how it went.
+    func inTurn<Answer: Sendable>(
+        _ send: () async throws(CommitError) -> Answer
+    ) async throws(CommitError) -> Answer {
+        let slot: UploadLimiter.Slot
+        do { slot = try await uploads.acquire(for: uploader) } catch { throw .cancelled }
+        do throws(CommitError) {
+            let answer = try await send()
+            uploads.release(slot, .stored)
+            return answer
+        } catch {
+            uploads.release(slot, UploadSlots.Ending(error))
+            throw error
+        }
+    }
+
     private func transfer(
         _ part: PartTransfer, _ key: ObjectKey, _ upload: UploadID
     ) async throws(CommitError) -> UploadedPart {
-        do { try await uploads.acquire() } catch { throw .cancelled }
-        defer { uploads.release() }
+        try await inTurn { () async throws(CommitError) in try await send(part, key, upload) }
+    }
+
+    private func send(
+        _ part: PartTransfer, _ key: ObjectKey, _ upload: UploadID
+    ) async throws(CommitError) -> UploadedPart {
         let request = PartRequest(key, upload, number: part.number)
         let sent: UploadedPart
         var row = PartRecord(number: part.number, range: part.range, etag: "", checksum: nil, copiedFrom: nil)
@@ -236,7 +292,8 @@ package final class FileCommit: Sendable {
             }
             row.copiedFrom = base.version.etag.text
         } else {
-            try await fill(part.range)
+            let filled = try await beginFill(part.range)
+            defer { endFill(filled) }
             let body = staged.source(part.range)
             if record != nil {
                 do throws(ByteTransferError) { row.checksum = try FileRecord.checksum(of: body) } catch {
@@ -245,6 +302,7 @@ package final class FileCommit: Sendable {
             }
             do { sent = try await store.uploadPart(request, body: body) } catch { throw CommitError(error) }
         }
+        staged.traffic.noteStored()
         row.etag = sent.etag.text
         do { try record?.sent(row, to: upload) } catch { throw .journal(error) }
         return sent
@@ -276,8 +334,34 @@ package final class FileCommit: Sendable {
         try? record.ended(upload)
     }
 
-    /// Brings the bytes of `range` that are still the base's to the staged file.
-    func fill(_ range: ByteRange) async throws(CommitError) {
+    /// What a commit has brought to the staged file, and its share of what all of them may.
+    struct Fill: Sendable {
+        let range: ByteRange
+        let bytes: Int
+    }
+
+    /// Brings the bytes of `range` that are still the base's to the staged file, when it is this one's turn.
+    func beginFill(_ range: ByteRange) async throws(CommitError) -> Fill {
+        let missing = staged.pieces(in: range).filter { $0.source == .base }
+            .reduce(Int64(0)) { $0 + $1.range.length + 2 * 4096 }
+        let bytes = Int(clamping: missing)
+        do { try await staged.fills.reserve(bytes) } catch { throw .cancelled }
+        let fill = Fill(range: range, bytes: bytes)
+        do { try await self.fill(range) } catch {
+            endFill(fill)
+            throw error
+        }
+        return fill
+    }
+
+    /// The bytes have been sent, or not. They stay as long as there is room: the object that is made of them is cached.
+    func endFill(_ fill: Fill) {
+        guard fill.bytes > 0 else { return }
+        if staged.isSpaceShort { staged.unfill(fill.range) }
+        staged.fills.release(fill.bytes)
+    }
+
+    private func fill(_ range: ByteRange) async throws(CommitError) {
         for piece in staged.pieces(in: range) where piece.source == .base {
             guard let base else { throw .staging(.notStaged) }
             let failure = StagingFailure()

@@ -19,6 +19,9 @@ package final class FileRecord: Sendable {
         var hasEnded = false
     }
 
+    /// A file of at most so many bytes is promised in the journal.
+    private static let largestContent = 8 << 10
+
     package let id: IntentID
     private let journal: Journal
     private let jobs: JobQueue?
@@ -93,7 +96,7 @@ package final class FileRecord: Sendable {
         to key: ObjectKey, condition: WriteCondition?, replacing commits: [String] = [],
         also others: [JournalChange] = []
     ) throws(JournalingError) {
-        try change(flushed: intent.isAcknowledged || !others.isEmpty, also: others) { intent in
+        try change(intent.isAcknowledged || !others.isEmpty ? .now : .never, also: others) { intent in
             intent.ancestors += commits
             intent.key = key.bytes
             intent.condition = ConditionRecord(condition)
@@ -102,7 +105,7 @@ package final class FileRecord: Sendable {
 
     /// The file takes bytes of another one from now on.
     package func copies(_ key: ObjectKey, _ version: ObjectVersion) throws(JournalingError) {
-        try change(flushed: false) { intent in
+        try change(.never) { intent in
             (intent.base, intent.isCopy) = (VersionRecord(key, version), true)
         }
     }
@@ -110,19 +113,40 @@ package final class FileRecord: Sendable {
     /// The headers that the next commit carries, as they are now. Nothing is promised by it.
     package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
         guard !intent.isAcknowledged else { return }
-        try change(flushed: false) { $0.headers = HeadersRecord(metadata) }
+        try change(.never) { $0.headers = HeadersRecord(metadata) }
     }
 
     /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
-    /// committed to `key` whatever happens. Callers keep writers out while it runs.
+    /// committed to `key` whatever happens. Few bytes are written into the journal, with one flush for all; of others `area`
+    /// has the file. Callers keep writers out while it runs.
     package func acknowledge(
-        _ staged: StagedFile, key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?, now: Timestamp,
-        also others: [JournalChange] = []
+        _ staged: StagedFile, in area: StagingArea, key: ObjectKey, metadata: ObjectMetadata,
+        condition: WriteCondition?, now: Timestamp, also others: [JournalChange] = []
     ) throws(CommitError) {
-        do { try staged.flush() } catch { throw .staging(error) }
+        if let bytes = staged.content(upTo: Self.largestContent) {
+            do throws(CommitError) {
+                return try acknowledge(
+                    staged, bytes, key: key, metadata: metadata, condition: condition, now: now, also: others)
+            } catch {
+                // The journal may have no room for them: the staging file has.
+                guard case .journal(let cause) = error, cause.isDiskFull else { throw error }
+            }
+        }
+        do throws(StagingError) {
+            try area.syncNames()
+            try staged.flush()
+        } catch { throw .staging(error) }
+        try acknowledge(
+            staged, nil, key: key, metadata: metadata, condition: condition, now: now, also: others)
+    }
+
+    private func acknowledge(
+        _ staged: StagedFile, _ content: [UInt8]?, key: ObjectKey, metadata: ObjectMetadata,
+        condition: WriteCondition?, now: Timestamp, also others: [JournalChange]
+    ) throws(CommitError) {
         let extents = staged.extents
         do throws(JournalingError) {
-            try change(flushed: true, also: others) { [journal] intent in
+            try change(.now, also: others + [.content(id, content)]) { [journal] intent in
                 // What was tried before had other bytes or other headers.
                 intent.attempt = nil
                 intent.key = key.bytes
@@ -137,11 +161,17 @@ package final class FileRecord: Sendable {
         staged.keep(true)
     }
 
+    /// Bytes are about to go from the staging file that the store has in parts: `extents` says which.
+    func dropping(_ extents: ExtentMap) throws(JournalingError) {
+        try change(.now) { $0.setMap(extents) }
+    }
+
     /// A put or complete is about to be sent.
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?
     ) throws(JournalingError) {
-        try change(flushed: intent.isAcknowledged) { intent in
+        // After a power cut that takes it back the object is known by its identity.
+        try change(intent.isAcknowledged ? .soon : .never) { intent in
             intent.attempt = id
             intent.key = request.key.bytes
             intent.condition = ConditionRecord(condition)
@@ -199,7 +229,8 @@ package final class FileRecord: Sendable {
             return (!state.hasEnded, state.intent.isAcknowledged)
         }
         let changes = (isFirst ? [JournalChange.endFile(id)] : []) + others
-        do { try journal.write(changes, flushed: isAcknowledged || !others.isEmpty) } catch {
+        // What is put to the store again after a power cut meets its own object there.
+        do { try journal.write(changes, !others.isEmpty ? .now : isAcknowledged ? .soon : .never) } catch {
             guard isAcknowledged || !others.isEmpty else { return }
             if isFirst { state.withLock { $0.hasEnded = false } }
             throw error
@@ -207,13 +238,13 @@ package final class FileRecord: Sendable {
     }
 
     private func change(
-        flushed: Bool, also others: [JournalChange] = [], _ body: (inout FileIntent) -> Void
+        _ flush: JournalFlush, also others: [JournalChange] = [], _ body: (inout FileIntent) -> Void
     ) throws(JournalingError) {
         let (intent, hasEnded) = state.withLock { state in
             body(&state.intent)
             return (state.intent, state.hasEnded)
         }
-        if !hasEnded { try journal.write([.file(id, intent)] + others, flushed: flushed) }
+        if !hasEnded { try journal.write([.file(id, intent)] + others, flush) }
     }
 
     /// The checksum that `PartRecord` keeps.

@@ -85,7 +85,8 @@ package final class JobQueue: Sendable {
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
     private static let width = 4
 
-    private let slots = UploadLimiter(limit: JobQueue.width)
+    // A memory budget is a fair semaphore with cancellation; a slot is a unit of it.
+    private let slots = MemoryBudget(limit: JobQueue.width)
     /// Carries out what is in the journal, for attempts.
     package let runner: JobRunner
     private let journal: Journal
@@ -211,9 +212,9 @@ package final class JobQueue: Sendable {
         while true {
             do {
                 try await time.sleep(for: delay)
-                try await slots.acquire()
+                try await slots.reserve(1)
             } catch { return }
-            defer { slots.release() }
+            defer { slots.release(1) }
             delay = min(delay * 2, Self.delays.longest)
             let (job, isOver) = state.withLock { state -> (Job?, Bool) in
                 guard !state.isStopped, let job = state.jobs[id] else { return (nil, true) }
@@ -243,7 +244,7 @@ extension CommitError {
     package var mayPass: Bool {
         switch self {
         case .store(let error): if case .local = error.kind { true } else { error.isRetryable }
-        case .conflict: false
+        case .conflict, .baseGone: false
         case .staging, .journal, .cancelled: true
         }
     }

@@ -86,7 +86,13 @@ extension FileIntent {
         return map
     }
 
+    /// Whether bytes of the file are nowhere but in parts of an upload at the store.
+    package var needsUpload: Bool { map?.has(.stored) ?? false }
+
+    /// What a commit brought of the committed version is recorded as being there: it can be had again.
     mutating func setMap(_ map: ExtentMap) {
+        var map = map
+        map.replace(.filled, with: .base)
         extents = map.pieces(in: 0..<map.size).map {
             ExtentRecord(end: $0.range.upperBound, source: $0.source.rawValue)
         }

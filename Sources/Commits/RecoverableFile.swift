@@ -8,7 +8,8 @@ package import Staging
 /// bytes.
 ///
 /// A value, made from the row and the staging directory; reads the disk when it is made. The row and the bytes stay until
-/// somebody commits or discards them. A byte of it is on this disk, in a hole that a program made, or still the store's.
+/// somebody commits or discards them. A byte of it is on this disk, in a hole that a program made, still the store's, or in
+/// a part of an upload that only a commit makes an object of.
 package struct RecoverableFile: Sendable {
     package let id: IntentID
     package let intent: FileIntent
@@ -28,7 +29,7 @@ package struct RecoverableFile: Sendable {
             of: intent.staging, in: directory, hasBase: intent.base != nil)
         // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
         let length = (try? File(staging).size) ?? 0
-        let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source == .staged }
+        let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source.isHere }
         map = staged.map { $0.range.upperBound <= length } ?? true ? recorded : nil
         isCertain = intent.isFlushed || intent.boot == boot
         var status = stat()
@@ -39,20 +40,27 @@ package struct RecoverableFile: Sendable {
     }
 
     /// The pieces that are in the version the file was opened with.
-    package var missing: [ByteRange] { pieces(of: .base) }
+    package var missing: [ByteRange] { pieces { $0 == .base } }
 
     /// The pieces that are on this disk.
-    package var here: [ByteRange] { pieces(of: .staged) }
+    package var here: [ByteRange] { pieces { $0.isHere } }
 
-    private func pieces(of source: PieceSource) -> [ByteRange] {
+    /// The pieces that are in an upload that was not finished: nobody can read them before it is.
+    package var uploaded: [ByteRange] { pieces { $0 == .stored } }
+
+    private func pieces(where isMeant: (PieceSource) -> Bool) -> [ByteRange] {
         guard let map else { return [] }
-        return map.pieces(in: 0..<map.size).filter { $0.source == source }.map(\.range)
+        return map.pieces(in: 0..<map.size).filter { isMeant($0.source) }.map(\.range)
     }
 
     /// Writes the file to `path`, which must not exist, holes as holes. What is not here comes from `base`, or is an error
     /// that names it; then nothing is left at `path`.
     package func write(to path: String, base: (any BaseContent)?) async throws(CommitError) {
         guard let map else { throw Self.failure("which bytes of it were written was not written down") }
+        guard uploaded.isEmpty else {
+            throw Self.failure(
+                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it")
+        }
         let source: File
         let target: File
         do throws(FileError) {
@@ -108,8 +116,9 @@ package struct RecoverableFile: Sendable {
     }
 
     /// `bytes 0-99 and 200-299 are`, at most a few of them.
-    package var missingText: String {
-        let ranges = missing
+    package var missingText: String { Self.text(missing) }
+
+    private static func text(_ ranges: [ByteRange]) -> String {
         var text = ranges.prefix(10).map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(
             separator: ", ")
         if ranges.count > 10 { text += " and \(ranges.count - 10) more ranges" }

@@ -2,6 +2,7 @@ package import Basics
 package import Journaling
 package import Logging
 package import ObjectStorage
+import Staging
 
 /// What the journal of an earlier process asks for before anything is served: jobs are finished, uploads that nothing will
 /// complete are aborted, and of each file it is found out whether it became an object.
@@ -97,6 +98,12 @@ package struct Recovery: Sendable {
             if intent.isAcknowledged {
                 plan.promised.append((id, intent))
                 plan.uploads[id] = uploads
+                continue
+            }
+            if intent.needsUpload {
+                // Parts at the store are all there is of some bytes: they stay as long as the file does.
+                plan.uploads[id] = uploads
+                plan.unpromised.append((id, intent))
                 continue
             }
             // Its bytes are here, and nobody may ever want them: parts at the store would cost for good.

@@ -1,5 +1,6 @@
 import Basics
 import ObjectStorage
+import Staging
 
 /// The parts of one upload that the store has and whose bytes are still the file's, in order, without overlap.
 struct SentParts: Sendable {
@@ -14,6 +15,7 @@ struct SentParts: Sendable {
     var count: Int { parts.count }
     /// That they hold together.
     var bytes: Int64 { parts.reduce(0) { $0 + $1.range.length } }
+    var ranges: [ByteRange] { parts.map(\.range) }
 
     /// The part that starts at `offset`.
     func part(at offset: Int64) -> Part? {
@@ -62,5 +64,32 @@ struct SentParts: Sendable {
             if parts[middle].range.upperBound > offset { high = middle } else { low = middle + 1 }
         }
         return low
+    }
+}
+
+/// What the store has in parts and the local disk need not keep.
+extension CommitState {
+    /// The parts whose bytes can go from the staging file: whole ones, sent from it, that the store has.
+    func droppable(_ extents: ExtentMap) -> [ByteRange] {
+        guard !isAbandoned, run == nil, let upload, upload.id != nil else { return [] }
+        return upload.sent.ranges.filter { extents.isEntirely(.staged, in: $0) && isWholePart($0) }
+    }
+
+    /// Whether parts are on their way behind the writer.
+    var isStreaming: Bool { run == nil && (!waiting.isEmpty || flights.values.contains { !$0.isStale }) }
+
+    /// Whether a change of `range` would take bytes along that only the upload has.
+    func needsCommit(before range: ByteRange, _ extents: ExtentMap) -> Bool {
+        guard extents.has(.stored) else { return false }
+        return range.upperBound > layout.capacity || !extents.isFree(of: .stored, in: range)
+    }
+
+    private func isWholePart(_ range: ByteRange) -> Bool {
+        layout.range(of: layout.index(at: range.lowerBound)) == range
+    }
+
+    /// A complete of fewer or more bytes that lands late is told by its length.
+    func isOtherSize(_ request: Request, _ upload: Upload) -> Bool {
+        request.needsUpload && attempts[upload.attempt].map { $0.size != request.size } ?? false
     }
 }

@@ -57,7 +57,8 @@ final class ActiveFile: Sendable {
         var isUnlinked = false
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.
         var deleteAtRelease: Deletion?
-        var lastError: FileSystemError?
+        /// What went wrong in the background for good: told once, by the next close or fsync.
+        var unreported: FileSystemError?
     }
 
     let ino: InodeNumber

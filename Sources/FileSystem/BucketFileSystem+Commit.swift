@@ -26,10 +26,24 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             let handle = try fileHandle(handle, of: ino)
             // A reader's close has nothing to do with what a writer has not finished.
-            guard handle.flags.writes, handle.file.isDirty else { return .success(()) }
+            guard handle.flags.writes else { return .success(()) }
+            guard handle.file.isDirty else {
+                if let error = handle.file.state.withLock({ $0.unreported.take() }) { throw error }
+                return .success(())
+            }
             return later { [self] () async throws(FileSystemError) in
-                do throws(FileSystemError) { try await secure(handle.file) } catch {
-                    if error.kind != .interrupted { remember(error, operation, handle.file.ino) }
+                do throws(FileSystemError) {
+                    // A commit may need space itself, which others give back.
+                    try await waitingForSpace(handle.file, givesSpace: true) {
+                        [self] () async throws(FileSystemError) in
+                        try await secure(handle.file)
+                    }
+                } catch {
+                    if error.kind != .interrupted {
+                        remember(error, operation, handle.file.ino)
+                        // What else there was to tell is told with this.
+                        handle.file.state.withLock { $0.unreported = nil }
+                    }
                     throw error
                 }
             }
@@ -49,6 +63,7 @@ extension BucketFileSystem {
         case .remote: try await commit(file)
         case .local: try await promise(file)
         }
+        if let error = file.state.withLock({ $0.unreported.take() }) { throw error }
     }
 
     /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs
@@ -106,12 +121,11 @@ extension BucketFileSystem {
             version = try await overlay.commit.commit(
                 to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
         } catch {
-            if case .conflict = error, policy.conflict == .keep {
+            // An upload cannot change its key: what only it has stays in it.
+            if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
                 try await keepConflict(file, overlay, headers)
             }
-            let error = FileSystemError(error)
-            if error.kind != .interrupted { file.state.withLock { $0.lastError = error } }
-            throw error
+            throw FileSystemError(error)
         }
         try await settle(
             file, overlay, key: key, version: version, headers: headers, replacing: base,
@@ -182,7 +196,6 @@ extension BucketFileSystem {
             state.metadata = nil
             state.condition = nil
             (state.isDirty, state.isPromised) = (false, false)
-            state.lastError = nil
         }
         if let fallback { await giveUp(fallback) }
         pageCacheVersions.withLock { _ = $0.insert(version.etag, for: file.ino) }
@@ -263,6 +276,7 @@ extension BucketFileSystem {
     /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
+        space.stop()
         let failures = await each(of: files.dirty) { [self] file throws(FileSystemError) in try await commit(file) }
         let jobs = await finishJobs()
         try? metadata.endInOrder()

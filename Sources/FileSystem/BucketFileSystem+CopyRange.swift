@@ -33,7 +33,9 @@ extension BucketFileSystem {
             guard source.offset < object.version.size else { return 0 }
             let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
             let file = to.file
-            try await enterToWrite(file, alone: true)
+            try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                try await enterToWrite(file, alone: true)
+            }
             defer { file.writing.leave(alone: true) }
             let overlay = try overlay(of: file)
             guard overlay.staged.size == target.offset, !overlay.record.hasReachedStore else {

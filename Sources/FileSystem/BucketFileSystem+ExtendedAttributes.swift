@@ -159,6 +159,7 @@ extension BucketFileSystem {
         case cached = "user.pailfs.cached"
         case lastError = "user.pailfs.lasterror"
         case hidden = "user.pailfs.hidden"
+        case stats = "user.pailfs.stats"
     }
 
     private func knownAttribute(_ name: KnownAttribute, of ino: InodeNumber) -> Outcome<ByteString> {
@@ -168,6 +169,14 @@ extension BucketFileSystem {
                     throw FileSystemError(.noData, "the object has no content type")
                 }
                 return ByteString(type)
+            }
+        }
+        if name == .stats {
+            return later { [self] () async throws(FileSystemError) in
+                guard ino == .root, let text = figuresText else {
+                    throw FileSystemError(.noData, "the mount's top directory has the figures")
+                }
+                return text
             }
         }
         if name == .hidden {
@@ -188,7 +197,7 @@ extension BucketFileSystem {
                 case .cached: try isCached(entry, version) ? "1" : "0"
                 case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)
-                case .contentType, .hidden: nil
+                case .contentType, .hidden, .stats: nil
                 }
             guard let value else { throw FileSystemError(.noData, "\(name.rawValue) does not apply") }
             return value

@@ -36,7 +36,7 @@ extension BucketFileSystem {
             var status = shown(ino, attributes)
             if isUnlinked { status.links = 0 }
             return .success(
-                AttributeReply(status: status, timeout: isDirty || isUnlinked ? policy.ttl : .seconds(1)))
+                AttributeReply(status: status, timeout: isDirty || isUnlinked ? metadata.ttl : .seconds(1)))
         }
         do {
             let entry = try entry(ino)
@@ -69,7 +69,7 @@ extension BucketFileSystem {
             guard isExact else { return false }
             // Many have no marker: the store is not asked for it again before what it said is old.
             guard store.capabilities.markers, !isFixed(entry) else { return false }
-            return markersMissing.withLock { $0.value(for: entry.ino) }.map { time.now() >= $0 + policy.ttl } ?? true
+            return markersMissing.withLock { $0.value(for: entry.ino) }.map { time.now() >= $0 + metadata.ttl } ?? true
         }
     }
 
@@ -79,7 +79,7 @@ extension BucketFileSystem {
 
     func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
 
-    func remaining(_ until: Timestamp) -> Duration { min(policy.ttl, max(.zero, until - time.now())) }
+    func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 
     func absence(until: Timestamp) -> EntryReply {
         EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
@@ -89,7 +89,7 @@ extension BucketFileSystem {
     /// does not take more than those.
     func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
         let file = files.find(entry.ino)
-        var timeout = entry.isPending || file?.isDirty == true ? policy.ttl : remaining(entry.freshUntil)
+        var timeout = entry.isPending || file?.isDirty == true ? metadata.ttl : remaining(entry.freshUntil)
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
         if file == nil, needsHeaders(entry) { timeout = .zero }
         let attributes = file?.attributes ?? entry.attributes

@@ -18,7 +18,7 @@ extension BucketFileSystem {
     /// A staged file of up to this many bytes of disk is copied when it is written to again.
     private static let largestCopy: Int64 = 4 << 20
 
-    /// Makes the promise for what was written so far, and returns what went wrong with an earlier one.
+    /// Makes the promise for what was written so far.
     func promise(_ file: ActiveFile) async throws(FileSystemError) {
         if !file.state.withLock({ $0.isPromised }) {
             file.interruptUpload()
@@ -28,8 +28,6 @@ extension BucketFileSystem {
             defer { file.writing.leave(alone: true) }
             try await promiseAlone(file)
         }
-        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
-        if let error = file.state.withLock({ $0.lastError.take() }), !error.mayPass { throw error }
     }
 
     /// Inside `writing`, alone.
@@ -38,13 +36,14 @@ extension BucketFileSystem {
         let (overlay, fallback, condition) = file.state.withLock { ($0.overlay, $0.fallback, $0.condition) }
         // Attributes alone have no staged bytes that could be promised, and what is copied from another object can go with it.
         guard let overlay, !file.state.withLock({ $0.isCopy }) else { return try await commitAlone(file) }
+        // What is not on this disk cannot be promised by it.
+        if overlay.staged.needsItsUpload { return try await commitAlone(file) }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
         let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
-        do throws(StagingError) { try rooms.staging.syncNames() } catch { throw FileSystemError(error) }
         do throws(CommitError) {
             try overlay.record.acknowledge(
-                overlay.staged, key: key, metadata: headersForCommit(of: file), condition: condition,
+                overlay.staged, in: rooms.staging, key: key, metadata: headersForCommit(of: file), condition: condition,
                 now: time.now(), also: superseded)
         } catch { throw FileSystemError(error) }
         file.state.withLock { state in
@@ -119,6 +118,8 @@ extension BucketFileSystem {
         guard let error else { return .done }
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
+        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
+        if !error.mayPass, !error.lacksLocalSpace { file.state.withLock { $0.unreported = error } }
         return file.isDirty ? .failed : .done
     }
 
@@ -137,10 +138,16 @@ extension BucketFileSystem {
         guard let map = intent.map else {
             throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
         }
-        let staged: StagedFile
-        do throws(StagingError) { staged = try rooms.staging.open(intent.staging, extents: map) } catch {
+        let content: [UInt8]?
+        do throws(JournalingError) { content = try rooms.journal.content(of: id) } catch {
             throw FileSystemError(error)
         }
+        let staged: StagedFile
+        do throws(StagingError) {
+            // What is in the journal may have got no further.
+            if let content { try rooms.staging.restore(intent.staging, content) }
+            staged = try rooms.staging.open(intent.staging, extents: map)
+        } catch { throw FileSystemError(error) }
         staged.keep(true)
         let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })

@@ -15,12 +15,28 @@ extension BucketFileSystem {
             guard offset >= 0 else { throw FileSystemError(.invalid, "negative offset") }
             if handle.file.content.tryEnter() {
                 defer { handle.file.content.leave() }
-                if let count = try readNow(handle, at: offset, count: count, into: buffer) { return .success(count) }
+                if let count = try readNow(handle, at: offset, count: count, into: buffer) {
+                    reads.hits.wrappingAdd(1, ordering: .relaxed)
+                    reads.bytes.wrappingAdd(count, ordering: .relaxed)
+                    return .success(count)
+                }
             }
             return later { [self] () async throws(FileSystemError) in
-                do { try await handle.file.content.enter() } catch { throw .interrupted }
-                defer { handle.file.content.leave() }
-                return try await readWaiting(handle, at: offset, count: count, into: buffer)
+                while true {
+                    do throws(FileSystemError) {
+                        do { try await handle.file.content.enter() } catch { throw .interrupted }
+                        defer { handle.file.content.leave() }
+                        let count = try await readWaiting(handle, at: offset, count: count, into: buffer)
+                        reads.misses.wrappingAdd(1, ordering: .relaxed)
+                        reads.bytes.wrappingAdd(count, ordering: .relaxed)
+                        return count
+                    } catch { guard error.needsCommit else { throw error } }
+                    // No store shows the parts of an upload: it has to become the object first.
+                    do throws(FileSystemError) { try await commit(handle.file) } catch {
+                        if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
+                        throw error
+                    }
+                }
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -62,10 +78,13 @@ extension BucketFileSystem {
             let target = unsafe buffer.slice(
                 Int(piece.range.lowerBound - offset), Int(piece.range.length))
             switch piece.source {
-            case .staged, .hole:
+            case .staged, .filled, .hole:
                 do throws(StagingError) { _ = try unsafe staged.read(piece.range, into: target) } catch {
+                    // They may have left meanwhile, for the store.
+                    if error == .notStaged { return nil }
                     throw FileSystemError(error)
                 }
+            case .stored: return nil
             case .base:
                 guard let base = view.base else { throw Self.noContent }
                 guard unsafe handle.reader(of: base).readCached(piece.range, into: target) else { return nil }
@@ -85,12 +104,19 @@ extension BucketFileSystem {
         }
         for piece in staged.pieces(in: view.range) {
             switch piece.source {
-            case .staged, .hole:
+            case .staged, .filled, .hole:
                 do throws(StagingError) {
                     _ = try unsafe staged.read(
                         piece.range,
                         into: buffer.slice(Int(piece.range.lowerBound - offset), Int(piece.range.length)))
-                } catch { throw FileSystemError(error) }
+                } catch {
+                    guard error == .notStaged, staged.pieces(in: piece.range) != [piece] else {
+                        throw FileSystemError(error)
+                    }
+                    // They have left meanwhile, for the store.
+                    return try await readWaiting(handle, at: offset, count: count, into: buffer)
+                }
+            case .stored: throw .onlyInUpload
             case .base: try await readBase(view.base, handle, piece.range, from: offset, into: buffer)
             }
         }

@@ -41,10 +41,16 @@ extension BucketFileSystem {
     package func discardRecoverable(_ id: IntentID) async throws(FileSystemError) {
         try await withRecoverable(id, evenIfDoubtful: true) {
             [self] file, stays throws(FileSystemError) in
+            let uploads = try uploads(of: id)
             try journalled { journal throws(JournalingError) in
                 try journal.write([.endFile(id)], flushed: true)
             }
             stays = false
+            for (row, upload) in uploads {
+                do throws(CommitError) { try await jobs.runner.abort(row, upload.record) } catch {
+                    jobs.add(abortOf: upload.record, row, because: "\(error)")
+                }
+            }
             do throws(StagingError) { try rooms.staging.remove(file.intent.staging) } catch {
                 throw FileSystemError(error)
             }
@@ -69,9 +75,10 @@ extension BucketFileSystem {
                 ExtentRecord(end: $0.range.upperBound, source: $0.source.rawValue)
             }
             if intent.headers == nil { intent.headers = HeadersRecord(try await headersOfBase(intent)) }
+            let uploads = try uploads(of: id)
             rooms.staging.giveBack(intent.staging)
             let file: ActiveFile
-            do throws(FileSystemError) { file = try restore(id, intent, uploads: []) } catch {
+            do throws(FileSystemError) { file = try restore(id, intent, uploads: uploads) } catch {
                 _ = try? rooms.staging.hold(intent.staging)
                 throw error
             }
@@ -90,6 +97,13 @@ extension BucketFileSystem {
             }
             files.settle(file)
         }
+    }
+
+    /// What the journal knows of it at the store.
+    private func uploads(
+        of id: IntentID
+    ) throws(FileSystemError) -> [(id: IntentID, upload: JournalContents.Upload)] {
+        do { return try rooms.journal.contents().uploads(of: id) } catch { throw FileSystemError(error) }
     }
 
     /// Takes one out while `body` works on it, and puts it back if it stays.
@@ -119,10 +133,9 @@ extension BucketFileSystem {
         guard let overlay else { return }
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
-        do throws(StagingError) { try rooms.staging.syncNames() } catch { throw FileSystemError(error) }
         do throws(CommitError) {
             try overlay.record.acknowledge(
-                overlay.staged, key: ObjectKey(intent.key),
+                overlay.staged, in: rooms.staging, key: ObjectKey(intent.key),
                 metadata: intent.headers?.metadata ?? ObjectMetadata(),
                 condition: condition, now: Timestamp(seconds: intent.changed))
         } catch { throw FileSystemError(error) }

@@ -34,6 +34,10 @@ extension BucketFileSystem {
         defer { file.writing.leave(alone: true) }
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
+        // Open handles still read what only the upload has, which ends with the name.
+        if files.isOpen(entry.ino), file.state.withLock({ $0.overlay?.staged.needsItsUpload ?? false }) {
+            try await commitAlone(file)
+        }
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
         let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base) }

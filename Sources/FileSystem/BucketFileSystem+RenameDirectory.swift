@@ -29,7 +29,10 @@ extension BucketFileSystem {
         // Of files that wait for their upload the object moves.
         for file in files.dirty
         where try isBelow(file.ino, oldPrefix)
-            && (!isPending(file.ino) || file.state.withLock { $0.isPromised || $0.fallback != nil })
+            && (!isPending(file.ino)
+                || file.state.withLock {
+                    $0.isPromised || $0.fallback != nil || $0.overlay?.staged.needsItsUpload ?? false
+                })
         {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
             defer { file.writing.leave(alone: true) }

@@ -23,12 +23,15 @@ extension BucketFileSystem {
         let blocks = rooms.blocks.statistics()
         (report.blockBytes, report.memoryBytes) = (blocks.storedBytes, Int64(blocks.shelvedBytes))
         report.isDiskFailing = blocks.isDiskFailing
+        report.readHits = reads.hits.load(ordering: .relaxed)
+        report.readMisses = reads.misses.load(ordering: .relaxed)
+        report.readBytes = reads.bytes.load(ordering: .relaxed)
         return report
     }
 
     private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
         let (overlay, fallback, isPromised, size, error) = file.state.withLock {
-            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.lastError)
+            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.unreported)
         }
         let progress = overlay?.commit.progress ?? CommitProgress()
         let staged = (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)

@@ -25,7 +25,7 @@ extension BucketFileSystem {
             } else {
                 attributes = try entry(ino).attributes
             }
-            return AttributeReply(status: shown(ino, attributes), timeout: policy.ttl)
+            return AttributeReply(status: shown(ino, attributes), timeout: metadata.ttl)
         }
     }
 

@@ -1,4 +1,5 @@
 import Basics
+import Metadata
 import ObjectStorage
 import Synchronization
 
@@ -19,7 +20,7 @@ extension BucketFileSystem {
         let now = time.uptime()
         // One request asks, the others show what is known meanwhile.
         let (known, asks) = usage.withLock { known in
-            let isFresh = known.asked.map { now - $0 < max(policy.ttl, Self.shortestInterval) } ?? false
+            let isFresh = known.asked.map { now - $0 < max(metadata.ttl, Self.shortestInterval) } ?? false
             if !isFresh { known.asked = now }
             return (known.usage, !isFresh)
         }

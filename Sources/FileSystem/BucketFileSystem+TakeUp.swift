@@ -45,7 +45,8 @@ extension BucketFileSystem {
         for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
         for (id, intent) in unpromised {
             do throws(StagingError) {
-                if try rooms.staging.hold(intent.staging) > 0 {
+                // Some of its bytes, or all, may be in an upload alone.
+                if try rooms.staging.hold(intent.staging) > 0 || intent.needsUpload {
                     kept.withLock { $0[id] = intent }
                     continue
                 }

@@ -16,19 +16,40 @@ extension BucketFileSystem {
             let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
             let file = handle.file
-            if file.writing.tryEnter() {
+            let pause = space.pause(beforeWriting: bytes.byteCount)
+            if pause == nil, file.writing.tryEnter() {
                 defer { file.writing.leave() }
                 if !file.state.withLock({ $0.isPromised }) {
-                    return .success(try stage(bytes, in: handle, at: offset))
+                    do throws(FileSystemError) { return .success(try stage(bytes, in: handle, at: offset)) } catch {
+                        guard error.lacksLocalSpace || error.needsCommit else {
+                            rememberWrite(error, file)
+                            throw error
+                        }
+                    }
                 }
             }
             let copy = bytes.copied
             return later { [self] () async throws(FileSystemError) in
-                try await enterToWrite(file)
-                defer { file.writing.leave() }
-                return try unsafe stage(copy.span.bytes, in: handle, at: offset)
+                if let pause, pause > .zero {
+                    makeRoom()
+                    do { try await time.sleep(for: pause) } catch { throw .interrupted }
+                }
+                do throws(FileSystemError) {
+                    return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                        try await enterToWrite(file)
+                        defer { file.writing.leave() }
+                        return try unsafe stage(copy.span.bytes, in: handle, at: offset)
+                    }
+                } catch {
+                    rememberWrite(error, file)
+                    throw error
+                }
             }
         } catch { return .ready(.failure(error)) }
+    }
+
+    private func rememberWrite(_ error: FileSystemError, _ file: ActiveFile) {
+        if error.kind == .noSpace || error.kind == .inputOutput { remember(error, "write", file.ino) }
     }
 
     /// Inside the `writing` gate.
@@ -42,6 +63,8 @@ extension BucketFileSystem {
         }
         let file = handle.file
         let overlay = try overlay(of: file)
+        let place = handle.flags.append ? overlay.staged.size : offset
+        if overlay.commit.needsCommit(before: ByteRange(at: place, count: count)) { throw .onlyInUpload }
         let start: Int64
         do throws(StagingError) {
             if handle.flags.append {
@@ -50,11 +73,7 @@ extension BucketFileSystem {
                 try overlay.staged.write(bytes, at: offset)
                 start = offset
             }
-        } catch {
-            let error = FileSystemError(error)
-            remember(error, "write", file.ino)
-            throw error
-        }
+        } catch { throw FileSystemError(error) }
         changed(file, overlay)
         if !file.state.withLock({ $0.isUnlinked }), let key = try? key(of: file.ino) {
             overlay.commit.noteWrite(ByteRange(at: start, count: count), key: key) { [self] in
@@ -136,13 +155,27 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
         }
-        try await enterToWrite(file, alone: true, emptying: size == 0)
+        try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+            try await enterToWrite(file, alone: true, emptying: size == 0)
+            try requireChangeable(file, from: size, emptying: size == 0)
+        }
         defer { file.writing.leave(alone: true) }
         if file.state.withLock({ $0.overlay == nil && $0.attributes.size == size }) { return }
         let overlay = try overlay(of: file)
         do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
         overlay.commit.noteTruncate()
         changed(file, overlay)
+    }
+
+    /// Throws, out of the gate, when bytes from `offset` on are only in an upload, which their change would spoil.
+    private func requireChangeable(
+        _ file: ActiveFile, from offset: Int64, emptying: Bool = false
+    ) throws(FileSystemError) {
+        guard !emptying, let commit = file.state.withLock({ $0.overlay?.commit }),
+            commit.needsCommit(before: offset..<Int64.max)
+        else { return }
+        file.writing.leave(alone: true)
+        throw .onlyInUpload
     }
 
     package func allocate(
@@ -161,7 +194,10 @@ extension BucketFileSystem {
                 throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
             }
             let file = handle.file
-            try await enterToWrite(file, alone: true)
+            try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                try await enterToWrite(file, alone: true)
+                try requireChangeable(file, from: range.lowerBound)
+            }
             defer { file.writing.leave(alone: true) }
             let overlay = try overlay(of: file)
             let size = overlay.staged.size

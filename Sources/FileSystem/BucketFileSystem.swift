@@ -51,6 +51,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
     let jobs: JobQueue
+    let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
     /// Targets of symbolic links; a link is never changed in place.
@@ -77,6 +78,10 @@ package final class BucketFileSystem: FileSystemOperations {
     let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
     /// What the store counts, for statfs.
     let usage = Mutex(KnownUsage())
+    /// What programs read, for the figures of the mount.
+    let reads = ReadCounts()
+    /// Tells all figures of the mount as text, which those who made it can.
+    private let figures = Mutex<(@Sendable () -> ByteString)?>(nil)
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
 
     var metadata: MetadataCache { rooms.metadata }
@@ -96,9 +101,10 @@ package final class BucketFileSystem: FileSystemOperations {
         store = InterceptedStore(bare, watch)
         listings = DirectoryListings(metadata: rooms.metadata, store: store, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
-        uploads = UploadQueue(pool: rooms.pool, time: rooms.time)
+        uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
         jobs = JobQueue(
             store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
+        space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         giveRootATime()
     }
 
@@ -111,6 +117,12 @@ package final class BucketFileSystem: FileSystemOperations {
 
     /// Connects the kernel side, once it is there.
     package func attach(_ notifier: any KernelNotifier) { notifierBox.withLock { $0 = notifier } }
+
+    /// Connects who answers `user.pailfs.stats`.
+    package func attach(figures tell: @escaping @Sendable () -> ByteString) { figures.withLock { $0 = tell } }
+
+    /// All figures of the mount; nil where nobody tells them. Reads the journal.
+    var figuresText: ByteString? { figures.withLock { $0 }?() }
 
     var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
 
@@ -204,6 +216,16 @@ struct LastError: Sendable {
     let at: Timestamp
 
     var text: String { "\(operation): \(error.reason)" }
+}
+
+/// Reads that were answered, and how.
+struct ReadCounts: ~Copyable, Sendable {
+    /// Answered with what was here.
+    let hits = Atomic<Int>(0)
+    /// Had to wait, for the store or for somebody else.
+    let misses = Atomic<Int>(0)
+    /// Of both.
+    let bytes = Atomic<Int>(0)
 }
 
 /// A name in a directory.

@@ -41,8 +41,10 @@ final class DirectoryListings: Sendable {
         do {
             let ingest = try metadata.beginListing(of: listing.directory)
             var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
+            var progress = ListingProgress()
             while true {
                 let page = try await store.list(request)
+                try progress.take(page)
                 try ingest.add(page)
                 guard let next = page.next else {
                     try ingest.finish()

@@ -22,7 +22,7 @@ extension FileSystemError {
 
     init(_ error: CommitError) {
         switch error {
-        case .conflict(let cause):
+        case .conflict(let cause), .baseGone(let cause):
             self.init(.stale, "somebody else changed the object since it was opened: \(cause)")
         case .store(let cause): self.init(cause)
         case .staging(let cause): self.init(cause)
@@ -44,18 +44,17 @@ extension FileSystemError {
             case .intoItself: .invalid
             case .noSuchEntry: .stale
             case .superseded: .interrupted
-            case .foreignKey, .database: .inputOutput
+            case .foreignKey, .database: error.isDiskFull ? .noSpace : .inputOutput
             }
         self.init(kind, error.description)
     }
 
     init(_ error: StagingError) {
-        let kind: Kind =
-            switch error {
-            case .noSpace: .noSpace
-            default: .inputOutput
-            }
-        self.init(kind, error.description)
+        switch error {
+        case .noSpace: self = .noLocalSpace(error.description)
+        case .tooLarge: self.init(.fileTooLarge, error.description)
+        case .notStaged, .failed: self.init(.inputOutput, error.description)
+        }
     }
 
     private static func kind(of error: ObjectStoreError) -> Kind {

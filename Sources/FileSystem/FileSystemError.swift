@@ -2,8 +2,27 @@
 package struct FileSystemError: Error, Sendable, Hashable {
     package let kind: Kind
     package let reason: String
+    /// Staged bytes lack local space: nothing was changed, and uploads may make room.
+    package private(set) var lacksLocalSpace = false
+
+    /// The bytes are only in parts of an upload: nothing was changed, and the file has to become an object first.
+    package private(set) var needsCommit = false
 
     package init(_ kind: Kind, _ reason: String) { (self.kind, self.reason) = (kind, reason) }
+
+    /// The end of a call for bytes that only an upload has.
+    static let onlyInUpload: FileSystemError = {
+        var error = FileSystemError(.inputOutput, "the bytes are only in an upload at the store")
+        error.needsCommit = true
+        return error
+    }()
+
+    /// The errno of a write for which there is no room yet.
+    static func noLocalSpace(_ reason: String) -> FileSystemError {
+        var error = FileSystemError(.noSpace, reason)
+        error.lacksLocalSpace = true
+        return error
+    }
 
     /// One case per errno this file system answers with; FuseBridge's table maps them, exhaustively.
     package enum Kind: Sendable, Hashable, CaseIterable {

@@ -9,13 +9,13 @@ package struct MountPolicy: Sendable {
     package var fileMode: UInt16 = 0o644
     package var directoryMode: UInt16 = 0o755
     package var readOnly = false
-    /// How long the store's word is good.
-    package var ttl: Duration = .seconds(60)
     package var attributes = AttributeSource.listing
     /// Symbolic links are objects whose stored mode says so; only their headers tell.
     package var linksInHeaders = false
     package var conflict = ConflictPolicy.keep
     package var durability = Durability.remote
+    /// How long a writer waits for local space while nothing of what is staged gets to the store.
+    package var spaceTimeout: Duration = .seconds(30)
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
     package var capacity: Int64 = 1 << 50
     /// This machine's name as it appears in the names of conflict files.

@@ -53,6 +53,10 @@ package struct MountReport: Sendable, Codable {
     package var blockBytes: Int64 = 0
     package var memoryBytes: Int64 = 0
     package var isDiskFailing = false
+    /// Reads of programs that met everything here, those that had to wait, and the bytes of both.
+    package var readHits = 0
+    package var readMisses = 0
+    package var readBytes = 0
 
     package init() {}
 }

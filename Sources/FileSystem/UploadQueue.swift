@@ -5,7 +5,10 @@ import Synchronization
 /// there. What fails is tried again, ever more seldom, as long as the mount lives. A leaf lock; work runs outside it.
 final class UploadQueue: Sendable {
     private struct State {
-        var waiting: [ActiveFile] = []
+        /// In their order from `first` on; before it are places that are empty by now.
+        var waiting: [ActiveFile?] = []
+        var first = 0
+        var isWaiting: Set<ObjectIdentifier> = []
         var running = 0
         var isStopped = false
         var delays: [ObjectIdentifier: Duration] = [:]
@@ -15,19 +18,23 @@ final class UploadQueue: Sendable {
     enum Ending: Sendable { case done, interrupted, failed }
 
     /// Files on their way at the same time.
-    private static let width = 6
+    private static let width = 32
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
 
     private let pool: WorkerPool
     private let time: any TimeSource
+    private let atRest: @Sendable () -> Void
     private let state = Mutex(State())
 
-    init(pool: WorkerPool, time: any TimeSource) { (self.pool, self.time) = (pool, time) }
+    /// `atRest` runs each time that the last file on its way has come to its end.
+    init(pool: WorkerPool, time: any TimeSource, atRest: @escaping @Sendable () -> Void) {
+        (self.pool, self.time, self.atRest) = (pool, time, atRest)
+    }
 
     /// Adds a file unless it waits already. `send` is asked to bring it to the store.
     func add(_ file: ActiveFile, _ send: @escaping @Sendable (ActiveFile) async -> Ending) {
         let starts = state.withLock { state in
-            guard !state.isStopped, !state.waiting.contains(where: { $0 === file }) else { return false }
+            guard !state.isStopped, state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return false }
             state.waiting.append(file)
             guard state.running < Self.width else { return false }
             state.running += 1
@@ -40,7 +47,7 @@ final class UploadQueue: Sendable {
     func stop() {
         state.withLock { state in
             state.isStopped = true
-            state.waiting = []
+            (state.waiting, state.first, state.isWaiting) = ([], 0, [])
         }
     }
 
@@ -61,15 +68,23 @@ final class UploadQueue: Sendable {
                 }
             }
         }
+        if state.withLock({ $0.running == 0 }) { atRest() }
     }
 
     private func next() -> ActiveFile? {
         state.withLock { state in
-            guard !state.waiting.isEmpty else {
+            guard state.first < state.waiting.count, let file = state.waiting[state.first] else {
                 state.running -= 1
                 return nil
             }
-            return state.waiting.removeFirst()
+            state.waiting[state.first] = nil
+            state.first += 1
+            state.isWaiting.remove(ObjectIdentifier(file))
+            if state.first > 64, state.first > state.waiting.count / 2 {
+                state.waiting.removeFirst(state.first)
+                state.first = 0
+            }
+            return file
         }
     }
 }

@@ -16,6 +16,7 @@ final class FuseBridge: Sendable {
     let time: any TimeSource
     let logger: Logger
     let pending = PendingRequests()
+    let failures = FailureCounts()
     private let pool: WorkerPool
 
     init(

@@ -23,6 +23,9 @@ enum FuseOperation: String, Sendable {
             false
         }
     }
+
+    /// Whether a caller that dies ends it: what waits for its turn to write has changed nothing yet.
+    var endsWithItsCaller: Bool { onlyReads || self == .write }
 }
 
 /// One kernel request that waits for its answer. Each reply consumes it, so it is answered exactly once; one that is
@@ -64,6 +67,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         let level: Logger.Level = error.kind.isOrdinary ? .debug : .warning
         let (operation, ino) = (operation, ino)
         bridge._withUnsafeGuaranteedRef {
+            $0.failures.count(operation, error.kind)
             $0.logger.log(
                 level: level, "request failed",
                 metadata: [

@@ -79,6 +79,12 @@ package final class FuseSession: Sendable {
         bridge = FuseBridge(fileSystem, pool: pool, buffers: buffers, time: time, logger: logger)
     }
 
+    /// Whether the mount was there before this session.
+    package var takesOver: Bool { held?.isTakenOver ?? false }
+
+    /// What programs were told that failed.
+    package var failures: FailureCounts { bridge.failures }
+
     /// Mounts, or takes the mount over, serves until it is gone, commits everything, and answers what could not be stored.
     ///
     /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when

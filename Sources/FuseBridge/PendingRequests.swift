@@ -46,7 +46,7 @@ final class PendingRequests: Sendable {
 
     /// The caller is dying: nobody wants to know any more. What changes something goes on to its end all the same.
     func giveUp(_ handle: fuse_req_t) {
-        guard let request = table.withLock({ $0.state.waiting[handle] }), request.onlyReads else { return }
+        guard let request = table.withLock({ $0.state.waiting[handle] }), request.endsWithItsCaller else { return }
         request.cancel()
     }
 
@@ -84,10 +84,12 @@ final class PendingRequest: Sendable {
     }
 
     let onlyReads: Bool
+    let endsWithItsCaller: Bool
     private let state: Mutex<State>
 
     init(_ request: consuming FuseRequest) {
         onlyReads = request.operation.onlyReads
+        endsWithItsCaller = request.operation.endsWithItsCaller
         state = Mutex(State(request))
     }
 

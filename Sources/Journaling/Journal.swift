@@ -6,8 +6,8 @@ import Synchronization
 ///
 /// A row is written before the act it speaks of, and staged bytes are flushed before the row that promises them; what each
 /// row means and what a crash beside it leaves is said at the records. Owns the database; asks no store. A write that
-/// returned outlives the process; one that was to be `flushed` outlives the machine's power too. Writers that come
-/// together share one transaction and one flush: the first of them carries the others' changes out (`lead`), while they
+/// returned outlives the process; one that was to be `flushed` outlives the machine's power too, and so does whatever was
+/// written before it. Writers that come together share one transaction and one flush: the first of them carries the others' changes out (`lead`), while they
 /// wait. Any thread may call; calls do disk I/O and block, so never under a lock. An error means that nothing of the
 /// call's changes is there, and is the caller's to tell its program. After a flush that failed the disk may have lost rows
 /// that were written before, and the next flush would not tell: everything is written to the database file anew before
@@ -21,11 +21,11 @@ package final class Journal: Sendable {
         }
 
         let changes: [JournalChange]
-        let isFlushed: Bool
+        let flush: JournalFlush
         let outcome = Mutex<Outcome?>(nil)
         let isOver = Semaphore()
 
-        init(_ changes: [JournalChange], isFlushed: Bool) { (self.changes, self.isFlushed) = (changes, isFlushed) }
+        init(_ changes: [JournalChange], _ flush: JournalFlush) { (self.changes, self.flush) = (changes, flush) }
 
         func end(_ outcome: Outcome) {
             self.outcome.withLock { $0 = outcome }
@@ -47,11 +47,15 @@ package final class Journal: Sendable {
     package let boot: String
     /// The last file that an earlier process wrote down: those up to here that have no row are done with.
     package let lastKnownFile: IntentID
+    /// How many writes share a flush that is not urgent.
+    private static let mostUnflushed = 32
     private let database: Database
     private let queue = Mutex(Queue())
     private let lastID: Atomic<Int64>
-    /// Set by a flush that failed, until everything was written anew. Touched by the leader alone.
+    /// Set by a flush that failed, until everything was written anew. Touched inside the database's writes alone.
     private let isDoubtful = Atomic(false)
+    /// Writes since the last flush that are not to be without one for long. Touched by the leader, but for `settle`.
+    private let unflushed = Atomic(0)
     private let stop: StopPoint?
     private let passages = Atomic<Int>(0)
 
@@ -93,14 +97,28 @@ package final class Journal: Sendable {
         do { return try database.read(JournalSchema.jobs) } catch { throw .write(error) }
     }
 
+    /// The bytes of a small file that were promised beside its row; nil when they are in `staging/`.
+    package func content(of file: IntentID) throws(JournalingError) -> [UInt8]? {
+        do {
+            return try database.read { (connection) throws(SQLiteError) in
+                try JournalSchema.content(of: file, connection)
+            }
+        } catch { throw .write(error) }
+    }
+
     /// A number for a new row.
     package func newID() -> IntentID { IntentID(rawValue: lastID.add(1, ordering: .relaxed).newValue) }
 
     /// Makes all of `changes` or none; see the type for `flushed`.
     package func write(_ changes: [JournalChange], flushed: Bool) throws(JournalingError) {
+        try write(changes, flushed ? .now : .never)
+    }
+
+    /// Makes all of `changes` or none.
+    package func write(_ changes: [JournalChange], _ flush: JournalFlush) throws(JournalingError) {
         guard !changes.isEmpty else { return }
         pass(.before, changes)
-        let ticket = Ticket(changes, isFlushed: flushed)
+        let ticket = Ticket(changes, flush)
         let leads = queue.withLock { queue in
             queue.waiting.append(ticket)
             defer { queue.isLed = true }
@@ -114,6 +132,17 @@ package final class Journal: Sendable {
         }
         if case .done(let error?) = outcome { throw .write(error) }
         pass(.after, changes)
+    }
+
+    /// Flushes what was to be flushed soon: for whoever has nothing more to write for now.
+    package func settle() {
+        guard unflushed.exchange(0, ordering: .relaxed) > 0 else { return }
+        // What fails here is no caller's: the next start settles what a power cut took back.
+        try? database.write { (connection) throws(SQLiteError) in
+            do throws(SQLiteError) { try connection.checkpoint(emptying: false) } catch {
+                if error.isLostWrite { isDoubtful.store(true, ordering: .relaxed) }
+            }
+        }
     }
 
     /// Closes the database; later writes fail.
@@ -130,8 +159,9 @@ package final class Journal: Sendable {
             defer { queue.waiting = [] }
             return queue.waiting
         }
-        let isFlushed = batch.contains { $0.isFlushed }
+        let soon = unflushed.add(batch.count { $0.flush == .soon }, ordering: .relaxed).newValue
         do throws(SQLiteError) {
+            let isFlushed = soon >= Self.mostUnflushed || batch.contains { $0.flush == .now }
             try carryOut(batch.flatMap(\.changes), isFlushed: isFlushed)
             for ticket in batch { ticket.end(.done(nil)) }
         } catch {
@@ -142,7 +172,7 @@ package final class Journal: Sendable {
                     continue
                 }
                 do throws(SQLiteError) {
-                    try carryOut(ticket.changes, isFlushed: ticket.isFlushed)
+                    try carryOut(ticket.changes, isFlushed: ticket.flush != .never)
                     ticket.end(.done(nil))
                 } catch { ticket.end(.done(error)) }
             }
@@ -189,6 +219,7 @@ package final class Journal: Sendable {
         try connection.transaction { () throws(SQLiteError) in
             for change in changes { try JournalSchema.apply(change, connection) }
         }
+        if isFlushed { unflushed.store(0, ordering: .relaxed) }
     }
 
     // MARK: Stop points

@@ -2,6 +2,8 @@
 package enum JournalChange: Sendable, Hashable {
     /// Adds the row of a dirty file, or replaces it.
     case file(IntentID, FileIntent)
+    /// Keeps the bytes of a small file beside its row, instead of those in `staging/`; nil: they are there. Goes with the row.
+    case content(IntentID, [UInt8]?)
     /// The file is an object now, or is given up. Its uploads stay, to be aborted.
     case endFile(IntentID)
     case upload(IntentID, UploadRecord)
@@ -18,6 +20,7 @@ package enum JournalChange: Sendable, Hashable {
         switch self {
         case .file(_, let intent):
             intent.isAcknowledged ? "acknowledge" : intent.attempt == nil ? "open" : "attempt"
+        case .content: "content"
         case .endFile: "end-file"
         case .upload: "upload"
         case .part: "part"

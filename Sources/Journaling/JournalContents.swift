@@ -1,4 +1,5 @@
-/// What a journal holds: a value that a sequence of changes leads to.
+/// What a journal holds: a value that a sequence of changes leads to. The bytes of small files are not in it: the journal is
+/// asked for each.
 ///
 /// The database holds the same; a process that starts reads it once and plans its recovery from it.
 package struct JournalContents: Sendable, Hashable {
@@ -27,6 +28,7 @@ package struct JournalContents: Sendable, Hashable {
     package mutating func apply(_ change: JournalChange) {
         switch change {
         case .file(let id, let intent): files[id] = intent
+        case .content: break
         case .endFile(let id): files[id] = nil
         case .upload(let id, let record): uploads[id, default: Upload(record: record)].record = record
         case .part(let id, let part): uploads[id]?.parts[part.number] = part

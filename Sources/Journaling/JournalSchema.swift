@@ -21,13 +21,22 @@ enum JournalSchema {
             job INTEGER NOT NULL REFERENCES job ON DELETE CASCADE, number INTEGER NOT NULL, body TEXT NOT NULL,
             PRIMARY KEY (job, number)) STRICT, WITHOUT ROWID;
         CREATE TABLE headroom (body BLOB) STRICT;
+        """,
         """
+        CREATE TABLE content (file INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE, body BLOB NOT NULL) STRICT;
+        """,
     ]
 
     static func apply(_ change: JournalChange, _ connection: Connection) throws(SQLiteError) {
         switch change {
         case .file(let id, let intent):
-            try connection.run("INSERT OR REPLACE INTO file VALUES (?1, ?2)", id.rawValue, try encode(intent))
+            try connection.run(
+                "INSERT INTO file VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", id.rawValue,
+                try encode(intent))
+        case .content(let id, let bytes?):
+            try connection.run(
+                "INSERT INTO content VALUES (?1, ?2) ON CONFLICT (file) DO UPDATE SET body = ?2", id.rawValue, bytes)
+        case .content(let id, nil): try connection.run("DELETE FROM content WHERE file = ?1", id.rawValue)
         case .endFile(let id): try connection.run("DELETE FROM file WHERE id = ?1", id.rawValue)
         case .upload(let id, let record):
             try connection.run(
@@ -71,6 +80,13 @@ enum JournalSchema {
             contents.jobs[IntentID(rawValue: id)]?.items.append(try decode(body))
         }
         return contents
+    }
+
+    /// The bytes that are kept beside the row of a file.
+    static func content(of file: IntentID, _ connection: Connection) throws(SQLiteError) -> [UInt8]? {
+        let statement = try connection.prepare("SELECT body FROM content WHERE file = ?1")
+        try statement.bind(file.rawValue, at: 1)
+        return try statement.step() ? statement.blob(0) : nil
     }
 
     /// The rows that can be read, in the tables' order and, from where that breaks off, against it.

@@ -41,6 +41,8 @@ extension JournalingError: CustomStringConvertible {
             return "the cache directory \(directory) is a symbolic link or no directory; "
                 + "give the directory itself as cache-dir"
         case .file(let error): return error.description
+        case .journal(let path, let error) where error.kind == .full:
+            return "the journal \(path) cannot be used: \(error); make room on its disk, or give another cache-dir"
         case .journal(let path, let error):
             return
                 "the journal \(path) cannot be used: \(error); it names the files that are not in the bucket yet, whose "

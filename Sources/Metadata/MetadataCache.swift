@@ -18,8 +18,7 @@ import Synchronization
 /// that to hold, call `update`, `remove` and `rename` after the store has carried the change out, or say `pending`.
 package final class MetadataCache: Sendable {
     package let codec: NameCodec
-    /// How long remote knowledge counts; zero: never.
-    package let ttl: Duration
+    private let lifetime: Mutex<Duration>
     /// How long the store's word counts that one name is missing.
     package let negativeTTL: Duration
 
@@ -46,7 +45,8 @@ package final class MetadataCache: Sendable {
         database: Database, time: any TimeSource, ttl: Duration, negativeTTL: Duration = .seconds(1),
         codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
     ) throws(MetadataError) {
-        (self.database, self.time, self.ttl, self.negativeTTL) = (database, time, ttl, negativeTTL)
+        (self.database, self.time, self.negativeTTL) = (database, time, negativeTTL)
+        lifetime = Mutex(ttl)
         self.codec = codec
         let setting = "\(codec.style.rawValue) \(codec.linkSuffix?.bytes ?? [])"
         try write { (connection) throws(SQLiteError) in
@@ -136,6 +136,12 @@ package final class MetadataCache: Sendable {
     /// To be called before a request to the store is sent; its answer is then recorded `since` this.
     package func beginRequest() -> RequestStart {
         RequestStart(at: Timestamp(nanosecondCount: clock.now), sequence: sequence.current)
+    }
+
+    /// How long remote knowledge counts; zero: never. A change goes for what is known already, too.
+    package var ttl: Duration {
+        get { lifetime.withLock { $0 } }
+        set { lifetime.withLock { $0 = newValue } }
     }
 
     // MARK: Pieces for the extensions

@@ -19,6 +19,13 @@ package enum MetadataError: Error, Sendable, Hashable {
     case database(SQLiteError)
 }
 
+extension MetadataError {
+    /// Whether the disk has no room for a row.
+    package var isDiskFull: Bool {
+        if case .database(let cause) = self { cause.kind == .full } else { false }
+    }
+}
+
 extension MetadataError: CustomStringConvertible {
     package var description: String {
         switch self {

@@ -33,6 +33,12 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
         let rest = bytes.dropFirst(start.utf8.count)
         let slash = rest.bytes.firstIndex(of: UInt8(ascii: "/"))
         let bucket = ByteString(rest.bytes[..<(slash ?? rest.count)]).description
+        // What comes before may be a secret.
+        guard !bucket.contains("@") else {
+            throw Malformed(
+                description: "a bucket URL holds no credentials: write \(scheme.rawValue)://bucket, and set "
+                    + "PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY in the environment")
+        }
         guard bucket.utf8.allSatisfy({ $0 > 32 && $0 != 127 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         else {
             throw Malformed(description: "\(text) is no bucket URL: the bucket's name holds a space, ? or #")

@@ -10,6 +10,10 @@ package final class RequestMeter: Sendable {
         /// Tries that followed a failed one.
         package var retries = 0
         package var inFlight = 0
+        /// How those that failed ended, by HTTP status or, where none came, by the kind of the failure.
+        package var failuresByStatus: [String: Int] = [:]
+        /// Bytes of bodies that were sent, each try counted that succeeded.
+        package var sentBytes: Int64 = 0
         /// Of requests that succeeded.
         package var latency = Histogram()
     }
@@ -31,16 +35,31 @@ package final class RequestMeter: Sendable {
         }
     }
 
-    fileprivate func ended(_ operation: ObjectStoreError.Operation, after elapsed: Duration, failed: Bool) {
-        figures.withLock { figures in
-            figures[operation, default: Figures()].inFlight -= 1
-            if failed {
-                figures[operation, default: Figures()].failures += 1
-            } else {
-                figures[operation, default: Figures()].latency.record(elapsed)
-            }
+    fileprivate func succeeded(_ context: RequestContext, after elapsed: Duration) {
+        change(context.operation) { figures in
+            figures.inFlight -= 1
+            figures.latency.record(elapsed)
+            if context.operation != .get { figures.sentBytes += context.bytes }
         }
     }
+
+    fileprivate func failed(_ operation: ObjectStoreError.Operation, _ error: ObjectStoreError) {
+        let status = error.status.map { "\($0)" } ?? error.kind.name
+        change(operation) { figures in
+            figures.inFlight -= 1
+            figures.failures += 1
+            figures.failuresByStatus[status, default: 0] += 1
+        }
+    }
+
+    private func change(_ operation: ObjectStoreError.Operation, _ body: (inout Figures) -> Void) {
+        figures.withLock { body(&$0[operation, default: Figures()]) }
+    }
+}
+
+extension ObjectStoreError.Kind {
+    /// Without what it carries.
+    fileprivate var name: String { String("\(self)".prefix { $0 != "(" }) }
 }
 
 /// Counts and times each request, and writes one debug line for it; what failed keeps its request ID.
@@ -61,12 +80,12 @@ package struct Measuring: Interceptor {
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             let elapsed = time.uptime() - start
-            meter.ended(context.operation, after: elapsed, failed: false)
+            meter.succeeded(context, after: elapsed)
             logger.debug("request", metadata: metadata(context, elapsed))
             return answer
         } catch {
             let elapsed = time.uptime() - start
-            meter.ended(context.operation, after: elapsed, failed: true)
+            meter.failed(context.operation, error)
             var metadata = metadata(context, elapsed)
             metadata["status"] = error.status.map { "\($0)" }
             metadata["code"] = error.code.map { "\($0)" }

@@ -5,12 +5,10 @@ package import Logging
 package enum StoreStack {
     package struct Options: Sendable {
         package var retry = RetryPolicy()
-        /// Transfers in flight.
-        package var transfers = 32
-        /// Other requests in flight.
-        package var others = 64
+        /// What bounds the requests in flight.
+        package var throttle: Throttle
 
-        package init() {}
+        package init(throttle: Throttle = Throttle(transfers: 32, others: 64)) { self.throttle = throttle }
     }
 
     /// From the provider outward: measured per try, bounded per try, tried again, below a prefix.
@@ -19,7 +17,7 @@ package enum StoreStack {
         logger: Logger
     ) -> any ObjectStore {
         let measured = InterceptedStore(provider, Measuring(meter, time: time, logger: logger))
-        let bounded = InterceptedStore(measured, Throttle(transfers: options.transfers, others: options.others))
+        let bounded = InterceptedStore(measured, options.throttle)
         let retried = InterceptedStore(bounded, Retrying(options.retry, time: time, meter: meter))
         return prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
     }

@@ -19,6 +19,12 @@ package final class Throttle: Interceptor {
         self.others = MemoryBudget(limit: max(1, others))
     }
 
+    /// Changes how many transfers there may be; those in flight go on.
+    package func setTransfers(_ limit: Int) { transfers.setLimit(max(1, limit)) }
+
+    /// Requests that wait for their turn now.
+    package var waiting: Int { transfers.waiting + others.waiting }
+
     package func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {

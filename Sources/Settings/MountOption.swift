@@ -12,6 +12,8 @@ package struct MountOption: Sendable {
     package let help: String
     /// Whether it is listed: what mount(8) passes along is understood and not shown.
     package let isListed: Bool
+    /// Whether a mount takes another value while it is mounted.
+    package private(set) var isLive = false
     /// Each time it is given adds to what was given before.
     let isRepeatable: Bool
     /// The flag that this one takes back.
@@ -27,6 +29,13 @@ package struct MountOption: Sendable {
     ) {
         (self.name, self.placeholder, self.defaultValue, self.help) = (name, placeholder, value, help)
         (self.isListed, self.isRepeatable, self.opposite, self.assign) = (isListed, isRepeatable, opposite, assign)
+    }
+
+    /// The same, for a mount that is mounted, too.
+    var live: MountOption {
+        var option = self
+        option.isLive = true
+        return option
     }
 
     /// Takes `text` as the option's value; for a flag, nil or a yes or no.
@@ -81,6 +90,17 @@ package struct MountOption: Sendable {
                     expected: schemes.map { "\($0)://host:port" }.joined(separator: " or "))
             }
             settings[keyPath: field] = text
+        }
+    }
+
+    /// Where something is served to programs of this machine alone.
+    static func place(_ name: String, _ field: Field<LocalPlace?>, _ help: String) -> MountOption {
+        MountOption(name, "place", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+            guard let place = LocalPlace(text) else {
+                throw .badValue(
+                    name: name, value: text, expected: "a path, or an address of this machine such as 127.0.0.1:9464")
+            }
+            settings[keyPath: field] = place
         }
     }
 

@@ -10,6 +10,17 @@ extension MountSettings {
         for option in options { try option.apply(to: &self) }
     }
 
+    /// Takes one list of options, as of `-o`, into the settings of a mount that is mounted; all of it or nothing.
+    package mutating func change(_ list: String) throws(SettingsError) {
+        var changed = self
+        for (name, value) in Self.options(in: list) {
+            let option = try OptionTable.option(named: name)
+            guard option.isLive else { throw .notLive(name: option.name) }
+            try option.set(value, in: &changed)
+        }
+        self = changed
+    }
+
     /// One `-o` list: `name,name=value,…`. A backslash keeps a comma or backslash that belongs to a value.
     static func options(in list: String) -> [(name: String, value: String?)] {
         split(list).filter { !$0.isEmpty }.map { item in

@@ -76,6 +76,7 @@ package struct MountSettings: Sendable, Hashable {
     /// A file; nil is stderr in the foreground, syslog otherwise.
     package var logFile: String?
     package var logLevel = LogLevel.info
+    package var metrics: LocalPlace?
 
     /// Flags of mount(8) that the kernel enforces.
     package var kernelFlags: [String] = []

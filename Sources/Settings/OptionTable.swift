@@ -2,6 +2,9 @@
 package enum OptionTable {
     package static let options: [MountOption] = bucket + view + machine + requests + log + fromMount
 
+    /// What a mount can be told anew.
+    package static var liveNames: [String] { options.filter(\.isLive).map(\.name) }
+
     private static let bucket: [MountOption] = [
         .url(
             "endpoint", \.endpoint, schemes: ["http", "https"],
@@ -63,7 +66,8 @@ package enum OptionTable {
             "Show keys that are no file names under escaped names, or hide them."),
         .duration(
             "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
-            "How long what is known of the bucket is believed. 0 asks the store every time."),
+            "How long what is known of the bucket is believed. 0 asks the store every time."
+        ).live,
         .choice(
             "durable", \.durable, default: .remote,
             "Where a file is when its close has returned: in the bucket, or on the local disk and bound for the bucket."
@@ -83,10 +87,12 @@ package enum OptionTable {
             "Where the caches of all buckets are. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
         .size(
             "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
-            "Most bytes on disk for cached blocks and files not yet stored, together."),
+            "Most bytes on disk for cached blocks, files not yet stored and their databases, together."
+        ).live,
         .size(
             "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
-            "Bytes of the cache's disk that are left free whatever cache-size says."),
+            "Bytes of the cache's disk that are left free whatever cache-size says."
+        ).live,
         .size(
             "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
             "Most bytes of memory that hold file content."),
@@ -99,8 +105,9 @@ package enum OptionTable {
         .size(
             "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
             "Size of the parts of an upload; the parts of a very large file grow."),
-        .number("uploads", \.uploads, in: 1...256, default: "16", "Parts and files that are sent at the same time."),
-        .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time."),
+        .number("uploads", \.uploads, in: 1...256, default: "16", "Parts and files that are sent at the same time.")
+            .live,
+        .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time.").live,
         .number(
             "retries", \.retries, in: 0...100, default: "8",
             "How often a transfer is repeated that may succeed; more often within timeout."),
@@ -135,7 +142,11 @@ package enum OptionTable {
 
     private static let log: [MountOption] = [
         .path("log", "file", \.logFile, "Append the log to this file. Default: syslog, or stderr in the foreground."),
-        .choice("log-level", \.logLevel, default: .info, "How much is logged."),
+        .choice("log-level", \.logLevel, default: .info, "How much is logged.").live,
+        .place(
+            "metrics", \.metrics,
+            "Where figures of the mount are served over HTTP in the text format of Prometheus: a path for a socket, or an "
+                + "address of this machine such as 127.0.0.1:9464."),
     ]
 
     private static let fromMount: [MountOption] =
@@ -152,8 +163,12 @@ package enum OptionTable {
         let wanted = spelling(name)
         if let option = options.first(where: { spelling($0.name) == wanted }) { return option }
         if wanted.hasPrefix("x-") || wanted == "comment" { return .ignored(name) }
+        if secretWords.contains(where: wanted.contains) { throw .secret(name: name) }
         throw .unknown(name: name, nearest: nearest(to: wanted))
     }
+
+    /// Parts of names under which others take credentials.
+    private static let secretWords = ["secret", "access-key", "session-token", "password", "passwd", "credential"]
 
     static func spelling(_ name: String) -> String { String(name.map { $0 == "_" ? "-" : $0 }) }
 

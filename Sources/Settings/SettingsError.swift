@@ -2,10 +2,14 @@
 package enum SettingsError: Error, Sendable, Hashable {
     /// No such option; the nearest one there is, if any is near.
     case unknown(name: String, nearest: String?)
+    /// Something that the command line must not hold, since others can see it.
+    case secret(name: String)
     /// A value that does not say what it should; `expected` completes "write …".
     case badValue(name: String, value: String, expected: String)
     /// An option without its value; `placeholder` names what belongs there.
     case missingValue(name: String, placeholder: String)
+    /// Only a new mount takes another value of it.
+    case notLive(name: String)
     /// A file of options, or a line of it (from 1), that cannot be used.
     case badFile(path: String, line: Int?, reason: String)
 }
@@ -16,10 +20,16 @@ extension SettingsError: CustomStringConvertible {
         case .unknown(let name, let nearest):
             let remedy = nearest.map { "did you mean \($0)?" } ?? "\"pailfs help mount\" lists the options"
             return "there is no option \(name); \(remedy)"
+        case .secret(let name):
+            return "\(name) is no option: others can read the command line; set PAILFS_ACCESS_KEY_ID and "
+                + "PAILFS_SECRET_ACCESS_KEY in the environment, or use the files of the store's own tools"
         case .badValue(let name, let value, let expected):
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):
             return "the option \(name) needs a value; write \(name)=\(placeholder)"
+        case .notLive(let name):
+            let live = OptionTable.liveNames.joined(separator: ", ")
+            return "the option \(name) cannot change while mounted; unmount, and remount with it (what can: \(live))"
         case .badFile(let path, let line, let reason):
             return "\(path)\(line.map { ":\($0)" } ?? ""): \(reason)"
         }

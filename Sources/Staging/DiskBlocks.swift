@@ -14,6 +14,22 @@ package struct DiskBlocks: Sendable, Hashable {
     /// How many blocks there are.
     package private(set) var count: Int64 = 0
 
+    /// Bytes of disk that the file takes at most.
+    package var charge: Int64 { Self.charge(blocks: count, runs: runs.count) }
+
+    /// Bytes of disk that the file takes at most with `missing` blocks more in one run.
+    package func charge(adding missing: Int64) -> Int64 {
+        Self.charge(blocks: count + missing, runs: runs.count + (missing > 0 ? 1 : 0))
+    }
+
+    /// The blocks, and pages for the file system's own map of them: ext4 keeps four runs in the inode and 340 in a page,
+    /// and cuts runs where the disk is fragmented.
+    static func charge(blocks: Int64, runs: Int) -> Int64 {
+        if blocks == 0 { return 0 }
+        let map = runs <= 3 && blocks <= 64 ? 0 : 1 + Int64(runs) / 170 + blocks / 2048
+        return (blocks + map) * blockSize
+    }
+
     /// The blocks a range of bytes touches.
     package static func touched(by range: ByteRange) -> Range<Int64> {
         guard !range.isEmpty else { return 0..<0 }

@@ -6,8 +6,8 @@ import Glibc
 /// The file `N.map` beside the staging file `N`: records of 32 bytes, each a change of the map, in order. It exists only
 /// while the map cannot be told from the staging file itself, as it can when that is a new file written without gaps: then
 /// everything in it is staged. A record follows its bytes, so what it says is there; with a process that is killed the
-/// last change may be missing, which nobody was promised. It is not flushed: after a power cut it means nothing. Owned by
-/// its `StagedFile`, and used under that one's `disk` lock.
+/// last change may be missing, which nobody was promised. It is not flushed: after a power cut it means nothing. Its space
+/// is taken from the ledger first. Owned by its `StagedFile`, and used under that one's `disk` lock.
 struct ExtentLog {
     /// One change.
     enum Change {
@@ -16,6 +16,8 @@ struct ExtentLog {
     }
 
     static let suffix = ".map"
+    /// Of a log that is written anew, until it takes the place of the old one.
+    static let temporarySuffix = ".new"
     private static let recordSize: Int64 = 32
     /// Bytes of disk taken at a time, so that a record never lacks space after its bytes were written.
     private static let step: Int64 = 16 << 10
@@ -23,31 +25,45 @@ struct ExtentLog {
     private static let mostIdle = 8192
 
     private let path: String
+    private let ledger: SpaceLedger
     private var file: File?
     private var records: Int64 = 0
     private var allocated: Int64 = 0
+    /// Bytes of the ledger that are this log's.
+    private(set) var charged: Int64 = 0
 
     /// The log of the staging file at `path`; nothing is made yet.
-    init(of path: String) { self.path = path + Self.suffix }
+    init(of path: String, ledger: SpaceLedger) { (self.path, self.ledger) = (path + Self.suffix, ledger) }
+
+    /// That of an earlier process, which stays beside the staging file and takes its space until another takes its place.
+    init(leftBy path: String, ledger: SpaceLedger) {
+        self.init(of: path, ledger: ledger)
+        charged = (try? File(self.path).allocated) ?? 0
+        ledger.adopt(charged, as: .written)
+    }
 
     /// Whether the map tells nothing that the length of a staging file does not.
     static func isNeeded(for extents: ExtentMap) -> Bool {
         !extents.isEntirely(.staged, in: 0..<extents.size)
     }
 
-    /// Sees to it that `add` will succeed. To be called before anything is changed; `before` is the map as it is, which has
-    /// `count` pieces: taken only when it is needed, since a change of a map that others hold copies it.
-    mutating func prepare(_ change: Change, count: Int, before: () -> ExtentMap) throws(StagingError) {
+    /// Sees to it that `add` will succeed, `more` times from `change` on. To be called before anything is changed; `before` is
+    /// the map as it is, which has `count` pieces: taken only when it is needed, since a change of a map that others hold
+    /// copies it. `.noSpace` when the ledger has none for `use`.
+    mutating func prepare(
+        _ change: Change, records more: Int64, for use: SpaceLedger.Use, count: Int, before: () -> ExtentMap
+    ) throws(StagingError) {
         if file == nil {
             let before = before()
             var after = before
             after.apply(change)
             guard Self.isNeeded(for: before) || Self.isNeeded(for: after) else { return }
-            try start(with: before)
+            try start(with: before, for: use)
         } else if records > Self.mostIdle, records > Int64(count) * 8 {
-            try start(with: before())
+            // As it is it will do as well.
+            try? start(with: before(), for: use)
         }
-        try makeRoom()
+        try makeRoom(for: more, use)
     }
 
     /// Writes the change down.
@@ -64,22 +80,30 @@ struct ExtentLog {
     /// The map becomes another one at once.
     mutating func replace(with extents: ExtentMap) throws(StagingError) {
         if file == nil, !Self.isNeeded(for: extents) { return }
-        try start(with: extents)
+        try start(with: extents, for: .committing)
     }
 
     /// The map as the row of an earlier process has it. What that one's log said goes, if there is the space for saying it
     /// anew: no map but one that still changes is ever read from a log.
     mutating func goOn(with extents: ExtentMap) {
-        if Self.isNeeded(for: extents) { try? start(with: extents) } else { remove() }
+        if Self.isNeeded(for: extents) { try? start(with: extents, for: .committing) } else { remove() }
     }
 
-    func remove() { try? File.remove(path) }
+    /// What cannot be removed now goes at the next start.
+    mutating func remove() {
+        try? File.remove(path)
+        file = nil
+        release(charged)
+    }
 
     /// Writes a log that says just this map, whole or not at all.
-    private mutating func start(with extents: ExtentMap) throws(StagingError) {
+    private mutating func start(with extents: ExtentMap, for use: SpaceLedger.Use) throws(StagingError) {
         let changes = extents.pieces(in: 0..<extents.size).map { Change.set($0.range, $0.source) }
         let bytes = changes.flatMap(Self.encode)
-        let temporary = path + ".new"
+        let temporary = path + Self.temporarySuffix
+        // Until it takes the place of the old one both take space.
+        let (old, new) = (charged, Self.charge(Int64(bytes.count)))
+        try reserve(new, use)
         do throws(FileError) {
             let fresh = try File(temporary, .readWrite, create: .truncating)
             try fresh.write(bytes, at: 0)
@@ -87,19 +111,45 @@ struct ExtentLog {
             file = fresh
         } catch {
             try? File.remove(temporary)
+            release(new)
             throw StagingError(error)
         }
-        (records, allocated) = (Int64(changes.count), Int64(bytes.count))
+        release(old)
+        // The rest of its last block is its own as well.
+        let blocks = DiskBlocks.touched(by: 0..<Int64(bytes.count))
+        (records, allocated) = (Int64(changes.count), blocks.length * DiskBlocks.blockSize)
     }
 
-    private mutating func makeRoom() throws(StagingError) {
-        let end = (records + 1) * Self.recordSize
+    private mutating func makeRoom(for more: Int64, _ use: SpaceLedger.Use) throws(StagingError) {
+        let end = (records + more) * Self.recordSize
         guard let file, end > allocated else { return }
-        do throws(FileError) { try file.allocate(allocated..<(allocated + Self.step)) } catch {
+        let target = allocated + ((end - allocated - 1) / Self.step + 1) * Self.step
+        let extra = max(0, Self.charge(target) - charged)
+        try reserve(extra, use)
+        do throws(FileError) { try file.allocate(allocated..<target) } catch {
             // Not every file system takes space ahead.
-            guard error.errno == EOPNOTSUPP else { throw StagingError(error) }
+            guard error.errno == EOPNOTSUPP else {
+                release(extra)
+                throw StagingError(error)
+            }
         }
-        allocated += Self.step
+        allocated = target
+    }
+
+    /// Bytes of disk that a log of `length` bytes takes at most, taken in steps that need not lie side by side.
+    private static func charge(_ length: Int64) -> Int64 {
+        DiskBlocks.charge(
+            blocks: (length + DiskBlocks.blockSize - 1) / DiskBlocks.blockSize, runs: Int(length / step) + 1)
+    }
+
+    private mutating func reserve(_ bytes: Int64, _ use: SpaceLedger.Use) throws(StagingError) {
+        guard bytes == 0 || ledger.reserve(bytes, for: use, evicting: true) else { throw .noSpace }
+        charged += bytes
+    }
+
+    private mutating func release(_ bytes: Int64) {
+        charged -= bytes
+        ledger.release(bytes, of: .written)
     }
 
     // MARK: After a crash

@@ -8,6 +8,13 @@ package enum PieceSource: UInt8, Sendable, Hashable {
     case hole
     /// Still in the committed version, at the same offset.
     case base
+    /// In the staging file and in the committed version: brought here by a commit.
+    case filled
+    /// In a part that an upload of this file has brought to the store, and nowhere else until that upload becomes the object.
+    case stored
+
+    /// Whether the staging file has the bytes.
+    package var isHere: Bool { self == .staged || self == .filled }
 }
 
 /// A range of a dirty file whose bytes come from one place.
@@ -63,6 +70,19 @@ package struct ExtentMap: Sendable, Hashable {
         guard range.lowerBound >= 0, range.upperBound <= size else { return false }
         let extent = extents[index(at: range.lowerBound)]
         return extent.source == source && extent.end >= range.upperBound
+    }
+
+    /// Whether any byte of the file comes from `source`.
+    package func has(_ source: PieceSource) -> Bool { extents.contains { $0.source == source } }
+
+    /// Makes every byte that comes from `source` come from `other`.
+    package mutating func replace(_ source: PieceSource, with other: PieceSource) {
+        let old = extents
+        extents = []
+        for extent in old {
+            let source = extent.source == source ? other : extent.source
+            Self.extend(&extents, Extent(end: extent.end, source: source))
+        }
     }
 
     /// Whether no byte of `range` comes from `source`.

@@ -11,7 +11,7 @@ import Synchronization
 /// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind, and so does the end
 /// of this object if it is to be kept: what becomes of it is the journal's to say.
 package final class StagedFile: Sendable {
-    private struct Content {
+    struct Content {
         var extents: ExtentMap
         var generation: UInt64 = 0
         /// Counts changes after which bytes read before may be wrong.
@@ -19,8 +19,10 @@ package final class StagedFile: Sendable {
         var isOpen = true
     }
 
-    private struct Disk {
+    struct Disk {
         var blocks = DiskBlocks()
+        /// Bytes of the ledger that are this file's: never less than `blocks.charge`.
+        var charged: Int64 = 0
         /// Whether every hole made so far reads as zeros from the file itself.
         var holesAreZero = true
         var isOpen = true
@@ -38,27 +40,34 @@ package final class StagedFile: Sendable {
 
     /// Where the file is.
     package let path: String
-    private let file: LocalFile
-    private let ledger: SpaceLedger
-    private let disk: Mutex<Disk>
-    private let content: Mutex<Content>
+    let file: LocalFile
+    let ledger: SpaceLedger
+    /// What is sent of the files of its directory.
+    package let traffic: StagingTraffic
+    let disk: Mutex<Disk>
+    let content: Mutex<Content>
     private let isKept = Atomic(false)
+    /// Saves a look at the whole map: false when no byte can be in an upload alone.
+    let mayNeedUpload = Atomic(false)
+    /// Bounds what commits bring in of committed versions.
+    package let fills: MemoryBudget
     private let observer = Mutex(Observer())
 
-    init(path: String, baseSize: Int64, ledger: SpaceLedger) throws(StagingError) {
-        (self.path, self.ledger) = (path, ledger)
+    init(path: String, baseSize: Int64, area: StagingArea) throws(StagingError) {
+        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
-        disk = Mutex(Disk(log: ExtentLog(of: path)))
+        disk = Mutex(Disk(log: ExtentLog(of: path, ledger: area.ledger)))
         file = try LocalFile(creating: path)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
-    init(reopening path: String, extents: ExtentMap, ledger: SpaceLedger) throws(StagingError) {
-        (self.path, self.ledger) = (path, ledger)
+    init(reopening path: String, extents: ExtentMap, area: StagingArea) throws(StagingError) {
+        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: extents))
-        disk = Mutex(Disk(log: ExtentLog(of: path)))
+        disk = Mutex(Disk(log: ExtentLog(leftBy: path, ledger: area.ledger)))
+        mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
         file = try LocalFile(opening: path)
-        let staged = extents.pieces(in: 0..<extents.size).filter { $0.source == .staged }
+        let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
         var blocks = DiskBlocks()
         var end: Int64 = 0
@@ -69,9 +78,9 @@ package final class StagedFile: Sendable {
             end = touched.upperBound
         }
         try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
-        ledger.adopt(blocks.count * DiskBlocks.blockSize)
+        ledger.adopt(blocks.charge, as: .written)
         disk.withLock { disk in
-            disk.blocks = blocks
+            (disk.blocks, disk.charged) = (blocks, blocks.charge)
             disk.holesAreZero = false
             disk.log.goOn(with: extents)
         }
@@ -80,7 +89,7 @@ package final class StagedFile: Sendable {
     deinit {
         guard isKept.load(ordering: .relaxed) else { return discard() }
         disk.withLock { disk in
-            if close(&disk) { release(disk.blocks.remove(0..<Int64.max)) }
+            if close(&disk) { free(0..<Int64.max, &disk) }
         }
     }
 
@@ -108,8 +117,15 @@ package final class StagedFile: Sendable {
     package var isEmptyOverlay: Bool { content.withLock { $0.generation == 0 } }
     /// The map as it is now.
     package var extents: ExtentMap { content.withLock { $0.extents } }
-    /// Bytes of disk the file is charged for.
-    package var reservedBytes: Int64 { disk.withLock { $0.blocks.count * DiskBlocks.blockSize } }
+    /// Bytes of disk the file is charged for, with what is written down of its map.
+    package var reservedBytes: Int64 { disk.withLock { $0.charged + $0.log.charged } }
+
+    /// Whether some bytes are only at the store, in parts of an upload.
+    package var needsItsUpload: Bool {
+        mayNeedUpload.load(ordering: .relaxed) && content.withLock { $0.extents.has(.stored) }
+    }
+    /// Whether local space is so short that what can be had again should go.
+    package var isSpaceShort: Bool { ledger.pressure > 0.5 }
 
     /// Who hears of every change (the range whose bytes may differ now), on the changing thread, outside the locks and
     /// before the change returns. Replaces the one before.
@@ -148,7 +164,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let before = extents
             guard newSize != before.size else { return nil }
-            try prepareLog(.truncate(newSize), &disk)
+            try prepareLog(.truncate(newSize), for: .committing, &disk)
             try disk.log.add(.truncate(newSize))
             content.withLock { content in
                 content.extents.truncate(to: newSize)
@@ -161,8 +177,7 @@ package final class StagedFile: Sendable {
                 try? disk.log.replace(with: before)
                 throw error
             }
-            let cut = DiskBlocks.touched(by: 0..<newSize).upperBound
-            release(disk.blocks.remove(cut..<Int64.max))
+            free(DiskBlocks.touched(by: 0..<newSize).upperBound..<Int64.max, &disk)
             return newSize
         }
         if let from { changed(from..<Int64.max) }
@@ -174,7 +189,7 @@ package final class StagedFile: Sendable {
         let step: Int64 = 256 << 10
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: Int(step), alignment: 4096)
         defer { unsafe memory.deallocate() }
-        for piece in extents.pieces(in: 0..<extents.size) where piece.source == .staged {
+        for piece in extents.pieces(in: 0..<extents.size) where piece.source.isHere {
             var offset = piece.range.lowerBound
             while offset < piece.range.upperBound {
                 let range = offset..<min(offset + step, piece.range.upperBound)
@@ -189,6 +204,7 @@ package final class StagedFile: Sendable {
             try disk.log.replace(with: extents)
         }
         content.withLock { $0.extents = extents }
+        mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
     }
 
     /// Makes `range`, cut to the size, read as zeros and gives its disk space back.
@@ -197,7 +213,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = range.clamped(to: 0..<size)
             guard !range.isEmpty else { return nil }
-            try prepareLog(.set(range, .hole), &disk)
+            try prepareLog(.set(range, .hole), for: .committing, &disk)
             try disk.log.add(.set(range, .hole))
             let extents = content.withLock { content in
                 content.extents.set(range, to: .hole)
@@ -217,7 +233,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let range = size..<max(size, newSize)
             guard !range.isEmpty else { return nil }
-            try prepareLog(.set(range, .base), &disk)
+            try prepareLog(.set(range, .base), for: .committing, &disk)
             try disk.log.add(.set(range, .base))
             content.withLock { content in
                 content.extents.set(range, to: .base)
@@ -226,36 +242,6 @@ package final class StagedFile: Sendable {
             return range
         }
         if let range { changed(range) }
-    }
-
-    /// Takes bytes of the committed version; they land only where nothing newer is.
-    package func fill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
-        try prepareFill(bytes, at: offset, isVerified: true)
-    }
-
-    /// Writes bytes of the committed version where nothing newer is, without counting them as staged: `confirmFill`
-    /// does, once their sender has vouched for them. Callers see to it that fills of one range do not overlap.
-    package func prepareFill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
-        try prepareFill(bytes, at: offset, isVerified: false)
-    }
-
-    /// Counts the bytes of `range` that are still the base's as staged: `prepareFill` has brought them all.
-    package func confirmFill(_ range: ByteRange) {
-        disk.withLock { disk in
-            guard disk.isOpen else { return }
-            for piece in pieces(in: range) where piece.source == .base { count(piece.range, as: .staged, &disk) }
-        }
-    }
-
-    private func prepareFill(_ bytes: RawSpan, at offset: Int64, isVerified: Bool) throws(StagingError) {
-        let range = try Self.range(at: offset, bytes.byteCount)
-        try disk.withLock { disk throws(StagingError) in
-            for piece in pieces(in: range) where piece.source == .base {
-                let start = Int(piece.range.lowerBound - offset)
-                try store(bytes.extracting(start..<(start + Int(piece.range.length))), piece.range, &disk)
-                if isVerified { count(piece.range, as: .staged, &disk) }
-            }
-        }
     }
 
     /// Reads staged bytes and holes into `target`, which has room for `range`, and returns how many bytes there are
@@ -271,9 +257,9 @@ package final class StagedFile: Sendable {
                 let part = unsafe UnsafeMutableRawBufferPointer(
                     rebasing: target[start..<(start + Int(piece.range.length))])
                 switch piece.source {
-                case .base: throw .notStaged
+                case .base, .stored: throw .notStaged
                 case .hole: unsafe part.initializeMemory(as: UInt8.self, repeating: 0)
-                case .staged: unsafe try file.read(into: part, at: piece.range.lowerBound)
+                case .staged, .filled: unsafe try file.read(into: part, at: piece.range.lowerBound)
                 }
             }
             // A truncate or punch that ran meanwhile may have taken the bytes before they were read.
@@ -281,6 +267,19 @@ package final class StagedFile: Sendable {
                 return Int((pieces.last?.range.upperBound ?? range.lowerBound) - range.lowerBound)
             }
         }
+    }
+
+    /// The whole file, if it has no more than `limit` bytes and every one of them was written here.
+    package func content(upTo limit: Int) -> [UInt8]? {
+        let extents = extents
+        let size = extents.size
+        guard size <= Int64(limit), extents.isEntirely(.staged, in: 0..<size), !isSpaceShort else { return nil }
+        var isRead = false
+        let bytes = unsafe [UInt8](unsafeUninitializedCapacity: Int(size)) { buffer, count in
+            count = unsafe (try? read(0..<size, into: UnsafeMutableRawBufferPointer(buffer))) ?? 0
+            isRead = count == Int(size)
+        }
+        return isRead ? bytes : nil
     }
 
     /// `range` as a request body. It holds the bytes there are when it is read, and ends in an error where the file was
@@ -293,38 +292,11 @@ package final class StagedFile: Sendable {
             guard close(&disk) else { return }
             file.remove()
             disk.log.remove()
-            release(disk.blocks.remove(0..<Int64.max))
+            free(0..<Int64.max, &disk)
         }
     }
 
-    /// Gives the file away, cut to its size: whoever gets it owns the path and the ledger's bytes. Later calls fail with
-    /// `.notStaged`. nil if it was discarded or given away before, or could not be cut; then it is gone.
-    package func release() -> StagedHandover? {
-        disk.withLock { disk in
-            let extents = extents
-            guard close(&disk) else { return nil }
-            disk.log.remove()
-            do throws(StagingError) { try file.truncate(to: extents.size) } catch {
-                file.remove()
-                release(disk.blocks.remove(0..<Int64.max))
-                return nil
-            }
-            var present: [ByteRange] = []
-            for piece in extents.pieces(in: 0..<extents.size) {
-                guard piece.source == .staged || piece.source == .hole && disk.holesAreZero else { continue }
-                if let last = present.last, last.upperBound == piece.range.lowerBound {
-                    present[present.count - 1] = last.lowerBound..<piece.range.upperBound
-                } else {
-                    present.append(piece.range)
-                }
-            }
-            return StagedHandover(
-                path: path, size: extents.size, present: present,
-                reservedBytes: disk.blocks.count * DiskBlocks.blockSize)
-        }
-    }
-
-    private func close(_ disk: inout Disk) -> Bool {
+    func close(_ disk: inout Disk) -> Bool {
         guard disk.isOpen else { return false }
         disk.isOpen = false
         content.withLock { content in
@@ -334,24 +306,18 @@ package final class StagedFile: Sendable {
         return true
     }
 
-    /// Bytes of the committed version that are here now. Where that is not written down they are fetched again.
-    private func count(_ range: ByteRange, as source: PieceSource, _ disk: inout Disk) {
-        do throws(StagingError) {
-            try prepareLog(.set(range, source), &disk)
-            try disk.log.add(.set(range, source))
-        } catch {}
-        content.withLock { $0.extents.set(range, to: source) }
-    }
-
-    private func prepareLog(_ change: ExtentLog.Change, _ disk: inout Disk) throws(StagingError) {
+    /// Sees to it that the changes can be written down one after the other.
+    func prepareLog(
+        _ change: ExtentLog.Change, records: Int64 = 1, for use: SpaceLedger.Use, _ disk: inout Disk
+    ) throws(StagingError) {
         let count = content.withLock { $0.extents.count }
-        try disk.log.prepare(change, count: count) { extents }
+        try disk.log.prepare(change, records: records, for: use, count: count) { extents }
     }
 
     private func change(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
         let isNews = !content.withLock { $0.extents.isEntirely(.staged, in: range) }
-        if isNews { try prepareLog(.set(range, .staged), &disk) }
-        try store(bytes, range, &disk)
+        if isNews { try prepareLog(.set(range, .staged), for: .written, &disk) }
+        try store(bytes, range, for: .written, &disk)
         if isNews { try disk.log.add(.set(range, .staged)) }
         content.withLock { content in
             content.extents.set(range, to: .staged)
@@ -361,12 +327,18 @@ package final class StagedFile: Sendable {
 
     /// Puts bytes on the disk, charged to the ledger first. New blocks are written before blocks that already hold
     /// bytes, since only a new block can lack space: then what was there is untouched.
-    private func store(_ bytes: RawSpan, _ range: ByteRange, _ disk: inout Disk) throws(StagingError) {
+    func store(
+        _ bytes: RawSpan, _ range: ByteRange, for use: SpaceLedger.Use, _ disk: inout Disk
+    ) throws(StagingError) {
         guard disk.isOpen else { throw .notStaged }
         let blocks = DiskBlocks.touched(by: range)
         let parts = disk.blocks.split(blocks)
         let missing = parts.reduce(Int64(0)) { $1.isPresent ? $0 : $0 + $1.blocks.length }
-        if missing > 0, !ledger.reserve(missing * DiskBlocks.blockSize, evicting: true) { throw .noSpace }
+        if missing > 0 {
+            let more = max(0, disk.blocks.charge(adding: missing) - disk.charged)
+            guard ledger.reserve(more, for: use, evicting: true) else { throw .noSpace }
+            disk.charged += more
+        }
         do throws(StagingError) {
             if parts.count == 1 {
                 try file.write(bytes, at: range.lowerBound)
@@ -382,7 +354,7 @@ package final class StagedFile: Sendable {
             }
         } catch {
             for part in parts where !part.isPresent { _ = file.punch(Self.bytes(of: part.blocks)) }
-            release(missing)
+            free(0..<0, &disk)
             throw error
         }
         disk.blocks.insert(blocks)
@@ -393,7 +365,7 @@ package final class StagedFile: Sendable {
     private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
         func isFree(_ block: Int64) -> Bool {
             let bytes = Self.bytes(of: block..<(block + 1))
-            return extents.isFree(of: .staged, in: bytes) && extents.isFree(of: .base, in: bytes)
+            return extents.pieces(in: bytes).allSatisfy { $0.source == .hole || $0.source == .stored }
         }
         var blocks = DiskBlocks.touched(by: range)
         if !isFree(blocks.lowerBound) { blocks = (blocks.lowerBound + 1)..<blocks.upperBound }
@@ -407,22 +379,27 @@ package final class StagedFile: Sendable {
             disk.holesAreZero = false
             return
         }
-        release(disk.blocks.remove(blocks))
+        free(blocks, &disk)
     }
 
-    private func release(_ blocks: Int64) {
-        if blocks > 0 { ledger.release(blocks * DiskBlocks.blockSize) }
+    /// Gives back what the file is charged for and does not take any more once `blocks` are gone.
+    func free(_ blocks: Range<Int64>, _ disk: inout Disk) {
+        disk.blocks.remove(blocks)
+        let excess = disk.charged - disk.blocks.charge
+        guard excess > 0 else { return }
+        disk.charged -= excess
+        ledger.release(excess, of: .written)
     }
 
     private func changed(_ range: ByteRange) {
         observer.withLock { $0.observe }?(range)
     }
 
-    private static func bytes(of blocks: Range<Int64>) -> ByteRange {
+    static func bytes(of blocks: Range<Int64>) -> ByteRange {
         blocks.lowerBound * DiskBlocks.blockSize..<blocks.upperBound * DiskBlocks.blockSize
     }
 
-    private static func range(at offset: Int64, _ count: Int) throws(StagingError) -> ByteRange {
+    static func range(at offset: Int64, _ count: Int) throws(StagingError) -> ByteRange {
         let (end, overflow) = offset.addingReportingOverflow(Int64(count))
         guard offset >= 0, !overflow, end <= Int64.max - DiskBlocks.blockSize else { throw .tooLarge }
         return offset..<end

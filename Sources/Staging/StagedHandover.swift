@@ -1,4 +1,5 @@
 package import Basics
+import Synchronization
 
 /// A staging file on its way to a new owner.
 package struct StagedHandover: Sendable, Hashable {
@@ -9,4 +10,118 @@ package struct StagedHandover: Sendable, Hashable {
     package let present: [ByteRange]
     /// What the ledger was charged, now the new owner's to give back.
     package let reservedBytes: Int64
+}
+
+/// How bytes leave a staged file for good: the whole of it to the block cache, or a part of it that can be had elsewhere.
+extension StagedFile {
+    /// Gives the file away, cut to its size: whoever gets it owns the path and the ledger's bytes. Later calls fail with
+    /// `.notStaged`. nil if it was discarded or given away before, or could not be cut; then it is gone.
+    package func release() -> StagedHandover? {
+        disk.withLock { disk in
+            let extents = extents
+            guard close(&disk) else { return nil }
+            disk.log.remove()
+            do throws(StagingError) { try file.truncate(to: extents.size) } catch {
+                file.remove()
+                free(0..<Int64.max, &disk)
+                return nil
+            }
+            var present: [ByteRange] = []
+            for piece in extents.pieces(in: 0..<extents.size) {
+                guard piece.source.isHere || piece.source == .hole && disk.holesAreZero else { continue }
+                if let last = present.last, last.upperBound == piece.range.lowerBound {
+                    present[present.count - 1] = last.lowerBound..<piece.range.upperBound
+                } else {
+                    present.append(piece.range)
+                }
+            }
+            ledger.becomeClean(disk.charged)
+            return StagedHandover(path: path, size: extents.size, present: present, reservedBytes: disk.charged)
+        }
+    }
+
+    /// Gives back the space of those bytes of `range` that `fill` brought: the committed version has them. For whoever
+    /// asked for the fill, when nobody reads from it any more.
+    package func unfill(_ range: ByteRange) {
+        disk.withLock { disk in
+            guard disk.isOpen else { return }
+            let filled = pieces(in: range).filter { $0.source == .filled }.map(\.range)
+            // What cannot be written down stays here.
+            do throws(StagingError) { try prepareToLeave(filled, as: .base, &disk) } catch { return }
+            leave(filled, as: .base, &disk)
+        }
+    }
+
+    /// Sees to it that `leaveToStore` of `ranges` can write down what it does. Callers keep writers out until then.
+    package func prepareToLeave(_ ranges: [ByteRange]) throws(StagingError) {
+        try disk.withLock { disk throws(StagingError) in
+            guard disk.isOpen else { throw .notStaged }
+            try prepareToLeave(ranges, as: .stored, &disk)
+        }
+    }
+
+    /// Gives back the space of `ranges`, of which the store has every byte in parts of an upload that the journal knows; a
+    /// read of them throws `.notStaged` from now on. Callers keep writers out.
+    package func leaveToStore(_ ranges: [ByteRange]) {
+        disk.withLock { disk in
+            guard disk.isOpen else { return }
+            mayNeedUpload.store(true, ordering: .relaxed)
+            leave(ranges, as: .stored, &disk)
+        }
+    }
+
+    /// The upload became the object: what only it had is in the committed version.
+    package func uploadLanded() {
+        guard needsItsUpload else { return }
+        disk.withLock { disk in
+            guard disk.isOpen else { return }
+            let extents = content.withLock { content in
+                content.extents.replace(.stored, with: .base)
+                content.epoch += 1
+                return content.extents
+            }
+            // The journal's row, which is about to end or to tell the same, is what counts.
+            try? disk.log.replace(with: extents)
+        }
+    }
+
+    private func prepareToLeave(
+        _ ranges: [ByteRange], as source: PieceSource, _ disk: inout Disk
+    ) throws(StagingError) {
+        guard let first = ranges.first else { return }
+        try prepareLog(.set(first, source), records: Int64(ranges.count), for: .committing, &disk)
+    }
+
+    /// The bytes are elsewhere from now on. That is written down before they go; where it cannot be, they stay.
+    private func leave(_ ranges: [ByteRange], as source: PieceSource, _ disk: inout Disk) {
+        for range in ranges where !range.isEmpty {
+            do throws(StagingError) { try disk.log.add(.set(range, source)) } catch { return }
+            let extents = content.withLock { content in
+                content.extents.set(range, to: source)
+                content.epoch += 1
+                return content.extents
+            }
+            giveBack(range, extents, &disk)
+        }
+    }
+
+    /// Frees the blocks inside `range` that have no byte that is only here. Where no hole can be punched they stay, and
+    /// count.
+    private func giveBack(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
+        let touched = DiskBlocks.touched(by: range)
+        let first = Self.bytes(of: touched).lowerBound < range.lowerBound ? touched.lowerBound + 1 : touched.lowerBound
+        var start = first
+        for piece in extents.pieces(in: range) where piece.source.isHere || piece.source == .hole {
+            let kept = DiskBlocks.touched(by: piece.range)
+            if start < kept.lowerBound { giveBack(blocks: start..<kept.lowerBound, &disk) }
+            start = max(start, kept.upperBound)
+        }
+        let end = range.upperBound < extents.size ? range.upperBound / DiskBlocks.blockSize : touched.upperBound
+        if start < end { giveBack(blocks: start..<end, &disk) }
+    }
+
+    private func giveBack(blocks: Range<Int64>, _ disk: inout Disk) {
+        guard disk.blocks.count(in: blocks) > 0, file.punch(Self.bytes(of: blocks)) else { return }
+        free(blocks, &disk)
+    }
 }

@@ -1,10 +1,15 @@
 import Basics
 import Glibc
+import Synchronization
 
-/// A piece of a staged file as a request body; keeps the file alive.
-struct StagedSource: ByteSource {
-    let file: StagedFile
-    let range: ByteRange
+/// A piece of a staged file as a request body; keeps the file alive. Any thread; no lock.
+final class StagedSource: ByteSource {
+    private let file: StagedFile
+    private let range: ByteRange
+    /// How far the body was read by any attempt to send it.
+    private let reached = Atomic<Int64>(0)
+
+    init(file: StagedFile, range: ByteRange) { (self.file, self.range) = (file, range) }
 
     var count: Int64 { range.length }
 
@@ -22,11 +27,18 @@ struct StagedSource: ByteSource {
                         errno: StagingError.notStaged.errno, reason: "the file was cut while it was sent")
                 }
                 initialized += wanted
+                noteRead(upTo: offset + Int64(wanted))
                 return nil
             } catch {
                 return ByteTransferError(errno: error.errno, reason: error.description)
             }
         }
         if let failure { throw failure }
+    }
+
+    /// What is sent once more gets the file no further.
+    private func noteRead(upTo end: Int64) {
+        let before = reached.max(end, ordering: .relaxed).oldValue
+        if end > before { file.traffic.noteRead(end - before) }
     }
 }

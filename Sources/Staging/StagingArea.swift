@@ -16,7 +16,12 @@ package final class StagingArea: Sendable {
     }
 
     package let directory: String
-    private let ledger: SpaceLedger
+    /// Counts what lies here.
+    package let ledger: SpaceLedger
+    /// What is sent of the files here.
+    package let traffic = StagingTraffic()
+    /// Bounds what commits bring in of committed versions at a time, to what writers leave them.
+    let fills: MemoryBudget
     /// What `hold` counted, by name.
     private let held = Mutex<[String: Int64]>([:])
 
@@ -30,6 +35,8 @@ package final class StagingArea: Sendable {
         lastKnown: IntentID = IntentID(rawValue: 0)
     ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
+        // Half of what writers leave: databases grow, and space is taken by the block.
+        fills = MemoryBudget(limit: ledger.commitShare > 0 ? Int(clamping: ledger.commitShare / 2) : .max)
         var orphans = Orphans()
         do {
             let orphanage = directory + "/orphans"
@@ -39,8 +46,12 @@ package final class StagingArea: Sendable {
             for name in try Directory.names(in: directory) where name != "orphans" {
                 // What lies beside a staging file shares its fate.
                 let row = name.description.split(separator: ".").first.map(String.init) ?? ""
-                if kept.contains(row) { continue }
                 let path = "\(directory)/\(name)"
+                if name.description.hasSuffix(ExtentLog.temporarySuffix) {
+                    try File.remove(path)
+                    continue
+                }
+                if kept.contains(row) { continue }
                 if let number = Int64(row), number <= lastKnown.rawValue {
                     try File.remove(path)
                 } else {
@@ -52,7 +63,7 @@ package final class StagingArea: Sendable {
                 orphans.bytes += try File("\(orphanage)/\(name)").allocated
             }
         } catch { throw StagingError(error) }
-        ledger.adopt(orphans.bytes)
+        ledger.adopt(orphans.bytes, as: .written)
         self.orphans = orphans
     }
 
@@ -64,23 +75,23 @@ package final class StagingArea: Sendable {
 
     /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
     package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
-        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, ledger: ledger)
+        try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, area: self)
     }
 
     /// A file that an earlier process left, with the extents of its row.
     package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
-        try StagedFile(reopening: path(name), extents: extents, ledger: ledger)
+        try StagedFile(reopening: path(name), extents: extents, area: self)
     }
 
     /// A file that an earlier process of the same boot was writing; nil if which bytes it wrote is not known. `baseSize` is
     /// the length of the version below it, 0 without one.
     package func reopen(_ name: String, baseSize: Int64) throws(StagingError) -> StagedFile? {
-        let allocated: Int64
-        do { allocated = try File(path(name)).allocated } catch { throw StagingError(error) }
         if let extents = ExtentLog.read(of: path(name), hasBase: baseSize > 0) {
             return try open(name, extents: extents)
         }
         // A file that nothing was done to yet has no log.
+        let allocated: Int64
+        do { allocated = try File(path(name)).allocated } catch { throw StagingError(error) }
         return allocated == 0 ? try open(name, extents: ExtentMap(baseSize: baseSize)) : nil
     }
 
@@ -96,20 +107,24 @@ package final class StagingArea: Sendable {
         }
     }
 
-    /// Counts a file that stays as it is, and returns how much of the disk it takes, in bytes; 0 when it is not there.
+    /// Counts a file that stays as it is, with its map, and returns how much of the disk its bytes take, in bytes; 0 when it
+    /// is not there.
     package func hold(_ name: String) throws(StagingError) -> Int64 {
         do {
             guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
             let allocated = try File(path(name)).allocated
-            ledger.adopt(allocated)
-            held.withLock { $0[name] = allocated }
+            let map = path(name) + ExtentLog.suffix
+            let isMapped = try LocalFileStatus(of: map) != nil
+            let bytes = try allocated + (isMapped ? File(map).allocated : 0)
+            ledger.adopt(bytes, as: .written)
+            held.withLock { $0[name] = bytes }
             return allocated
         } catch { throw StagingError(error) }
     }
 
     /// Counts a file no longer that `hold` counted: somebody else does, or it goes.
     package func giveBack(_ name: String) {
-        if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes) }
+        if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes, of: .written) }
     }
 
     /// Removes a file that nobody has open, and gives back what `hold` counted of it.
@@ -124,6 +139,15 @@ package final class StagingArea: Sendable {
     /// Where the bytes of a file are that a dead process left in `directory`; nil when that was not written down.
     package static func recordedMap(of name: String, in directory: String, hasBase: Bool) -> ExtentMap? {
         ExtentLog.read(of: "\(directory)/\(name)", hasBase: hasBase)
+    }
+
+    /// Makes the file be there again with `bytes`: a power cut may have taken it or some of them.
+    package func restore(_ name: String, _ bytes: [UInt8]) throws(StagingError) {
+        do throws(FileError) {
+            let file = try File(path(name), .readWrite, create: .ifMissing)
+            try file.truncate(to: Int64(bytes.count))
+            try unsafe file.write(bytes.span.bytes, at: 0)
+        } catch { throw StagingError(error) }
     }
 
     /// Makes the names of new files survive a power cut. fsync(2)

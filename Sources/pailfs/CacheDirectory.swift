@@ -23,6 +23,12 @@ struct CacheDirectory: Sendable {
         }
     }
 
+    /// One that is there, for as long as a command works in it.
+    init(existing path: String) throws(JournalingError) {
+        self.path = path
+        lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: path)
+    }
+
     /// Where it is, for the request's bucket and prefix.
     static func path(of request: MountRequest) throws(CommandError) -> String {
         guard let parent = Self.parent(of: request) else { throw Self.noParent }
@@ -50,6 +56,8 @@ struct CacheDirectory: Sendable {
         options.application = Self.cacheMark
         func attempt() throws(SQLiteError) -> (Database, Cache) {
             let database = try Database(.file(file), options: options, migrations: migrations)
+            // On a disk that is full already it goes without.
+            try? database.takeHeadroom()
             do throws(SQLiteError) { return (database, try open(database)) } catch {
                 database.close()
                 throw error
@@ -90,9 +98,12 @@ struct CacheDirectory: Sendable {
 
     private static let stopVariable = "PAILFS_STOP_POINT"
 
-    /// The quota on what is kept here.
-    func ledger(limit: Int64, floor: Int64) -> SpaceLedger {
-        SpaceLedger(limit: limit, floor: floor) { [path] in (try? Directory.space(at: path).free) ?? 0 }
+    /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
+    func ledger(limit: Int64, floor: Int64, time: any TimeSource) -> SpaceLedger {
+        let databases = DatabaseSpace(directory: path, growth: min(limit / 16, 16 << 20), time: time)
+        return SpaceLedger(
+            limit: limit, floor: floor, commitShare: min(limit / 4, 256 << 20), overhead: { databases.bytes },
+            freeSpace: { [path] in (try? Directory.space(at: path).free) ?? 0 })
     }
 
     func unusable(_ reason: String) -> CommandError { Self.unusable(path, reason) }

@@ -38,13 +38,19 @@ final class Composition: Sendable {
     private let fileSystem: BucketFileSystem
     private let meter = RequestMeter()
     private let ledger: SpaceLedger
-    private let pool: WorkerPool
+    let pool: WorkerPool
     private let control = Mutex<ControlServer?>(nil)
+    private let metrics = Mutex<MetricsServer?>(nil)
+    private let throttle: Throttle
+    private let uploads: UploadLimiter
+    private let entries: MetadataCache
     private let lock: CacheDirectoryLock
     private let journal: Journal
     private let metadata: Database
     private let index: Database
-    private let blocks: BlockCache
+    let store: any ObjectStore
+    let blocks: BlockCache
+    let buffers: BufferPool
 
     /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
     /// `process` is the one that others know the mount by.
@@ -56,8 +62,10 @@ final class Composition: Sendable {
         let settings = request.settings
         let time = SystemTime()
         pool = WorkerPool(threads: 16, name: "pailfs-work")
-        let store = try Self.openStore(
-            request, checked: !takesOver, pool: pool, meter: meter, time: time, logger: logger)
+        throttle = Self.throttle(settings)
+        uploads = UploadLimiter(limit: settings.uploads)
+        store = try Self.openStore(
+            request, checked: !takesOver, pool: pool, meter: meter, throttle: throttle, time: time, logger: logger)
 
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
@@ -66,7 +74,6 @@ final class Composition: Sendable {
         let plan = try Self.recover(
             journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver, pool: pool, time: time,
             logger: logger)
-        let entries: MetadataCache
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
             [journal] (database) throws(SQLiteError) in
             do throws(MetadataError) {
@@ -83,12 +90,12 @@ final class Composition: Sendable {
         // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
         let memory = Self.memory(settings)
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
-        let buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
-        ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace)
+        buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
+        ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
         let listener = InfoListener()
         let staging: StagingArea
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
-            [ledger, pool] (database) throws(SQLiteError) in
+            [ledger, pool, store, buffers] (database) throws(SQLiteError) in
             try BlockCache(
                 directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
@@ -102,7 +109,7 @@ final class Composition: Sendable {
         fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
-                uploads: UploadLimiter(limit: settings.uploads), buffers: replies, pool: pool, time: time,
+                uploads: uploads, buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
             generation: held?.generation ?? 0)
@@ -115,9 +122,28 @@ final class Composition: Sendable {
             invalidator: invalidator, held: held, record: record, time: time, logger: logger)
     }
 
-    /// Lets commands ask this mount about itself. Without that it serves all the same.
-    func listen(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t, logger: Logger) {
-        let service = service(request, mountpoint: mountpoint, process: process)
+    /// Lets commands ask this mount about itself, without which it serves all the same, and serves its figures where they
+    /// are asked for. Throws when the place for those is no good; one that only was it before is done without.
+    func listen(
+        _ request: MountRequest, mountpoint: Mountpoint, process: pid_t, threshold: LogThreshold, logger: Logger
+    ) throws(CommandError) {
+        var service = service(request, mountpoint: mountpoint, process: process)
+        service.live = LiveSettings(
+            request, directory: lock.directory, level: threshold, ledger: ledger, uploads: uploads, throttle: throttle,
+            metadata: entries, fileSystem: fileSystem)
+        let figures = MountFigures(
+            identity: service.identity, fileSystem: fileSystem, blocks: blocks, meter: meter, throttle: throttle,
+            ledger: ledger, failures: session.failures)
+        fileSystem.attach(figures: { ByteString(figures.text) })
+        if let place = request.settings.metrics {
+            do throws(CommandError) {
+                let server = try MetricsServer(at: place) { figures.text }
+                metrics.withLock { $0 = server }
+            } catch {
+                guard session.takesOver else { throw error }
+                logger.warning("figures are not served", metadata: ["reason": "\(error.message)"])
+            }
+        }
         ControlPlace.removeDead(of: mountpoint)
         do throws(FileError) {
             let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
@@ -133,7 +159,8 @@ final class Composition: Sendable {
             url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
-        return ControlService(identity: identity, fileSystem: fileSystem, meter: meter, ledger: ledger, pool: pool)
+        return ControlService(
+            identity: identity, fileSystem: fileSystem, blocks: blocks, meter: meter, ledger: ledger, pool: pool)
     }
 
     /// Without a session: stores what is not stored, and answers what could not be.
@@ -151,6 +178,7 @@ final class Composition: Sendable {
     /// After the session's end: writes what waits in memory and gives the cache directory back.
     func close() {
         control.withLock { $0.take() }?.stop()
+        metrics.withLock { $0.take() }?.stop()
         blocks.close()
         index.close()
         metadata.close()
@@ -182,7 +210,6 @@ final class Composition: Sendable {
         policy.fileMode = settings.fileMode
         policy.directoryMode = settings.directoryMode
         policy.readOnly = settings.readOnly
-        policy.ttl = settings.ttl
         policy.attributes = settings.attributes == .exact ? .exact : .listing
         policy.conflict =
             switch settings.conflict {
@@ -192,6 +219,7 @@ final class Composition: Sendable {
             }
         policy.linksInHeaders = settings.symlinks == .metadata
         policy.durability = settings.durable == .local ? .local : .remote
+        if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
         return policy

@@ -3,6 +3,7 @@ import CLinux
 import Glibc
 import Logging
 import Settings
+import Synchronization
 
 /// Where log lines go. Each is one write, so lines of several threads and processes never mix.
 enum LogTarget: Sendable {
@@ -24,24 +25,51 @@ enum LogTarget: Sendable {
         }
     }
 
-    func logger(_ settings: MountSettings) -> Logger {
-        let level: Logger.Level =
-            switch settings.logLevel {
-            case .error: .error
-            case .warning: .warning
-            case .info: .info
-            case .debug: .debug
-            case .trace: .trace
-            }
-        return Logger(label: "pailfs") { _ in LineHandler(target: self, logLevel: level) }
+    func logger(_ settings: MountSettings) -> Logger { logger(LogThreshold(settings.logLevel)) }
+
+    /// One whose level can change.
+    func logger(_ threshold: LogThreshold) -> Logger {
+        Logger(label: "pailfs") { _ in LineHandler(target: self, threshold: threshold) }
+    }
+}
+
+/// From which level on a mount logs; may change while it does.
+final class LogThreshold: Sendable {
+    private let level: Atomic<Int>
+
+    init(_ level: MountSettings.LogLevel) { self.level = Atomic(Self.index(of: level)) }
+
+    func set(_ level: MountSettings.LogLevel) { self.level.store(Self.index(of: level), ordering: .relaxed) }
+
+    var value: Logger.Level { Self.levels[level.load(ordering: .relaxed)] }
+
+    private static let levels: [Logger.Level] = [.trace, .debug, .info, .warning, .error]
+
+    private static func index(of level: MountSettings.LogLevel) -> Int {
+        switch level {
+        case .trace: 0
+        case .debug: 1
+        case .info: 2
+        case .warning: 3
+        case .error: 4
+        }
     }
 }
 
 /// One line for each event: time, level, message, and the metadata as `key=value`.
 struct LineHandler: LogHandler {
     let target: LogTarget
-    var logLevel: Logger.Level
+    let threshold: LogThreshold
+    private var own: Logger.Level?
     var metadata: Logger.Metadata = [:]
+
+    init(target: LogTarget, threshold: LogThreshold) { (self.target, self.threshold) = (target, threshold) }
+
+    /// That of the mount, unless somebody wants another one of this logger alone.
+    var logLevel: Logger.Level {
+        get { own ?? threshold.value }
+        set { own = newValue }
+    }
 
     subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }

@@ -60,7 +60,8 @@ final class MountProcess: Sendable {
         let isForeground = if case .terminal = report { true } else { false }
         let mountpoint = try findMountpoint()
         let log = try LogTarget(request.settings, foreground: isForeground)
-        let logger = log.logger(request.settings)
+        let threshold = LogThreshold(request.settings.logLevel)
+        let logger = log.logger(threshold)
         if takesOver { report.letGo(log: log) }
         // Nothing below uses relative paths, and the working directory must not keep a file system busy.
         _ = chdir("/")
@@ -80,7 +81,14 @@ final class MountProcess: Sendable {
             if takesOver { logger.error("the mount cannot be taken over", metadata: ["reason": "\(error.message)"]) }
             throw error
         }
-        composition.listen(request, mountpoint: mountpoint, process: process, logger: logger)
+        do throws(CommandError) {
+            try composition.listen(
+                request, mountpoint: mountpoint, process: process, threshold: threshold, logger: logger)
+        } catch {
+            composition.close()
+            if !takesOver { record.finish([]) }
+            throw error
+        }
         let early = state.withLock { state in
             state.session = composition.session
             return state.signal

@@ -14,7 +14,11 @@ struct MountRequest: Sendable {
     /// As given, made absolute.
     let mountpoint: String
     let optionLists: [String]
-    let settings: MountSettings
+    private(set) var settings: MountSettings
+    /// What the mount was told after it was mounted, in `settings` already.
+    private(set) var changes: [String] = []
+    /// Transfers at a time, as mounted.
+    let mostTransfers: Int
     let environment: [String: String]
 
     /// For another process of this program that makes the same of it.
@@ -46,10 +50,24 @@ struct MountRequest: Sendable {
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
+        if case .socket(let path)? = settings.metrics {
+            settings.metrics = .socket(path: Self.absolute(path, in: directory))
+        }
         self.settings = settings
+        mostTransfers = settings.uploads + settings.downloads
         self.mountpoint = Self.absolute(mountpoint, in: directory)
         optionLists = options
         self.environment = environment
+    }
+
+    /// The request of a mount that is there, with what it was told since.
+    func changed(by lists: [String]) throws(CommandError) -> MountRequest {
+        var request = self
+        do throws(SettingsError) { for list in lists { try request.settings.change(list) } } catch {
+            throw CommandError(error)
+        }
+        request.changes = lists
+        return request
     }
 
     private static var workingDirectory: String {

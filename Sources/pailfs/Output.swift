@@ -1,4 +1,5 @@
 import Basics
+import FoundationEssentials
 import Glibc
 
 /// What commands print: results only, on standard output.
@@ -19,6 +20,14 @@ enum Output {
     /// `text` and spaces up to `width` bytes, and no fewer than `gap` of them.
     static func padded(_ text: String, to width: Int, gap: Int = 0) -> String {
         text + String(repeating: " ", count: max(gap, width - text.utf8.count))
+    }
+
+    /// What `--json` prints: the same document gives the same text.
+    static func json(_ document: some Encodable, isOneLine: Bool = false) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        if !isOneLine { encoder.outputFormatting.insert(.prettyPrinted) }
+        return String(decoding: try encoder.encode(document), as: UTF8.self)
     }
 
     /// Bytes as they are: a name that is no UTF-8 arrives as such. When nobody reads any more the program ends.

@@ -10,6 +10,7 @@ struct PailfsCommand: ParsableCommand {
         subcommands: [
             MountCommand.self, UnmountCommand.self, RestartCommand.self, StatusCommand.self, FlushCommand.self,
             ExplainCommand.self, RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self,
+            CacheCommand.self, WarmCommand.self, SetCommand.self,
             HoldCommand.self, WorkCommand.self, ServeCommand.self,
         ],
         groupedSubcommands: [
@@ -103,7 +104,10 @@ struct WorkCommand: ParsableCommand {
         if !foreground { report.keepFromChildren() }
         do {
             let held = try HeldConnection()
-            let request = try MountRequest(arguments, directory: directory, environment: Entry.environment)
+            var request = try MountRequest(arguments, directory: directory, environment: Entry.environment)
+            if held.isTakenOver {
+                request = try request.changed(by: LiveSettings.kept(in: CacheDirectory.path(of: request)))
+            }
             Glibc.exit(MountProcess(request, report: report, held: held).run())
         } catch {
             report.failed("\(error)")

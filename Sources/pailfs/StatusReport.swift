@@ -1,3 +1,4 @@
+import CLinux
 import Glibc
 
 /// How the process that serves a mount tells that it is ready, or why it cannot be.
@@ -21,7 +22,11 @@ enum StatusReport: Sendable {
     /// Tells the command that it may return, and lets go of its terminal: what a crash has to say goes to `log`.
     /// False when the command is gone.
     func ready(log: LogTarget) -> Bool {
-        guard case .pipe = self else { return true }
+        guard case .pipe = self else {
+            // Of a service manager that waits for it (sd_notify(3)); nobody else sets this.
+            if let socket = getenv("NOTIFY_SOCKET") { _ = linux_notify(socket, "READY=1") }
+            return true
+        }
         letGo(log: log)
         return send("R")
     }

@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct MemoryBudgetTests {
+@Suite(.timeLimit(.minutes(5))) struct MemoryBudgetTests {
     /// Starts a reservation and returns when it waits.
     func startWaiting(_ budget: MemoryBudget, _ bytes: Int) async -> Task<Bool, Never> {
         let before = budget.waiting
@@ -97,7 +97,7 @@ private final class Peak: Sendable {
     let value = Mutex(0)
 }
 
-@Suite(.timeLimit(.minutes(1))) struct BufferPoolTests {
+@Suite(.timeLimit(.minutes(5))) struct BufferPoolTests {
     @Test func buffersAreAlignedRoundedAndReused() async throws {
         let pool = BufferPool(budget: MemoryBudget(limit: 1 << 20))
         var buffer = try await pool.borrow(5000)
@@ -192,6 +192,31 @@ private final class Peak: Sendable {
         #expect(ledger.reserve(50, evicting: false))
     }
 
+    @Test func lowerLimitsEvictWhatIsTooMuchAndHigherOnesLetMoreIn() {
+        let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
+        ledger.setReclaimer { bytes in ledger.release(min(bytes, ledger.used)) }
+        #expect(ledger.reserve(100, evicting: false))
+        ledger.setLimits(limit: 30, floor: 0)
+        #expect(ledger.used == 30 && ledger.limit == 30)
+        ledger.setLimits(limit: 200, floor: 0)
+        #expect(ledger.reserve(170, evicting: false))
+        ledger.setLimits(limit: 200, floor: 900)
+        #expect(!ledger.reserve(101, evicting: false))
+    }
+
+    @Test func aHigherLimitOfABudgetLetsWaitersIn() async throws {
+        let budget = MemoryBudget(limit: 1)
+        try await budget.reserve(1)
+        let waiter = Task { try await budget.reserve(1) }
+        while budget.waiting == 0 { await Task.yield() }
+        budget.setLimit(2)
+        try await waiter.value
+        #expect(budget.used == 2)
+        budget.setLimit(1)
+        budget.release(1)
+        #expect(!budget.tryReserve(1))
+    }
+
     @Test func cleanBytesGiveWayOnlyWhenAsked() {
         let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
         let asked = Mutex<[Int64]>([])
@@ -212,6 +237,47 @@ private final class Peak: Sendable {
         ledger.setReclaimer { ledger.release($0) }
         #expect(ledger.reserve(10, evicting: true))
         #expect(ledger.used == 100)
+    }
+
+    @Test func writersLeaveAShareToCommits() {
+        let ledger = SpaceLedger(limit: 100, floor: 0, commitShare: 20) { 1000 }
+        #expect(ledger.reserve(80, for: .written, evicting: true))
+        #expect(ledger.pressure == 1)
+        #expect(!ledger.reserve(1, for: .written, evicting: true))
+        #expect(ledger.reserve(20, for: .committing, evicting: true))
+        #expect(!ledger.reserve(1, for: .committing, evicting: true))
+        ledger.release(20, of: .committing)
+        ledger.becomeClean(80)
+        #expect(ledger.pressure == 0)
+        ledger.setReclaimer { ledger.release(min($0, ledger.used)) }
+        #expect(ledger.reserve(50, for: .written, evicting: true))
+        #expect(ledger.used <= 100)
+    }
+
+    @Test func cleanBytesMayTakeWhatWritersDoNot() {
+        let ledger = SpaceLedger(limit: 100, floor: 0, commitShare: 20) { 1000 }
+        #expect(ledger.reserve(100, evicting: false))
+        ledger.setReclaimer { ledger.release(min($0, 100)) }
+        #expect(ledger.reserve(80, for: .written, evicting: true))
+    }
+
+    @Test func whatOthersUseOfTheDirectoryCounts() {
+        let overhead = Mutex<Int64>(30)
+        let ledger = SpaceLedger(limit: 100, floor: 0, overhead: { overhead.withLock { $0 } }) { 1000 }
+        #expect(!ledger.reserve(71, evicting: false))
+        #expect(ledger.reserve(70, evicting: false))
+        overhead.withLock { $0 = 50 }
+        #expect(!ledger.reserve(1, evicting: false))
+    }
+
+    @Test func aDiskThatOthersFillCountsAsPressure() {
+        let free = Mutex<Int64>(1000)
+        let ledger = SpaceLedger(limit: 1 << 40, floor: 100) { free.withLock { $0 } }
+        #expect(ledger.reserve(450, for: .written, evicting: true))
+        free.withLock { $0 = 250 }
+        #expect(ledger.pressure == 0.75)
+        free.withLock { $0 = 0 }
+        #expect(ledger.pressure > 1)
     }
 
     @Test func racersNeverPassTheLimitOrTheFloor() {

@@ -3,7 +3,7 @@ import Foundation
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct WorkerPoolTests {
+@Suite(.timeLimit(.minutes(5))) struct WorkerPoolTests {
     @Test func blockingTasksRunSideBySide() async {
         let pool = WorkerPool(threads: 8, name: "test")
         let (arrived, go) = (Semaphore(), Semaphore())

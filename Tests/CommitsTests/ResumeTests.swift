@@ -32,6 +32,7 @@ private final class TwoLives {
 
     struct Life {
         let journal: Journal
+        let area: StagingArea
         let staged: StagedFile
         let record: FileRecord
         let commit: FileCommit
@@ -45,21 +46,22 @@ private final class TwoLives {
             time: SystemTime(), kept: kept, lastKnown: journal.lastKnownFile)
     }
 
-    private func life(_ journal: Journal, _ staged: StagedFile, _ record: FileRecord) -> Life {
+    private func life(_ journal: Journal, _ area: StagingArea, _ staged: StagedFile, _ record: FileRecord) -> Life {
         var options = CommitOptions()
         options.partSize = Int64(part)
         options.uploadsPerFile = 1
         let commit = FileCommit(
             store: store, staged: staged, base: nil, options: options, uploads: UploadLimiter(limit: 6), pool: pool,
             time: SystemTime(), logger: Logger(label: "resume"), record: record)
-        return Life(journal: journal, staged: staged, record: record, commit: commit)
+        return Life(journal: journal, area: area, staged: staged, record: record, commit: commit)
     }
 
     func first() throws -> Life {
         let journal = try journal()
         let id = journal.newID()
         let record = try FileRecord(id, key: "file", base: nil, now: Timestamp(seconds: 5), in: journal)
-        return life(journal, try area(journal).create(id, baseSize: 0), record)
+        let area = try area(journal)
+        return life(journal, area, try area.create(id, baseSize: 0), record)
     }
 
     /// Writes everything and commits, which fails where the store says so.
@@ -68,7 +70,8 @@ private final class TwoLives {
         try life.staged.write(content.span.bytes, at: 0)
         if acknowledged {
             try life.record.acknowledge(
-                life.staged, key: "file", metadata: metadata, condition: .absent, now: Timestamp(seconds: 6))
+                life.staged, in: life.area, key: "file", metadata: metadata, condition: .absent,
+                now: Timestamp(seconds: 6))
         }
         _ = try? await life.commit.commit(to: "file", metadata: metadata, condition: .absent)
     }
@@ -77,12 +80,13 @@ private final class TwoLives {
         let journal = try journal()
         let contents = try journal.contents()
         let (id, intent) = try #require(contents.files.first)
-        let staged = try area(journal, kept: [intent.staging]).open(intent.staging, extents: try #require(intent.map))
+        let area = try area(journal, kept: [intent.staging])
+        let staged = try area.open(intent.staging, extents: try #require(intent.map))
         let uploads = contents.uploads(of: id)
         let record = FileRecord(
             resuming: id, intent, uploads: Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) }),
             in: journal)
-        let next = life(journal, staged, record)
+        let next = life(journal, area, staged, record)
         next.commit.resume(intent, uploads: uploads)
         store.forgetRequests()
         return next

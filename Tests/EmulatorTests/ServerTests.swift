@@ -49,6 +49,28 @@ import Testing
         }
     }
 
+    @Test func brokenRequestsAreRefusedAndWhoeverGoesAwayHarmsNobody() async throws {
+        try await withServer { server in
+            let refused = try RawConnection(port: server.port)
+            try refused.send("NONSENSE\r\n\r\n")
+            #expect(try refused.receive().hasPrefix("HTTP/1.1 400 "))
+            // A length is missing, so the body is no part of the request.
+            let unframed = try RawConnection(port: server.port)
+            try unframed.send("PUT /bucket/key HTTP/1.1\r\nHost: a\r\n\r\nnew")
+            #expect(try unframed.receive().hasPrefix("HTTP/1.1 4"))
+            // Answered before it has sent everything, and gone without ever doing so.
+            let gone = try RawConnection(port: server.port)
+            try gone.send("PUT /no-such-bucket/key HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
+            #expect(try gone.receive().hasPrefix("HTTP/1.1 4"))
+            gone.close()
+            for _ in 1...20 {
+                let again = try RawConnection(port: server.port)
+                try again.send("GET /bucket/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                #expect(try again.receive().hasPrefix("HTTP/1.1 "))
+            }
+        }
+    }
+
     @Test func bucketsMayBeNamedByTheHost() async throws {
         try await withServer { server in
             let url = "http://bucket.localhost:\(server.port)/"

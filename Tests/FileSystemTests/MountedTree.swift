@@ -23,6 +23,7 @@ final class MountedTree {
     let pool = WorkerPool(threads: 4, name: "test")
     private let directory: TemporaryDirectory
     private let capacity: Int64
+    private let ttl: Duration
     private let listener = Listener()
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
@@ -50,7 +51,7 @@ final class MountedTree {
         directory = try TemporaryDirectory()
         self.capacity = capacity
         policy = MountPolicy(uid: 0, gid: 0)
-        policy.ttl = ttl
+        self.ttl = ttl
         policy.hostName = "here"
         policy.durability = durability
         commitOptions.partSize = partSize
@@ -76,7 +77,7 @@ final class MountedTree {
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
             database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: keepingPending)
-        let ledger = SpaceLedger(limit: capacity, floor: 0) { .max }
+        let ledger = SpaceLedger(limit: capacity, floor: 0, commitShare: capacity / 4) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let blocks = try BlockCache(
@@ -147,7 +148,7 @@ final class MountedTree {
             store: store, journal: journal, isRestart: isRestart, time: time, logger: logger
         ).run()
         rooms = try Self.open(
-            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, policy.ttl, capacity,
+            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, ttl, capacity,
             keepingPending: isRestart)
         if isRestart { generation += 1 }
         system = BucketFileSystem(

@@ -1,9 +1,11 @@
 import Basics
 import Commits
 import FileSystem
+import Foundation
 import Journaling
 import Metadata
 import ObjectStorage
+import Staging
 import TestSupport
 import Testing
 
@@ -63,6 +65,30 @@ import Testing
         try await stored("g", Array(body.reversed()))
         try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
         #expect(try await tree.names("") == ["d", "g"])
+    }
+
+    /// What is not flushed by itself is what a power cut takes: names, and bytes of files that are there.
+    @Test(arguments: ["names", "bytes"])
+    func aSmallFileIsWhollyInTheJournal(_ lost: String) async throws {
+        refuseWrites()
+        try await tree.store("empty", [])
+        try await tree.store("f", body)
+        let large = [UInt8](repeating: 7, count: 100_000)
+        try await tree.store("large", large)
+        tree.crash()
+        let staging = tree.rooms.staging.directory
+        for name in try FileManager.default.contentsOfDirectory(atPath: staging) where Int(name) != nil {
+            let path = "\(staging)/\(name)"
+            let isSmall = try FileManager.default.attributesOfItem(atPath: path)[.size] as? Int ?? 0 < large.count
+            guard isSmall else { continue }
+            if lost == "names" { try FileManager.default.removeItem(atPath: path) } else { truncate(path, 0) }
+        }
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        #expect(try await tree.load("f") == body)
+        try await stored("f", body)
+        try await stored("empty", [])
+        try await stored("large", large)
     }
 
     @Test func whatWasPromisedIsSeenBeforeItIsStored() async throws {

@@ -80,6 +80,24 @@ import Testing
             modified: Timestamp(seconds: -3, nanoseconds: 5), versionID: Bool.random(using: &dice) ? "v" : nil)
     }
 
+    @Test func bytesStayAsLongAsTheirFile() throws {
+        var journal: Journal? = try Journal(path: path)
+        let (one, two) = (IntentID(rawValue: 1), IntentID(rawValue: 2))
+        var intent = FileIntent(staging: "1", key: "key", base: nil, identity: "id", boot: "boot")
+        try journal?.write([.file(one, intent), .content(one, [1, 2])], .soon)
+        try journal?.write([.file(two, intent), .content(two, [])], .now)
+        intent.attempt = "id-1"
+        try journal?.write([.file(one, intent)], .soon)
+        journal?.settle()
+        journal = try Journal(path: path)
+        #expect(try journal?.content(of: one) == [1, 2])
+        #expect(try journal?.content(of: two) == [])
+        try journal?.write([.file(one, intent), .content(one, nil)], .now)
+        try journal?.write([.endFile(two)], .soon)
+        #expect(try journal?.content(of: one) == nil)
+        #expect(try journal?.content(of: two) == nil)
+    }
+
     @Test(arguments: 0..<20)
     func theDatabaseHoldsWhatTheChangesLeadTo(seed: UInt64) throws {
         var model = JournalContents()

@@ -230,13 +230,19 @@ import Testing
         #expect(try fixture.present("b")?.attributes.version?.etag == ETag("new"))
     }
 
-    @Test func listingOfARenamedOrRemovedDirectoryIsSuperseded() throws {
+    /// `d/`, `e/` and `d/sub/`.
+    private static func directories() throws -> (CacheFixture, d: InodeNumber, e: InodeNumber, sub: InodeNumber) {
         let fixture = try CacheFixture()
         try fixture.list(["d/", "e/"])
         let d = try #require(try fixture.present("d")).ino
         let e = try #require(try fixture.present("e")).ino
         try fixture.list(["sub/"], in: d)
         let sub = try #require(try fixture.present("sub", in: d)).ino
+        return (fixture, d, e, sub)
+    }
+
+    @Test func listingOfARenamedOrRemovedDirectoryIsSuperseded() throws {
+        let (fixture, d, e, sub) = try Self.directories()
         let first = try fixture.cache.beginListing(of: sub)
         let second = try fixture.cache.beginListing(of: e)
         try fixture.cache.rename(d, to: .root, "moved/")
@@ -248,12 +254,7 @@ import Testing
 
     @Test(arguments: ["out", "in", "away"])
     func aDeepListingIsSupersededByWhatMovesBelowIt(move: String) throws {
-        let fixture = try CacheFixture()
-        try fixture.list(["d/", "e/"])
-        let d = try #require(try fixture.present("d")).ino
-        let e = try #require(try fixture.present("e")).ino
-        try fixture.list(["sub/"], in: d)
-        let sub = try #require(try fixture.present("sub", in: d)).ino
+        let (fixture, d, e, sub) = try Self.directories()
         let (deep, other) = (
             try fixture.cache.beginListing(of: d, isDeep: true), try fixture.cache.beginListing(of: d)
         )

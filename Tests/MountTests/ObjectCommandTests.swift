@@ -159,7 +159,10 @@ extension RealMounts {
                 try await provider.withWorld { world in
                     let report = try await output("doctor @", in: world)
                     #expect(!report.contains("FAILED"), "\(provider): \(report)")
-                    for check in ["cache directory", "list", "put", "get", "copy", "multipart upload", "delete"] {
+                    for check in [
+                        "credentials found", "clock", "cache directory", "list", "put", "get", "copy",
+                        "multipart upload", "delete",
+                    ] {
                         #expect(report.contains(check), "\(provider): \(report)")
                     }
                     #expect(try await world.outside("keys") == "", "\(provider)")
@@ -170,7 +173,12 @@ extension RealMounts {
 
         @Test(.timeLimit(.minutes(1)))
         func theDoctorNamesWhatIsWrong() async throws {
-            try await withStore { world, _ in
+            try await withStore { world, store in
+                try await store.setFaults("kind=clock:2h")
+                let late = try await world.pailfs(["doctor", "s3://pail", "-o", world.options([])])
+                #expect(late.status == 1 && late.output.contains("behind the store's; set it"), "\(late)")
+                #expect(late.output.contains("PAILFS_ACCESS_KEY_ID, key ID pailstore\n"), "\(late)")
+                try await store.setFaults()
                 let wrongKey = try await world.pailfs(
                     ["doctor", "s3://pail", "-o", world.options([])],
                     changing: ["PAILFS_SECRET_ACCESS_KEY": "wrong"])

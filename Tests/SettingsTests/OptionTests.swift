@@ -121,6 +121,33 @@ struct OptionTests {
             message: #"the option header cannot be "nothing"; write a header such as 'X-Name: value'"#),
     ]
 
+    @Test func onlyLiveOptionsChangeAndAllOrNoneOfAList() throws {
+        var settings = try MountSettings(optionLists: ["region=here"], environment: [:])
+        try settings.change("ttl=5,log_level=debug")
+        #expect(settings.ttl == .seconds(5) && settings.logLevel == .debug && settings.region == "here")
+        #expect(throws: SettingsError.notLive(name: "region")) { try settings.change("ttl=9,region=there") }
+        #expect(throws: SettingsError.self) { try settings.change("ttl=9,uploads=none") }
+        #expect(settings.ttl == .seconds(5))
+    }
+
+    @Test func figuresAreServedOnThisMachineOnly() throws {
+        for (text, shown) in [
+            ("127.0.0.1:9464", "127.0.0.1:9464"), ("127.1.2.3:1", "127.1.2.3:1"), ("[::1]:9464", "[::1]:9464"),
+            ("localhost:80", "127.0.0.1:80"), ("/run/x", "/run/x"), ("./x", "./x"),
+        ] {
+            let settings = try MountSettings(optionLists: ["metrics=\(text)"], environment: [:])
+            #expect(settings.metrics?.description == shown)
+        }
+        for text in [
+            "0.0.0.0:9464", "10.0.0.1:9464", "9464", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "127.0.0.01:9",
+            "127.0.0:1", "host:9464", "[::]:1", "/run/",
+        ] {
+            #expect(throws: SettingsError.self, "\(text)") {
+                try MountSettings(optionLists: ["metrics=\(text)"], environment: [:])
+            }
+        }
+    }
+
     @Test(arguments: mistakes) func mistakesNameOptionValueAndRemedy(_ mistake: Mistake) {
         let error = #expect(throws: SettingsError.self) {
             try MountSettings(optionLists: [mistake.list], environment: [:])

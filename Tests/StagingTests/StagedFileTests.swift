@@ -24,12 +24,14 @@ struct StagedFileTests {
         let base = dice.bytes(Int.random(in: 0...60_000, using: &dice))
         let file = try area.create(IntentID(rawValue: 1), baseSize: Int64(base.count))
         var truth = base
+        // What only an upload has.
+        var uploaded: [UInt8] = []
         let limit = 80_000
         for step in 0..<150 {
             let start = Int.random(in: 0...limit, using: &dice)
             let count = Int.random(in: 0...(Bool.random(using: &dice) ? 9000 : 40), using: &dice)
             let before = file.generation
-            switch Int.random(in: 0..<8, using: &dice) {
+            switch Int.random(in: 0..<11, using: &dice) {
             case 0...2:
                 let bytes = dice.bytes(count)
                 try file.write(bytes.span.bytes, at: Int64(start))
@@ -46,6 +48,16 @@ struct StagedFileTests {
             case 5:
                 try file.zero(Int64(start)..<Int64(start + count))
                 for index in start..<max(start, min(start + count, truth.count)) { truth[index] = 0 }
+            case 6:
+                file.unfill(Int64(start)..<Int64(start + count))
+                #expect(file.generation == before)
+            case 7 where start < truth.count:
+                let range = start..<min(start + count, truth.count)
+                uploaded += [UInt8](repeating: 0, count: max(0, truth.count - uploaded.count))
+                uploaded.replaceSubrange(range, with: truth[range])
+                try file.prepareToLeave([Int64(range.lowerBound)..<Int64(range.upperBound)])
+                file.leaveToStore([Int64(range.lowerBound)..<Int64(range.upperBound)])
+                #expect(file.generation == before)
             default:
                 // Bytes of the base come in whole or announced first; they never hide what is newer.
                 let range = min(start, base.count)..<min(start + count, base.count)
@@ -55,15 +67,16 @@ struct StagedFileTests {
                 } else {
                     try file.prepareFill(
                         [UInt8](repeating: 7, count: bytes.count).span.bytes, at: Int64(range.lowerBound))
-                    #expect(try content(of: file, base) == truth, "seed \(seed), step \(step), unconfirmed")
+                    #expect(try content(of: file, base, uploaded) == truth, "seed \(seed), step \(step), unconfirmed")
                     try file.prepareFill(bytes.span.bytes, at: Int64(range.lowerBound))
                     file.confirmFill(Int64(range.lowerBound)..<Int64(range.upperBound))
                 }
                 #expect(file.generation == before)
             }
             #expect(file.size == Int64(truth.count))
-            #expect(try content(of: file, base) == truth, "seed \(seed), step \(step)")
+            #expect(try content(of: file, base, uploaded) == truth, "seed \(seed), step \(step)")
             #expect(ledger.used == file.reservedBytes)
+            #expect(try onDisk(file.path) <= ledger.used, "seed \(seed), step \(step)")
             // What a crash now would leave.
             let recorded = StagingArea.recordedMap(
                 of: "1", in: directory.path("staging"), hasBase: !base.isEmpty)
@@ -86,7 +99,8 @@ struct StagedFileTests {
         let zeros = [UInt8](repeating: 0, count: 4100)
         #expect(try content(of: file, []) == base[..<100] + zeros + base[4200...])
         try file.zero(0..<12_288)
-        #expect(ledger.used == 0)
+        #expect(try onDisk(file.path) == onDisk(file.path + StagingArea.mapSuffix))
+        #expect(ledger.used == 4096, "the map")
     }
 
     @Test("hands over a file that holds what it says is right")
@@ -121,6 +135,15 @@ struct StagedFileTests {
         #expect(file.size == 4096)
         #expect(try file.source(0..<4096).collect() == [UInt8](repeating: 1, count: 4096))
         #expect(ledger.used == 4096)
+    }
+
+    @Test("counts as moved only what is read of a body for the first time")
+    func traffic() throws {
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
+        try file.write([UInt8](repeating: 1, count: 300_000).span.bytes, at: 0)
+        let body = file.source(0..<300_000)
+        for _ in 1...3 { try body.forEachPiece { _ in } }
+        #expect(area.traffic.count.read == 300_000)
     }
 
     @Test("tells of every range that changed, and of no fill")
@@ -192,6 +215,44 @@ struct StagedFileTests {
         _ = try next.create(IntentID(rawValue: 1), baseSize: 0)
     }
 
+    @Test("counts in the ledger, with its map, while it is held for somebody to decide")
+    func held() throws {
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 100_000)
+        file.keep(true)
+        for start in stride(from: Int64(0), to: 100_000, by: 10_000) {
+            try file.write(([1, 2, 3] as [UInt8]).span.bytes, at: start)
+        }
+        try Data([1]).write(to: URL(fileURLWithPath: file.path + StagingArea.mapSuffix + ".new"))
+        let fresh = SpaceLedger(limit: 1 << 20, floor: 0) { 1 << 40 }
+        let next = try StagingArea(
+            directory: directory.path("staging"), ledger: fresh, time: SystemTime(), kept: ["1"],
+            lastKnown: IntentID(rawValue: 1))
+        #expect(!FileManager.default.fileExists(atPath: file.path + StagingArea.mapSuffix + ".new"))
+        #expect(try next.hold("1") > 0)
+        #expect(try fresh.used == onDisk(file.path) && fresh.staged == fresh.used)
+        next.giveBack("1")
+        #expect(fresh.used == 0)
+        let map = try #require(
+            StagingArea.recordedMap(of: "1", in: directory.path("staging"), hasBase: true))
+        let taken = try next.open("1", extents: map)
+        #expect(try onDisk(file.path) <= fresh.used)
+        taken.discard()
+        #expect(fresh.used == 0)
+        #expect(try onDisk(file.path) == 0)
+    }
+
+    @Test("needs space for its map and for its bytes, and changes nothing without", arguments: [4095, 8192] as [Int64])
+    func noSpaceForTheMap(_ limit: Int64) throws {
+        let tight = SpaceLedger(limit: limit, floor: 0) { 1 << 40 }
+        let area = try StagingArea(directory: directory.path("tight"), ledger: tight, time: SystemTime())
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 1 << 20)
+        #expect(throws: StagingError.noSpace) {
+            try file.write([UInt8](repeating: 1, count: 8192).span.bytes, at: 4096)
+        }
+        #expect(file.isEmptyOverlay)
+        #expect(try onDisk(file.path) <= tight.used && tight.used <= tight.limit)
+    }
+
     @Test("keeps its bytes through reads, writes and cuts at once")
     func concurrency() async throws {
         let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
@@ -213,12 +274,20 @@ struct StagedFileTests {
         }
     }
 
-    private func content(of file: StagedFile, _ base: [UInt8]) throws -> [UInt8] {
+    /// Bytes of disk that a staging file takes with what lies beside it.
+    private func onDisk(_ path: String) throws -> Int64 {
+        try [path, path + StagingArea.mapSuffix].reduce(0) { sum, path in
+            try FileManager.default.fileExists(atPath: path) ? sum + File(path).allocated : sum
+        }
+    }
+
+    private func content(of file: StagedFile, _ base: [UInt8], _ uploaded: [UInt8] = []) throws -> [UInt8] {
         var content: [UInt8] = []
         for piece in file.pieces(in: 0..<Int64.max) {
             switch piece.source {
             case .base: content += base[Int(piece.range.lowerBound)..<Int(piece.range.upperBound)]
-            case .hole, .staged: content += try file.source(piece.range).collect()
+            case .stored: content += uploaded[Int(piece.range.lowerBound)..<Int(piece.range.upperBound)]
+            case .hole, .staged, .filled: content += try file.source(piece.range).collect()
             }
         }
         return content

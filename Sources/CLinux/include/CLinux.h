@@ -71,6 +71,11 @@ int linux_spawn(pid_t *process, char *const *arguments);
 /// 3 and `other` closed, every signal unblocked and as by default. Returns 0 or -errno.
 int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other);
 
+/// posix_spawn(3) of `program` with `descriptors` as numbers 3 and following, -1 leaving one out; every signal unblocked
+/// and as by default. All of them must be above what they become. Returns 0 or -errno.
+int linux_spawn_worker(
+    pid_t *process, const char *program, char *const *arguments, const int *descriptors, int count);
+
 /// syslog(3) under the name pailfs, facility daemon. `priority` is LOG_ERR (3) to LOG_DEBUG (7).
 void linux_syslog(int priority, const char *text);
 
@@ -81,8 +86,14 @@ int linux_local_listen(const char *directory, const char *name, int backlog);
 /// Connects to such a socket. Returns the descriptor or -errno.
 int linux_local_connect(const char *directory, const char *name);
 
+/// A listening TCP socket at a numeric address, whose port it shares with dead connections only. The descriptor or -errno.
+int linux_loopback_listen(const char *address, uint16_t port, int backlog);
+
 /// accept4(2), close-on-exec, again after interrupts. Returns the descriptor or -errno.
 int linux_local_accept(int socket);
+
+/// One message to the service manager's socket, a path or @ and an abstract name (sd_notify(3)). 0 or -errno.
+int linux_notify(const char *path, const char *message);
 
 /// The user at the other end of a connected local socket (SO_PEERCRED), as it was at connect or listen. 0 or -errno.
 int linux_local_peer(int socket, uint32_t *user);

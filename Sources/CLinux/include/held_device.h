@@ -70,8 +70,3 @@ int linux_wait_readable(int first, int second, int milliseconds);
 
 /// The next signal of a signalfd; 0 when there is none.
 int linux_next_signal(int fd);
-
-/// posix_spawn(3) of `program` with `descriptors` as numbers 3 and following, -1 leaving one out; every signal unblocked
-/// and as by default. All of them must be above what they become. Returns 0 or -errno.
-int linux_spawn_worker(
-    pid_t *process, const char *program, char *const *arguments, const int *descriptors, int count);

@@ -54,8 +54,19 @@ final class ConnectionHandler: ChannelDuplexHandler {
         context.fireChannelInactive()
     }
 
+    /// A client that goes away in the middle of a body counts as bad framing too, and may have had its answer already:
+    /// only what never became a request is told.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        body?.disconnect()
-        context.close(promise: nil)
+        guard body == nil, error is HTTPParserError else {
+            body?.disconnect()
+            // Bytes after a request that was whole are met when its answer has just been written.
+            context.flush()
+            return context.close(promise: nil)
+        }
+        let head = HTTPResponseHead(
+            version: .http1_1, status: .badRequest, headers: ["Connection": "close", "Content-Length": "0"])
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        let channel = context.channel
+        context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
     }
 }

@@ -39,24 +39,27 @@ extension KodoStore {
             }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         }
-        let verifying = VerifyingSink(sink)
+        let verifying = VerifyingSink(sink, atMost: request.range?.length)
         let (wanted, condition) = (request.range, request.condition)
         let refused = Mutex<Refusal?>(nil)
-        let response = try await client.send(call, sink: verifying) { [self, call] response in
-            guard response.isSuccess else { return .collect }
-            // What is not the bytes asked for must not reach the sink.
-            if let refusal = refusal(call, response, wanted, condition) {
-                refused.withLock { $0 = refusal }
-                return .refuse
+        let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
+            try await client.send(call, sink: verifying) { [self, call] response in
+                guard response.isSuccess else { return .collect }
+                // What is not the bytes asked for must not reach the sink.
+                if let refusal = refusal(call, response, wanted, condition) {
+                    refused.withLock { $0 = refusal }
+                    return .refuse
+                }
+                guard wanted == nil, let etag = Self.etag(response) else { return .deliver }
+                if parts == nil, QETag.dependsOnParts(etag.text) {
+                    refused.withLock { $0 = .needsParts }
+                    return .refuse
+                }
+                let digest = Base64.decode(etag.text, alphabet: .urlSafe)
+                verifying.expect(
+                    digest.map { .qetag($0, partSizes: QETag.dependsOnParts(etag.text) ? parts ?? [] : []) })
+                return .deliver
             }
-            guard wanted == nil, let etag = Self.etag(response) else { return .deliver }
-            if parts == nil, QETag.dependsOnParts(etag.text) {
-                refused.withLock { $0 = .needsParts }
-                return .refuse
-            }
-            let digest = Base64.decode(etag.text, alphabet: .urlSafe)
-            verifying.expect(digest.map { .qetag($0, partSizes: QETag.dependsOnParts(etag.text) ? parts ?? [] : []) })
-            return .deliver
         }
         switch refused.withLock({ $0 }) {
         case .error(let error)?: throw error

@@ -15,6 +15,11 @@ extension S3Credentials {
         if let found = stated.lazy.compactMap({ fromEnvironment($0) }).first { return found.credentials }
         if profile == nil, let found = try await fromWebIdentity(engine) { return found }
         if let found = find() { return found.credentials }
+        if let name = missingProfile {
+            throw ObjectStoreError(
+                .credentialsRejected, .checkAccess, code: "NoProfile",
+                message: "the profile \(name) is neither in ~/.aws/credentials nor in ~/.aws/config; check its name")
+        }
         if let found = try await fromContainer(engine) { return found }
         return try await CredentialService.ifThere { () async throws(ObjectStoreError) in
             try await fromMachine(engine)

@@ -35,6 +35,14 @@ package struct S3Credentials: Sendable {
         return fromAWSFiles() ?? fromPasswordFile()
     }
 
+    /// The profile that was asked for and is in none of the files.
+    var missingProfile: String? {
+        guard let profile else { return nil }
+        let names = ["profile \(profile)", profile]
+        let isThere = [credentialsFile, configFile].contains { section(of: $0, named: names) != nil }
+        return isThere ? nil : profile
+    }
+
     /// The region that the environment or the profile names.
     package var region: String? {
         for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
@@ -56,6 +64,9 @@ package struct S3Credentials: Sendable {
     private var isDefault: Bool { section == "default" }
     private var home: String? { environment["HOME"] }
 
+    private var credentialsFile: String? {
+        environment["AWS_SHARED_CREDENTIALS_FILE"] ?? home.map { $0 + "/.aws/credentials" }
+    }
     private var configFile: String? { environment["AWS_CONFIG_FILE"] ?? home.map { $0 + "/.aws/config" } }
 
     func fromEnvironment(_ prefix: String) -> Found? {
@@ -69,8 +80,7 @@ package struct S3Credentials: Sendable {
     }
 
     private func fromAWSFiles() -> Found? {
-        let file = environment["AWS_SHARED_CREDENTIALS_FILE"] ?? home.map { $0 + "/.aws/credentials" }
-        let places = [(file, [section]), (configFile, isDefault ? ["default"] : ["profile \(section)"])]
+        let places = [(credentialsFile, [section]), (configFile, isDefault ? ["default"] : ["profile \(section)"])]
         for (file, names) in places {
             guard let values = self.section(of: file, named: names), let id = values["aws_access_key_id"],
                 let secret = values["aws_secret_access_key"]

@@ -66,12 +66,27 @@ final class VerifyingSink: ByteSink {
     private struct State {
         var promise: Promise?
         var digest: (any Digest)?
+        var received: Int64 = 0
+        var isTooLong = false
     }
 
     private let target: any ByteSink
+    private let most: Int64?
     private let state = Mutex(State())
 
-    init(_ target: any ByteSink) { self.target = target }
+    /// `most` is how many bytes were asked for, where that is known: more do not pass.
+    init(_ target: any ByteSink, atMost most: Int64? = nil) { (self.target, self.most) = (target, most) }
+
+    /// Carries out the transfer into this sink. A body that goes on past what was asked for is the store's fault.
+    func bounding<Answer>(
+        _ key: ObjectKey, _ transfer: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer {
+        do throws(ObjectStoreError) { return try await transfer() } catch {
+            guard state.withLock({ $0.isTooLong }) else { throw error }
+            throw ObjectStoreError(
+                .integrity, .get, key: key, code: "OtherLength", message: "the store sent more than was asked for")
+        }
+    }
 
     /// Called when the headers are there, before the first byte.
     func expect(_ promise: Promise?) {
@@ -82,12 +97,22 @@ final class VerifyingSink: ByteSink {
     }
 
     func receive(_ bytes: RawSpan) throws(ByteTransferError) {
-        state.withLock { $0.digest?.update(bytes) }
+        let isTooLong = state.withLock { state in
+            state.received += Int64(bytes.byteCount)
+            state.isTooLong = most.map { state.received > $0 } ?? false
+            if !state.isTooLong { state.digest?.update(bytes) }
+            return state.isTooLong
+        }
+        // EIO
+        guard !isTooLong else { throw ByteTransferError(errno: 5, reason: "more came than was asked for") }
         try target.receive(bytes)
     }
 
     func restart() {
-        state.withLock { $0.digest = $0.promise?.begin() }
+        state.withLock { state in
+            state.digest = state.promise?.begin()
+            (state.received, state.isTooLong) = (0, false)
+        }
         target.restart()
     }
 

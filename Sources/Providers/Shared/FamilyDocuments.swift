@@ -94,7 +94,7 @@ struct FamilyDocuments: Sendable {
             switch name {
             case "Key": object.key = try reader.content()
             case "ETag": object.etag = ETag(try reader.text())
-            case "Size": object.size = Int64(try reader.text()) ?? 0
+            case "Size": object.size = try Self.size(&reader)
             case "LastModified": object.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
             case "StorageClass": object.storageClass = try reader.text()
             case "Type": object.isSymlink = try reader.text() == "Symlink"
@@ -109,6 +109,14 @@ struct FamilyDocuments: Sendable {
             return text
         }
         return ByteString(bytes)
+    }
+
+    /// What is no length of anything must not pass for an empty object.
+    private static func size(_ reader: inout XMLReader) throws(XMLError) -> Int64 {
+        let text = try reader.text()
+        if text.isEmpty { return 0 }
+        guard let size = Int64(text), size >= 0 else { throw XMLError(offset: 0, reason: "a size is \(text)") }
+        return size
     }
 
     /// COS writes it in either case.
@@ -172,7 +180,7 @@ struct FamilyDocuments: Sendable {
                         switch name {
                         case "PartNumber": part.number = Int(try reader.text()) ?? 0
                         case "ETag": part.etag = ETag(try reader.text())
-                        case "Size": part.size = Int64(try reader.text()) ?? 0
+                        case "Size": part.size = try Self.size(&reader)
                         case "HashCrc64ecma": part.crc64 = UInt64(try reader.text())
                         default: break
                         }

@@ -45,29 +45,32 @@ extension FamilyStore {
         } else if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-mode"] = "ENABLED"
         }
-        let verifying = VerifyingSink(sink)
+        let verifying = VerifyingSink(sink, atMost: request.range?.length)
         let wanted = request.range
         let condition = request.condition
         let refused = Mutex<ObjectStoreError?>(nil)
-        let response = try await send(call, sink: verifying) { [self, call] response in
-            guard response.isSuccess else { return .collect }
-            // A body that does not start where it was asked to must not reach the sink.
-            if let problem = Self.problem(response, asked: wanted) {
-                refused.withLock { $0 = malformed(call, response, problem) }
-                return .refuse
-            }
-            // Nor one of another version, from a store that ignores the condition.
-            if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"], ETag(answered) != etag {
-                refused.withLock {
-                    $0 = ObjectStoreError(
-                        .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
-                        message: "the object is another version now",
-                        requestID: errors.requestID(response))
+        let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
+            try await send(call, sink: verifying) { [self, call] response in
+                guard response.isSuccess else { return .collect }
+                // A body that does not start where it was asked to must not reach the sink.
+                if let problem = Self.problem(response, asked: wanted) {
+                    refused.withLock { $0 = malformed(call, response, problem) }
+                    return .refuse
                 }
-                return .refuse
+                // Nor one of another version, from a store that ignores the condition.
+                if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"], ETag(answered) != etag
+                {
+                    refused.withLock {
+                        $0 = ObjectStoreError(
+                            .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
+                            message: "the object is another version now",
+                            requestID: errors.requestID(response))
+                    }
+                    return .refuse
+                }
+                if wanted == nil { verifying.expect(promise(response.headers)) }
+                return .deliver
             }
-            if wanted == nil { verifying.expect(promise(response.headers)) }
-            return .deliver
         }
         if let error = refused.withLock({ $0 }) { throw error }
         let answered = request.range == nil ? nil : Self.contentRange(response.headers)

@@ -20,27 +20,30 @@ extension SwiftStore {
             guard !range.isEmpty else { throw invalid(call, "an empty range") }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         }
-        let verifying = VerifyingSink(sink)
+        let verifying = VerifyingSink(sink, atMost: request.range?.length)
         let wanted = request.range
         let condition = request.condition
         let refused = Mutex<ObjectStoreError?>(nil)
-        let response = try await send(call, sink: verifying) { [self, call] response in
-            guard response.isSuccess else { return .collect }
-            // A body that does not start where it was asked to must not reach the sink.
-            if let problem = FamilyStore.problem(response, asked: wanted) {
-                refused.withLock { $0 = malformed(call, response, problem) }
-                return .refuse
-            }
-            // Nor one of another version, from a server that ignores the condition.
-            if case .ifMatch(let etag) = condition, let answered = response.headers["Etag"], ETag(answered) != etag {
-                refused.withLock {
-                    $0 = error(
-                        .preconditionFailed, call, response, "OtherVersion", "the object is another version now")
+        let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
+            try await send(call, sink: verifying) { [self, call] response in
+                guard response.isSuccess else { return .collect }
+                // A body that does not start where it was asked to must not reach the sink.
+                if let problem = FamilyStore.problem(response, asked: wanted) {
+                    refused.withLock { $0 = malformed(call, response, problem) }
+                    return .refuse
                 }
-                return .refuse
+                // Nor one of another version, from a server that ignores the condition.
+                if case .ifMatch(let etag) = condition, let answered = response.headers["Etag"], ETag(answered) != etag
+                {
+                    refused.withLock {
+                        $0 = error(
+                            .preconditionFailed, call, response, "OtherVersion", "the object is another version now")
+                    }
+                    return .refuse
+                }
+                if wanted == nil { verifying.expect(Self.md5(response.headers).map { .md5($0) }) }
+                return .deliver
             }
-            if wanted == nil { verifying.expect(Self.md5(response.headers).map { .md5($0) }) }
-            return .deliver
         }
         if let error = refused.withLock({ $0 }) { throw error }
         let answered = wanted == nil ? nil : FamilyStore.contentRange(response.headers)

@@ -12,6 +12,10 @@ enum ControlRequest: Sendable, Codable {
     case explain(path: ByteString)
     /// The next use of what is at or below the path asks the store.
     case refresh(path: ByteString)
+    /// Lists of options, as of `-o`, that go from now on.
+    case set(options: [String])
+    /// Cached blocks go until at most so many bytes of disk are theirs.
+    case prune(toBytes: Int64)
     /// What a crash left that nobody was promised.
     case recoverable
     /// Writes one of those, by its number, to a new file.
@@ -76,6 +80,8 @@ struct MountStatus: Sendable, Codable {
     /// `remote` or `local`.
     var durable: String?
     var readOnly: Bool?
+    /// Options that were changed after the mount.
+    var changes: [String]?
     var cache: Cache?
     var activity: MountReport?
     /// By operation.

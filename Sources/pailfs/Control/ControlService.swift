@@ -1,4 +1,5 @@
 import Basics
+import Blocks
 import FileSystem
 import Journaling
 import Metadata
@@ -23,9 +24,12 @@ struct ControlService: Sendable {
 
     let identity: Identity
     let fileSystem: BucketFileSystem
+    let blocks: BlockCache
     let meter: RequestMeter
     let ledger: SpaceLedger
     let pool: WorkerPool
+    /// nil without a mount.
+    var live: LiveSettings?
 
     /// `isWanted` tells whether anybody still waits for the answer.
     func answer(_ request: ControlRequest, isWanted: @escaping @Sendable () -> Bool) -> ControlAnswer {
@@ -40,6 +44,13 @@ struct ControlService: Sendable {
                 try fileSystem.refresh(ino)
                 return .done
             }
+        case .set(let options):
+            guard let live else { return .failed("nothing is mounted here whose options could change") }
+            do throws(CommandError) { try live.change(options) } catch { return .failed(error.message) }
+            return .done
+        case .prune(let bytes):
+            blocks.prune(to: max(0, bytes))
+            return .done
         case .recoverable:
             let files = fileSystem.recoverableFiles().prefix(RecoverableLine.mostFiles)
             return .recoverable(files.map { RecoverableLine($0) })
@@ -84,7 +95,7 @@ struct ControlService: Sendable {
         MountStatus(
             url: identity.url, mountpoint: identity.mountpoint, state: .serving, pid: identity.pid,
             since: identity.since.iso8601(), program: Entry.version, durable: identity.durable,
-            readOnly: identity.readOnly,
+            readOnly: identity.readOnly, changes: live?.changes.isEmpty == false ? live?.changes : nil,
             cache: MountStatus.Cache(
                 directory: identity.cacheDirectory, usedBytes: ledger.used, limitBytes: ledger.limit),
             activity: fileSystem.report(mostFiles: Self.mostFiles), requests: requests)

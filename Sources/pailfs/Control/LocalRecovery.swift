@@ -47,7 +47,7 @@ final class LocalRecovery {
             return .done
         case (.journal(_, let journal), .save(let number, let path, let evenIfDoubtful)):
             guard let file = try files(journal).first(where: { $0.id.rawValue == number }),
-                file.missing.isEmpty,
+                file.missing.isEmpty, file.uploaded.isEmpty,
                 file.isCertain || evenIfDoubtful
             else { break }
             return try save(file, to: path)
@@ -76,7 +76,7 @@ final class LocalRecovery {
         do { contents = try journal.contents() } catch { throw CommandError("\(error)") }
         return contents.files.sorted { $0.key < $1.key }.filter { !$0.value.isAcknowledged }.map {
             RecoverableFile($0.key, $0.value, stagedIn: directory + "/staging", boot: journal.boot)
-        }.filter { !($0.map != nil && $0.here.isEmpty) }
+        }.filter { !($0.map != nil && $0.here.isEmpty && $0.uploaded.isEmpty) }
     }
 
     private func save(_ file: RecoverableFile, to path: String) throws(CommandError) -> ControlAnswer {

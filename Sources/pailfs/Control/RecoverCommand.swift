@@ -70,9 +70,7 @@ struct RecoverCommand: ParsableCommand {
                 for file in files { print(file.text) }
                 return
             }
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes, .prettyPrinted]
-            print(String(decoding: try encoder.encode(Document(files: files)), as: UTF8.self))
+            print(try Output.json(Document(files: files)))
         }
     }
 

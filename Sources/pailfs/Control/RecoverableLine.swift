@@ -13,6 +13,8 @@ struct RecoverableLine: Sendable, Codable {
             case hole
             /// In the version the file was opened with.
             case store
+            /// In an upload that was not finished: only a commit gets them.
+            case upload
         }
 
         var start: Int64
@@ -36,6 +38,7 @@ struct RecoverableLine: Sendable, Codable {
     var pieces: [Piece]
     var hereBytes: Int64
     var storeBytes: Int64
+    var uploadBytes: Int64
 
     static let mostFiles = 10_000
     private static let mostPieces = 100
@@ -47,14 +50,16 @@ struct RecoverableLine: Sendable, Codable {
         pieces = (file.map?.pieces(in: 0..<Int64.max) ?? []).prefix(Self.mostPieces).map { piece in
             let place: Piece.Place =
                 switch piece.source {
-                case .staged: .here
+                case .staged, .filled: .here
                 case .hole: .hole
                 case .base: .store
+                case .stored: .upload
                 }
             return Piece(start: piece.range.lowerBound, end: piece.range.upperBound, place: place)
         }
         hereBytes = file.here.reduce(0) { $0 + $1.length }
         storeBytes = file.missing.reduce(0) { $0 + $1.length }
+        uploadBytes = file.uploaded.reduce(0) { $0 + $1.length }
     }
 
     /// Two lines for people.
@@ -68,6 +73,7 @@ struct RecoverableLine: Sendable, Codable {
         if storeBytes > 0 {
             second += "; still the store's: \(ranges(.store)) (of version \(etag ?? "unknown"))"
         }
+        if uploadBytes > 0 { second += "; in an unfinished upload: \(ranges(.upload))" }
         return first + "\n" + second
     }
 

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Basics
-import FoundationEssentials
 import FuseBridge
 import Glibc
 
@@ -24,7 +23,7 @@ struct StatusCommand: ParsableCommand {
         repeat {
             let mounts = try Self.mounts(at: mountpoint)
             if json {
-                print(try Self.document(mounts, isOneLine: watch))
+                print(try Output.json(Document(mounts: mounts), isOneLine: watch))
             } else {
                 // To the upper left corner, and nothing below.
                 if watch, isatty(STDOUT_FILENO) == 1 { print("\u{1B}[H\u{1B}[2J", terminator: "") }
@@ -40,13 +39,6 @@ struct StatusCommand: ParsableCommand {
         }
     }
 
-    private static func document(_ mounts: [MountStatus], isOneLine: Bool) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        if !isOneLine { encoder.outputFormatting.insert(.prettyPrinted) }
-        return String(decoding: try encoder.encode(Document(mounts: mounts)), as: UTF8.self)
-    }
-
     /// Of one mount or all of this user, in the order of their mountpoints. A mount that is going, with files still to be
     /// stored, is shown as long as its process lives.
     private static func mounts(at path: String?) throws(CommandError) -> [MountStatus] {
@@ -55,13 +47,7 @@ struct StatusCommand: ParsableCommand {
             guard case .status(let status) = try place.ask(.status, within: deadline) else { return [] }
             return [status]
         }
-        var found: [MountStatus] = []
-        for place in ControlPlace.all(of: LocalFileStatus.ourUser, on: nil) {
-            guard let connection = ControlConnection(place, owner: LocalFileStatus.ourUser),
-                case .status(let status)? = try? connection.ask(.status, within: deadline, of: "a mount")
-            else { continue }
-            found.append(status)
-        }
+        var found = MountStatus.all()
         for mount in MountTable.current().entries
         where mount.type == "fuse.pailfs" && mount.owner ?? 0 == LocalFileStatus.ourUser {
             let mountpoint = mount.mountpoint.description
@@ -69,5 +55,19 @@ struct StatusCommand: ParsableCommand {
             found.append(MountStatus(url: mount.source.description, mountpoint: mountpoint, state: .silent))
         }
         return found.sorted { ($0.mountpoint, $0.pid ?? 0) < ($1.mountpoint, $1.pid ?? 0) }
+    }
+}
+
+extension MountStatus {
+    /// Of every mount of this user whose process answers.
+    static func all() -> [MountStatus] {
+        var found: [MountStatus] = []
+        for place in ControlPlace.all(of: LocalFileStatus.ourUser, on: nil) {
+            guard let connection = ControlConnection(place, owner: LocalFileStatus.ourUser),
+                case .status(let status)? = try? connection.ask(.status, within: .seconds(10), of: "a mount")
+            else { continue }
+            found.append(status)
+        }
+        return found
     }
 }

@@ -13,6 +13,7 @@ enum StatusText {
             return lines.joined(separator: "\n")
         }
         lines.append(row("process", process(mount)))
+        if let changes = mount.changes { lines.append(row("changed", changes.joined(separator: ", "))) }
         lines.append(row("files", files(activity)))
         lines += activity.files.prefix(mostFiles).map { "    " + file($0) }
         let rest = activity.dirtyFiles - min(activity.files.count, mostFiles)

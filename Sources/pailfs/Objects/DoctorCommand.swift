@@ -108,6 +108,13 @@ private struct StoreCheckup {
     private var request: MountRequest { session.request }
 
     func run(_ report: DoctorReport) {
+        report.check("credentials found") { () throws(CommandError) in
+            let found = try session.answer { [request] _ async throws(ObjectStoreError) in
+                try await Composition.identity(of: request)
+            }
+            guard let found else { return "none: requests are anonymous" }
+            return found.origin + (found.keyID.map { ", key ID \(Self.shortened($0))" } ?? "")
+        }
         let isOpen = report.check("bucket, credentials") { () throws(CommandError) in
             try session.answer { store async throws(ObjectStoreError) in try await store.checkAccess() }
             return request.url
@@ -136,6 +143,7 @@ private struct StoreCheckup {
                     return nil
                 })
         else { return report.skip("everything else", "there is no object to try it on") }
+        clock(key, report)
         objects(key, copy, report)
         multipart(copy, report)
         report.check("delete") { () throws(CommandError) in
@@ -144,6 +152,28 @@ private struct StoreCheckup {
                 try await store.delete(copy, ifMatch: nil)
             }
             return nil
+        }
+    }
+
+    /// A key ID is no secret, and long.
+    private static func shortened(_ text: String) -> String {
+        text.count > 12 ? "\(text.prefix(4))…\(text.suffix(4))" : text
+    }
+
+    /// More than this makes times of files wrong for other machines.
+    private static let mostSkew: Int64 = 60
+
+    private func clock(_ key: ObjectKey, _ report: DoctorReport) {
+        report.check("clock") { () throws(CommandError) in
+            let info = try session.answer { store async throws(ObjectStoreError) in
+                try await store.head(key, condition: nil)
+            }
+            // The object was made a moment ago, by the store's clock.
+            let ahead = SystemTime().now().seconds - info.version.modified.seconds
+            guard abs(ahead) > Self.mostSkew else { return nil }
+            throw CommandError(
+                "this machine's clock is \(DurationText.format(.seconds(abs(ahead)))) \(ahead > 0 ? "ahead of" : "behind") "
+                    + "the store's; set it, or times of files are wrong (timedatectl set-ntp true)")
         }
     }
 

@@ -64,8 +64,10 @@ struct ObjectStoreSession: Sendable {
         _ request: ListRequest, _ body: (ListingPage) throws(CommandError) -> Void
     ) throws(CommandError) {
         var request = request
+        var progress = ListingProgress()
         while true {
             let page = try answer { [request] store async throws(ObjectStoreError) in try await store.list(request) }
+            do throws(ObjectStoreError) { try progress.take(page) } catch { throw CommandError(error, self.request) }
             try body(page)
             guard let next = page.next else { return }
             request.cursor = next

@@ -10,32 +10,52 @@ extension Composition {
     /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials.
     static func openStore(
         _ request: MountRequest, checked: Bool = true, pool: WorkerPool, meter: RequestMeter = RequestMeter(),
-        time: any TimeSource, logger: Logger
+        throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let store = try makeStore(request, meter: meter, time: time, logger: logger)
+        let store = try makeStore(request, meter: meter, throttle: throttle, time: time, logger: logger)
         if checked { try check(store, request, pool) }
         return store
     }
 
     /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
     static func makeStore(
-        _ request: MountRequest, meter: RequestMeter = RequestMeter(), time: any TimeSource, logger: Logger
+        _ request: MountRequest, meter: RequestMeter = RequestMeter(), throttle: Throttle? = nil,
+        time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
+        try checkSurroundings(request)
         let engine = HTTPEngine(httpOptions(options))
         let provider: any ObjectStore
         do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {
             throw CommandError(error, request)
         }
-        var stack = StoreStack.Options()
+        var stack = StoreStack.Options(throttle: throttle ?? self.throttle(options))
         stack.retry.deadline = options.timeout
         stack.retry.transferTries = options.retries + 1
-        stack.transfers = options.uploads + options.downloads
         return StoreStack.make(
             provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
     }
 
-    private static func httpOptions(_ settings: MountSettings) -> HTTPOptions {
+    /// What would be told of badly, or late, by whoever asks the store.
+    private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
+        let pair = ["PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"]
+        let given = pair.filter { request.environment[$0].map { !$0.isEmpty } ?? false }
+        if let one = given.first, given.count == 1, let other = pair.first(where: { $0 != one }) {
+            throw CommandError("\(one) is set and \(other) is not; set both, or none for the provider's own")
+        }
+        if let file = request.settings.caFile, access(file, R_OK) != 0 {
+            throw CommandError(
+                "the ca-file \(file) cannot be read: \(String(cString: strerror(errno))); give a file of certificates (PEM)"
+            )
+        }
+    }
+
+    /// What bounds the requests of a mount.
+    static func throttle(_ settings: MountSettings) -> Throttle {
+        Throttle(transfers: settings.uploads + settings.downloads, others: 64)
+    }
+
+    static func httpOptions(_ settings: MountSettings) -> HTTPOptions {
         var options = HTTPOptions(userAgent: userAgent(settings))
         options.caFile = settings.caFile
         options.proxy = settings.proxy
@@ -80,10 +100,13 @@ extension Composition {
             answer.value.withLock { $0 = result }
             answer.arrived.signal()
         }
-        if !answer.arrived.wait(for: request.settings.timeout + .seconds(5)) { task.cancel() }
+        // Tries come up to a quarter later.
+        if !answer.arrived.wait(for: request.settings.timeout * 5 / 4 + .seconds(5)) { task.cancel() }
         switch answer.value.withLock({ $0 }) {
         case .success(let value)?: return value
-        case .failure(let error)?: throw CommandError(error, request)
+        case .failure(let error)?:
+            throw isAnonymous(error, request, pool)
+                ? CommandError(anonymous: error, request) : CommandError(error, request)
         case nil:
             throw CommandError(
                 ObjectStoreError(
@@ -91,6 +114,22 @@ extension Composition {
                     message: "no answer within \(DurationText.format(request.settings.timeout))"),
                 request)
         }
+    }
+}
+
+extension Composition {
+    /// Whether an error comes from having no credentials at all.
+    private static func isAnonymous(_ error: ObjectStoreError, _ request: MountRequest, _ pool: WorkerPool) -> Bool {
+        guard error.kind == .accessDenied || error.kind == .credentialsRejected, error.status != nil else {
+            return false
+        }
+        let answer = WorkAnswer<Bool>()
+        pool.start {
+            let isNobody = (try? await identity(of: request)) ?? nil == nil
+            answer.value.withLock { $0 = isNobody }
+            answer.arrived.signal()
+        }
+        return answer.arrived.wait(for: .seconds(5)) && answer.value.withLock { $0 } == true
     }
 }
 

@@ -2,13 +2,32 @@ import ObjectStorage
 import Settings
 
 extension CommandError {
+    /// Why requests that nobody signs are refused.
+    init(anonymous error: ObjectStoreError, _ request: MountRequest) {
+        let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
+        self.init(
+            "no credentials were found, and \(bucket) does not answer without: \(Self.told(error)); "
+                + "set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or what the store's own tools use")
+    }
+
+    private static func told(_ error: ObjectStoreError) -> String {
+        let details = [error.code, error.status.map { "HTTP \($0)" }, error.requestID.map { "request \($0)" }]
+            .compactMap(\.self).joined(separator: ", ")
+        return details.isEmpty ? error.message : "\(error.message) (\(details))"
+    }
+
+    /// The options that lead to a store.
+    private static func way(_ request: MountRequest) -> String {
+        let settings = request.settings
+        let others = [settings.proxy.map { _ in "proxy" }, settings.dnsOverHTTPS.map { _ in "doh" }].compactMap(\.self)
+        return others.isEmpty ? "the option endpoint" : "the options \((["endpoint"] + others).joined(separator: ", "))"
+    }
+
     /// Why the bucket of a request cannot be used, with what to change.
     init(_ error: ObjectStoreError, _ request: MountRequest) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
-        let details = [error.code, error.status.map { "HTTP \($0)" }, error.requestID.map { "request \($0)" }]
-            .compactMap(\.self).joined(separator: ", ")
-        let told = details.isEmpty ? error.message : "\(error.message) (\(details))"
+        let told = Self.told(error)
         switch error.kind {
         case .notFound where error.key != nil:
             self.init("\(bucket) \(place) has no object of this key: \(told); check its name")
@@ -17,6 +36,10 @@ extension CommandError {
         case .noSuchBucket, .notFound:
             self.init(
                 "\(bucket) is not there \(place): \(told); check its name and the options endpoint and region")
+        case .credentialsRejected where error.status == nil:
+            self.init("there are no credentials for \(bucket): \(told)")
+        case .invalidRequest where error.status == nil:
+            self.init("\(bucket) cannot be asked for: \(told); correct that option")
         case .credentialsRejected:
             self.init(
                 "the store \(place) does not accept the credentials: \(told); "
@@ -34,20 +57,26 @@ extension CommandError {
         case .clockSkew:
             self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
         case .unreachable:
-            self.init("the store \(place) cannot be reached: \(told); check the option endpoint and the network")
+            self.init("the store \(place) cannot be reached: \(told); check \(Self.way(request)) and the network")
         case .insecure:
             self.init(
                 "the store \(place) has no certificate that this machine trusts: \(told); "
-                    + "give the authority's certificate as ca-file, or check the option endpoint")
+                    + "give the authority's certificate as ca-file, or check host and scheme of the option endpoint")
         case .interrupted, .timedOut, .cancelled:
             self.init(
-                "the store \(place) does not answer: \(told); check the option endpoint and the network, or raise timeout"
+                "the store \(place) does not answer: \(told); check \(Self.way(request)) and the network, or raise timeout"
             )
         case .malformedAnswer, .integrity:
             self.init("what answers \(place) is no object store: \(told); check the option endpoint")
         case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull:
             self.init("the store \(place) refuses for now: \(told); try again later")
-        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .archived, .keyTooLong,
+        case .archived:
+            self.init(
+                "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows it, and "
+                    + "\"pailfs restore URL\" asks for a readable copy of what is archived")
+        case _ where error.key != nil:
+            self.init("the store \(place) refuses this: \(told); check what was asked for")
+        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
             self.init(
                 "the store \(place) refuses \(bucket): \(told); check the options endpoint and path-style")

@@ -1,0 +1,39 @@
+import Basics
+package import SQLite
+
+extension BlockCache {
+    /// Gives up the chunks used longest ago of a cache that nothing has open, until at most `bytes` of disk are left; what
+    /// no row names goes too. `database` is the cache's own.
+    package static func prune(
+        directory: String, database: Database, to bytes: Int64
+    ) throws(SQLiteError) {
+        let index = BlockIndex(database: database)
+        try index.dropOldest(downTo: bytes)
+        try settle(index, directory: directory)
+        for name in (try? Directory.names(in: directory)) ?? [] {
+            if let id = Int64(name.description, radix: 16), try index.isKnown(id) { continue }
+            try? File.remove("\(directory)/\(name)")
+        }
+    }
+}
+
+extension BlockIndex {
+    /// Removes the rows of chunks used longest ago until those that stay account for at most `bytes`. Their files are
+    /// unsettled afterwards, and hold more than their rows say until they are settled.
+    fileprivate func dropOldest(downTo bytes: Int64) throws(SQLiteError) {
+        try database.transaction { (connection) throws(SQLiteError) in
+            try connection.run(
+                """
+                UPDATE files SET settled = 0 WHERE id IN (SELECT file FROM
+                    (SELECT file, SUM(bytes) OVER (ORDER BY used DESC, file, chunk) AS total FROM chunks)
+                    WHERE total > ?)
+                """, bytes)
+            try connection.run(
+                """
+                DELETE FROM chunks WHERE (file, chunk) IN (SELECT file, chunk FROM
+                    (SELECT file, chunk, SUM(bytes) OVER (ORDER BY used DESC, file, chunk) AS total FROM chunks)
+                    WHERE total > ?)
+                """, bytes)
+        }
+    }
+}

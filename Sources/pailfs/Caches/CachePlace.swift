@@ -1,0 +1,77 @@
+import Basics
+import Glibc
+import Journaling
+import ObjectStorage
+import Settings
+
+/// The cache directory of one mount, mounted or not, as a command names it.
+struct CachePlace: Sendable {
+    let directory: String
+
+    /// Who has it.
+    enum Holder {
+        /// Serves it, and answers.
+        case mount(MountPlace, MountStatus)
+        /// This command, as long as the value lives.
+        case us(CacheDirectory)
+    }
+
+    /// `text` is a path in a mount, a URL as it was mounted, or the directory itself.
+    init(_ text: String, options: [String]) throws(CommandError) {
+        if text.contains("://") {
+            let request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
+            directory = try CacheDirectory.path(of: request)
+            guard Self.isCache(directory) else {
+                throw CommandError(
+                    "nothing of \(text) is cached in \(directory); give the URL and the options as they were mounted")
+            }
+            return
+        }
+        let path = MountRequest.absolute(text)
+        if Self.isCache(path) {
+            directory = path
+        } else {
+            let place = try MountPlace(text)
+            guard case .status(let status) = try place.ask(.status, within: .seconds(10)), let cache = status.cache
+            else { throw CommandError("the process that serves \(text) does not tell its cache directory") }
+            directory = cache.directory
+        }
+    }
+
+    private init(directory: String) { self.directory = directory }
+
+    /// Every one that options or the environment lead to, and those of this user's mounts.
+    static func all(options: [String]) throws(CommandError) -> [CachePlace] {
+        let environment = Entry.environment
+        let settings: MountSettings
+        do throws(SettingsError) {
+            settings = try MountSettings(
+                OptionSources(for: nil, optionLists: options, environment: environment).options)
+        } catch { throw CommandError(error) }
+        let parent = settings.cacheDirectory.map(MountRequest.absolute)
+        guard let parent = parent ?? CacheLocation.userDirectory(environment: environment) else {
+            throw CacheDirectory.noParent
+        }
+        var directories = Set(((try? Directory.names(in: parent)) ?? []).map { "\(parent)/\($0)" }.filter(isCache))
+        if options.isEmpty { directories.formUnion(MountStatus.all().compactMap(\.cache?.directory)) }
+        return directories.sorted().map(CachePlace.init(directory:))
+    }
+
+    private static func isCache(_ path: String) -> Bool {
+        ["/lock", "/journal.db"].allSatisfy { name in (try? LocalFileStatus(of: path + name)) ?? nil != nil }
+    }
+
+    /// The directory for this command alone, or whoever has it.
+    func holder() throws(CommandError) -> Holder {
+        do throws(JournalingError) { return .us(try CacheDirectory(existing: directory)) } catch {
+            guard case .held(_, _, let mountpoint?) = error, mountpoint != directory else {
+                throw CommandError(error.description)
+            }
+            let place = try MountPlace(mountpoint)
+            guard case .status(let status) = try place.ask(.status, within: .seconds(10)),
+                status.cache?.directory == directory
+            else { throw CommandError(error.description) }
+            return .mount(place, status)
+        }
+    }
+}

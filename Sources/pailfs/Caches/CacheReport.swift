@@ -1,0 +1,88 @@
+import Basics
+import FileSystem
+import Journaling
+
+/// What is in a cache directory; its names are those of `--json`.
+struct CacheReport: Sendable, Codable {
+    /// What the bucket does not have.
+    struct Unsent: Sendable, Codable {
+        /// Files that programs were promised, or are still writing.
+        var files: Int
+        /// Files that a crash left and nobody was promised.
+        var recoverableFiles: Int
+        /// Renames and removals that have begun and not ended.
+        var jobs: Int
+    }
+
+    var directory: String
+    /// nil when it is not mounted.
+    var url: String?
+    var mountpoint: String?
+    var pid: Int32?
+    /// Bytes of disk that blocks of stored objects take, which `prune` gives back.
+    var cleanBytes: Int64
+    /// Bytes of disk of what was written and may not be in the bucket.
+    var stagedBytes: Int64
+    /// Of what is known of names and attributes, of the index of blocks, and of the journal.
+    var metadataBytes: Int64
+    /// nil, with the reason, when it cannot be told.
+    var unsent: Unsent?
+    var problem: String?
+
+    init(of place: CachePlace) {
+        directory = place.directory
+        cleanBytes = DiskUsage.bytes(in: directory + "/blocks")
+        stagedBytes = DiskUsage.bytes(in: directory + "/staging")
+        metadataBytes = DiskUsage.bytes(in: directory) { $0 != "blocks" && $0 != "staging" }
+        do throws(CommandError) {
+            switch try place.holder() {
+            case .mount(_, let status):
+                (url, mountpoint, pid) = (status.url, status.mountpoint, status.pid)
+                unsent = status.activity.map {
+                    Unsent(files: $0.dirtyFiles, recoverableFiles: $0.recoverableFiles, jobs: $0.jobs.count)
+                }
+            case .us(let directory):
+                do throws(JournalingError) {
+                    let journal = try Journal(path: directory.path + "/journal.db")
+                    defer { journal.close() }
+                    let contents = try journal.contents()
+                    unsent = Unsent(
+                        files: contents.files.values.count(where: \.isAcknowledged),
+                        recoverableFiles: contents.files.values.count { !$0.isAcknowledged },
+                        jobs: contents.jobs.count)
+                } catch { problem = error.description }
+            }
+        } catch { problem = error.message }
+    }
+
+    /// A few lines for people.
+    var text: String {
+        var lines = [directory]
+        if let url, let mountpoint {
+            lines.append("  mounted     \(url) on \(mountpoint)\(pid.map { " (process \($0))" } ?? "")")
+        } else {
+            lines.append("  mounted     no")
+        }
+        lines.append(
+            "  clean       \(ByteSize.format(cleanBytes)) of stored objects; \"pailfs cache prune\" frees them")
+        lines.append("  staged      \(ByteSize.format(stagedBytes)) of what was written")
+        lines.append("  metadata    \(ByteSize.format(metadataBytes))")
+        lines.append("  not stored  \(unsentText)")
+        return lines.joined(separator: "\n")
+    }
+
+    private var unsentText: String {
+        guard let unsent else { return "unknown: \(problem ?? "no answer")" }
+        var parts: [String] = []
+        if unsent.files > 0 {
+            let next = mountpoint == nil ? "; the next mount stores them" : ""
+            parts.append(StatusText.count(unsent.files, "file") + next)
+        }
+        if unsent.jobs > 0 { parts.append("renames and removals under way: \(unsent.jobs)") }
+        if unsent.recoverableFiles > 0 {
+            parts.append(
+                "\(StatusText.count(unsent.recoverableFiles, "file")) left by a crash; \"pailfs recover\" has them")
+        }
+        return parts.isEmpty ? "nothing" : parts.joined(separator: "; ")
+    }
+}

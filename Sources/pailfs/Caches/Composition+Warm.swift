@@ -1,0 +1,64 @@
+import Basics
+import Blocks
+import ObjectStorage
+import Synchronization
+
+extension Composition {
+    /// Reads the objects whose keys start with `prefix`, several at a time, into the cache, without a mount. Throws when
+    /// they cannot be listed; what else fails is in the tally.
+    func warm(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) throws(CommandError) {
+        let answer = WorkAnswer<Result<Void, ObjectStoreError>>()
+        pool.start { [self] in
+            let result: Result<Void, ObjectStoreError>
+            do throws(ObjectStoreError) {
+                try await readAll(prefix, jobs: jobs, tally)
+                result = .success(())
+            } catch { result = .failure(error) }
+            answer.value.withLock { $0 = result }
+            answer.arrived.signal()
+        }
+        answer.arrived.wait()
+        guard case .failure(let error)? = answer.value.withLock({ $0 }) else { return }
+        throw CommandError("what is to be read cannot be listed: \(error)")
+    }
+
+    private func readAll(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) async throws(ObjectStoreError) {
+        var request = ListRequest(prefix: prefix)
+        var isEmpty = true
+        var progress = ListingProgress()
+        while true {
+            let page = try await store.list(request)
+            try progress.take(page)
+            isEmpty = isEmpty && page.objects.isEmpty
+            await withTaskGroup(of: Void.self) { group in
+                for (index, object) in page.objects.filter({ !$0.key.bytes.hasSuffix("/") }).enumerated() {
+                    if index >= jobs { await group.next() }
+                    group.addTask(executorPreference: pool) { [self] in await read(object, tally) }
+                }
+            }
+            guard let next = page.next else { break }
+            request.cursor = next
+        }
+        if isEmpty, !prefix.isEmpty { tally.failed(Output.text(prefix), "no key starts so") }
+    }
+
+    private func read(_ object: ListedObject, _ tally: WarmTally) async {
+        let content = blocks.open(object.key, object.version)
+        let reader = ObjectReader(content)
+        defer { reader.close() }
+        let piece = Int64(1 << 20)
+        do {
+            var offset: Int64 = 0
+            while offset < object.version.size {
+                let range = offset..<min(object.version.size, offset + piece)
+                let buffer = try await buffers.borrow(Int(piece))
+                try await reader.read(range, into: buffer, at: 0)
+                tally.read(range.length)
+                offset = range.upperBound
+            }
+            // What is closed before its last bytes have landed on the disk is given up.
+            for _ in 0..<200 where !content.isComplete { try await Task.sleep(for: .milliseconds(5)) }
+            tally.finished { content.isComplete }
+        } catch { tally.failed(Output.text(object.key.bytes), "\(error)") }
+    }
+}

@@ -1,0 +1,82 @@
+import ArgumentParser
+import Basics
+import FileSystem
+import FuseBridge
+import Glibc
+
+/// Brings content to this machine before programs ask for it.
+struct WarmCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "warm", abstract: "Reads files into the cache, so that programs find them there.",
+        discussion: """
+            With a URL that is not mounted, the next mount of it with the same options finds what was read. The exit status \
+            is not 0 if something could not be read, or did not stay for want of room.
+            """)
+
+    @Argument(help: "Files or directories in mounts, or URLs as they are mounted.") var places: [String]
+    @OptionGroup var location: StoreOptions
+    @Option(help: ArgumentHelp("Of URLs: only what has keys that start so.", valueName: "prefix")) var below = ""
+    @Option(name: .shortAndLong, help: ArgumentHelp("Files read at the same time.", valueName: "number")) var jobs = 8
+
+    func validate() throws {
+        guard (1...256).contains(jobs) else { throw ValidationError("--jobs is a number from 1 to 256") }
+    }
+
+    mutating func run() throws {
+        let tally = WarmTally()
+        let (places, jobs) = (places, jobs)
+        try tally.watch { () throws(CommandError) in
+            for place in places {
+                if place.contains("://") {
+                    try warm(url: place, tally)
+                } else {
+                    TreeReader(tally).read(try Self.path(in: MountPlace(place)), jobs: jobs)
+                }
+            }
+            tally.settle()
+        }
+        print(tally.text)
+        if tally.failures > 0 {
+            throw CommandError(
+                "\(tally.failures) of what was to be read could not be; see the log of the mount and try again")
+        }
+        let unkept = tally.unkept
+        if unkept > 0 {
+            throw CommandError(
+                "\(StatusText.count(unkept, "file")) did not stay in the cache: raise cache-size, or make room on its disk"
+            )
+        }
+    }
+
+    private static func path(in place: MountPlace) -> String {
+        place.path.isEmpty ? place.mountpoint.path : "\(place.mountpoint.path)/\(place.path)"
+    }
+
+    /// Through the mount that has the URL's cache, or without one in the cache itself.
+    private func warm(url: String, _ tally: WarmTally) throws(CommandError) {
+        let request = try MountRequest(
+            url: url, mountpoint: "", options: location.options, environment: Entry.environment)
+        guard request.bucket != nil else {
+            throw CommandError("\(url) names no bucket; mount it and warm a path, or write scheme://bucket")
+        }
+        let directory = try CacheDirectory.path(of: request)
+        if let cache = try? CachePlace(url, options: location.options),
+            case .mount(let mount, _) = try cache.holder()
+        {
+            let top = mount.mountpoint.path
+            guard !below.isEmpty else { return TreeReader(tally).read(top, jobs: jobs) }
+            return TreeReader(tally).read("\(top)/\(below)", jobs: jobs)
+        }
+        do { try Directory.create(directory) } catch { throw CommandError("\(error)") }
+        let mountpoint: Mountpoint
+        do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }
+        let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
+        let composition = try Composition(request, mountpoint: mountpoint, process: getpid(), logger: logger)
+        defer {
+            for file in composition.finish() { Entry.say("pailfs: not stored: \(file.path) (\(file.reason))") }
+            composition.close()
+        }
+        try composition.warm(ByteString(below), jobs: jobs, tally)
+        tally.settle()
+    }
+}

@@ -1,0 +1,102 @@
+import Basics
+import Commits
+import FileSystem
+import Glibc
+import Metadata
+import ObjectStorage
+import Settings
+import Synchronization
+
+/// Options that change while the bucket is mounted, and what they act on.
+///
+/// What was changed is written to a file of the cache directory, so that a worker that takes the mount over goes on with
+/// it; a new mount begins with its own options. The mutex is a leaf; one change at a time is let
+/// through the gate.
+final class LiveSettings: Sendable {
+    private struct State {
+        var settings: MountSettings
+        /// As they were given.
+        var changes: [String]
+    }
+
+    private let state: Mutex<State>
+    private let changing = TaskGate()
+    /// Transfers that there are connections for.
+    private let mostTransfers: Int
+    private let file: String
+    private let level: LogThreshold
+    private let ledger: SpaceLedger
+    private let uploads: UploadLimiter
+    private let throttle: Throttle
+    private let metadata: MetadataCache
+    private let fileSystem: BucketFileSystem
+
+    private static let fileName = "/changes"
+
+    init(
+        _ request: MountRequest, directory: String, level: LogThreshold, ledger: SpaceLedger, uploads: UploadLimiter,
+        throttle: Throttle, metadata: MetadataCache, fileSystem: BucketFileSystem
+    ) {
+        let settings = request.settings
+        (self.level, self.ledger, self.uploads, self.throttle) = (level, ledger, uploads, throttle)
+        (self.metadata, self.fileSystem) = (metadata, fileSystem)
+        file = directory + Self.fileName
+        mostTransfers = request.mostTransfers
+        state = Mutex(State(settings: settings, changes: request.changes))
+        if request.changes.isEmpty { try? File.remove(file) }
+    }
+
+    /// What is set otherwise than it was mounted.
+    var changes: [String] { state.withLock { $0.changes } }
+
+    /// Takes lists of options as of `-o`: all of them or, with a sentence, none.
+    func change(_ lists: [String]) throws(CommandError) {
+        while !changing.tryEnter(alone: true) { usleep(10_000) }
+        defer { changing.leave(alone: true) }
+        var new = state.withLock { $0 }
+        let old = new.settings
+        do throws(SettingsError) { for list in lists { try new.settings.change(list) } } catch {
+            throw CommandError(error)
+        }
+        guard new.settings.uploads + new.settings.downloads <= mostTransfers else {
+            throw CommandError(
+                "uploads and downloads together can be \(mostTransfers) at most, as they were mounted; remount with more"
+            )
+        }
+        new.changes = Self.merged(new.changes, lists)
+        do throws(FileError) {
+            try File.writeAtomically(Array((new.changes.joined(separator: "\n") + "\n").utf8), to: file)
+        } catch {
+            throw CommandError("the change cannot be kept for a restart of the mount's process: \(error)")
+        }
+        state.withLock { [new] in $0 = new }
+        apply(new.settings, over: old)
+    }
+
+    /// The last value of each option.
+    private static func merged(_ old: [String], _ new: [String]) -> [String] {
+        var values: [(name: Substring, item: String)] = []
+        for item in old + new.flatMap({ $0.split(separator: ",").map(String.init) }) {
+            let name = item.prefix { $0 != "=" }
+            values.removeAll { $0.name == name }
+            values.append((name, item))
+        }
+        return values.map(\.item)
+    }
+
+    private func apply(_ new: MountSettings, over old: MountSettings) {
+        level.set(new.logLevel)
+        ledger.setLimits(limit: new.cacheSize, floor: new.freeSpace)
+        uploads.setLimit(new.uploads)
+        throttle.setTransfers(new.uploads + new.downloads)
+        metadata.ttl = new.ttl
+        // The kernel was told how long to believe what it has.
+        if new.ttl < old.ttl { try? fileSystem.refresh(.root) }
+    }
+
+    /// What an earlier worker of a mount left.
+    static func kept(in directory: String) -> [String] {
+        guard let bytes = try? File(directory + fileName).read(atMost: 64 << 10) else { return [] }
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
+    }
+}

@@ -1,0 +1,236 @@
+import Foundation
+import Testing
+
+/// The pages that people read before they type.
+private enum Pages {
+    static func text(_ name: String) throws -> String {
+        try String(contentsOfFile: "\(Programs.root)/\(name)", encoding: .utf8)
+    }
+
+    /// Fenced blocks of Markdown; `language` nil for those without one.
+    static func fenced(_ name: String, _ language: String) throws -> [String] {
+        var blocks: [String] = []
+        var block: String?
+        for line in try text(name).split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("```") {
+                if let whole = block {
+                    blocks.append(whole)
+                    block = nil
+                } else if line.dropFirst(3) == language {
+                    block = ""
+                } else {
+                    block = "skipped"
+                }
+            } else if block != nil {
+                block? += line + "\n"
+            }
+        }
+        return blocks.filter { !$0.hasPrefix("skipped") }
+    }
+
+    /// Displays of the section EXAMPLES of a manual page, as the reader sees them.
+    static func displays(_ name: String) throws -> [String] {
+        let lines = try text(name).split(separator: "\n", omittingEmptySubsequences: false)
+        let section = lines.drop { $0 != ".Sh EXAMPLES" }.dropFirst().prefix { !$0.hasPrefix(".Sh ") }
+        var blocks: [String] = []
+        var block: String?
+        for line in section {
+            if line.hasPrefix(".Bd") {
+                block = ""
+            } else if line == ".Ed" {
+                blocks.append(block ?? "")
+                block = nil
+            } else {
+                block? += line.replacing("\\e", with: "\\").replacing("\\&", with: "") + "\n"
+            }
+        }
+        return blocks
+    }
+}
+
+extension RealMounts {
+    /// What README.md and the manual pages show can be typed: it runs here against a pailstore.
+    @Suite struct Examples {
+        /// The programs under the names the pages have them, and the store as what the pages leave open.
+        private func setup(_ world: World) -> String {
+            """
+            cd $T; mkdir -p bin; ln -sf \(Programs.pailfs) bin/pailfs; ln -sf \(Programs.pailstore) bin/pailstore
+            export PATH=$T/bin:$PATH PAILFS_ENDPOINT=\(world.bucket.endpoint) PAILFS_PATH_STYLE=yes \
+                PAILFS_LOG=\(world.logPath) PAILFS_CACHE_DIR=$T/cache
+            """
+        }
+
+        private func here(_ text: String, _ world: World) -> String {
+            text.replacing("/mnt/bucket", with: world.mountpoint)
+                .replacing("PAILFS_ACCESS_KEY_ID=...", with: "PAILFS_ACCESS_KEY_ID=\(Store.accessKey)")
+                .replacing("PAILFS_SECRET_ACCESS_KEY=...", with: "PAILFS_SECRET_ACCESS_KEY=\(Store.secretKey)")
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func commandsOfTheReadMeAndThePageRun() async throws {
+            try await withStore(bucket: "bucket") { world, _ in
+                try await world.sh("printf x >$T/x")
+                for key in ["photos/1.jpg", "a.html"] { try await world.outside("put", key, world.scratch.path("x")) }
+                let blocks =
+                    try Pages.fenced("README.md", "sh")
+                    + Pages.displays("man/pailfs.1").filter {
+                        !$0.contains("fuse.pailfs")
+                    }
+                #expect(blocks.count == 3)
+                for block in blocks {
+                    let script = "\(setup(world))\nexport AWS_EC2_METADATA_DISABLED=true\nset -x\n\(here(block, world))"
+                    let outcome = try await world.attempt(script)
+                    #expect(outcome.succeeded, "\(block)\n\(outcome)")
+                    #expect(!world.isMounted)
+                }
+                #expect(try await world.outside("keys").contains("b.html"))
+                await untilGone(world)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)), .enabled(if: Machine.isRoot, "mount -T takes root"))
+        func linesForFstabMount() async throws {
+            try await withStore(bucket: "bucket") { world, _ in
+                let lines =
+                    try Pages.fenced("README.md", "").filter { $0.contains("fuse.pailfs") }
+                    + Pages.displays("man/pailfs.1").filter { $0.contains("fuse.pailfs") }
+                #expect(lines.count == 2)
+                for line in lines {
+                    let fstab = here(line, world).replacing("\\\n", with: "")
+                        .replacing("https://store.example:9000", with: world.bucket.endpoint)
+                    try fstab.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ")
+                        .replacing(", ", with: ",")
+                        .write(toFile: world.scratch.path("fstab"), atomically: true, encoding: .utf8)
+                    let outcome = try await world.attempt(
+                        """
+                        \(setup(world)); export M
+                        exec unshare --mount bash -euc '
+                            mount --bind $T/bin /usr/local/sbin
+                            mount -T fstab $M; findmnt -t fuse.pailfs $M; pailfs unmount $M'
+                        """)
+                    #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
+                }
+                await untilGone(world)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
+        func commandsOfTheStoresPageRun() async throws {
+            try await withStore { world, _ in
+                let blocks = try Pages.displays("man/pailstore.1")
+                #expect(blocks.count == 2)
+                // One port for the first dialect; the others follow it. Below those that the kernel gives to whoever connects.
+                let port = try await world.python(
+                    """
+                    import random, socket
+
+                    def is_free(port):
+                        with socket.socket() as listener:
+                            try:
+                                listener.bind(("127.0.0.1", port))
+                                return True
+                            except OSError:
+                                return False
+
+                    ports = random.sample(range(10000, 30000), 1000)
+                    print(next(port for port in ports if all(is_free(port + dialect) for dialect in range(5))))
+                    """
+                ).trimmingCharacters(in: .whitespacesAndNewlines)
+                func here(_ block: String) -> String {
+                    block.replacing("$ ", with: "").replacing("/tmp/store", with: "$T/shop --listen 127.0.0.1:\(port)")
+                        .replacing(" /mnt ", with: " $M ").replacing(":9000", with: ":\(port)")
+                }
+                let tried = try await world.attempt(
+                    """
+                    \(setup(world)); unset PAILFS_ENDPOINT PAILFS_PATH_STYLE
+                    \(here(blocks[0]))
+                    printf x >$M/x; findmnt -t fuse.pailfs $M; pailfs unmount $M; kill %1; wait %1 || true
+                    """)
+                #expect(tried.succeeded, "\(tried)")
+                let served = try await world.attempt(
+                    "\(setup(world))\ncat >script <<'END'\n\(here(blocks[1]))\nEND\ntimeout 2 bash script || test $? = 124"
+                )
+                #expect(served.succeeded && served.output.contains("{\"s3\":"), "\(served)")
+                await untilGone(world)
+            }
+        }
+
+        /// The unit of the package waits for the word of a mount in the foreground, and ends it as the page says.
+        @Test(.timeLimit(.minutes(1)))
+        func aServiceManagerIsToldWhenTheMountAnswers() async throws {
+            let unit = try Pages.text("scripts/pailfs@.service")
+            #expect(unit.contains("Type=notify") && unit.contains("pailfs mount -f ${URL} %f"))
+            try await withStore { world, _ in
+                try await world.python(
+                    """
+                    import os, socket, subprocess
+                    place = os.environ["T"] + "/notify"
+                    told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+                    told.bind(place)
+                    told.settimeout(30)
+                    os.chdir(os.environ["T"])
+                    mount = subprocess.Popen(
+                        ["\(Programs.pailfs)", "mount", "-f", "\(world.bucket.url)", os.environ["M"], "-o", "\(world.options([]))"],
+                        env={**os.environ, "NOTIFY_SOCKET": place})
+                    assert told.recv(100) == b"READY=1"
+                    assert os.path.ismount(os.environ["M"])
+                    open(os.environ["M"] + "/file", "w").write("x")
+                    subprocess.run(["\(Programs.pailfs)", "unmount", os.environ["M"]], check=True)
+                    assert mount.wait(30) == 0
+                    """)
+                #expect(try await world.outside("get", "file") == "x")
+            }
+        }
+
+        /// Commands and their flags stand in the manual page, and those there are there.
+        @Test(.timeLimit(.minutes(1)))
+        func thePageHasEveryCommandAndFlagAndNoOther() async throws {
+            try await withStore { world, _ in
+                let page = try Pages.text("man/pailfs.1")
+                func commands(_ words: [String]) async throws -> [String] {
+                    let help = try await world.pailfs(["help"] + words).output
+                    let part = help.split(separator: "\n", omittingEmptySubsequences: false)
+                        .drop { !$0.hasSuffix("SUBCOMMANDS:") }
+                    return part.filter { $0.hasPrefix("  ") && !$0.hasPrefix("   ") && !$0.hasPrefix("  See") }
+                        .compactMap { $0.split(whereSeparator: { " ,(".contains($0) }).first.map(String.init) }
+                }
+                var found = 0
+                for command in try await commands([]) {
+                    let isThere = page.split(separator: "\n").contains {
+                        ($0.hasPrefix(".Cm ") || $0.hasPrefix(".It Cm "))
+                            && $0.split(separator: " ").contains(command[...])
+                    }
+                    #expect(isThere, "man/pailfs.1 has no \(command)")
+                    let inner = try await commands([command])
+                    for words in [[command]] + inner.map({ [command, $0] }) {
+                        let help = try await world.pailfs(["help"] + words).output
+                        let own = help.split(separator: "\n").drop { $0 != "OPTIONS:" }
+                        for line in own where line.hasPrefix("  -") {
+                            for flag in line.matches(of: /--([a-z-]+)/).map({ String($0.output.1) })
+                            where !["help", "version"].contains(flag) && line.prefix(26).contains("--\(flag)") {
+                                found += 1
+                                let isTold = page.contains("Fl -\(flag)")
+                                #expect(isTold, "man/pailfs.1 has no --\(flag) of \(words)")
+                            }
+                        }
+                    }
+                }
+                #expect(found > 15)
+                let readMe = try Pages.text("README.md")
+                for match in readMe.matches(of: /`pailfs ([a-z]+)/) {
+                    let help = try await world.pailfs(["help", String(match.output.1)])
+                    #expect(
+                        help.succeeded && !help.output.contains("OVERVIEW: Mounts a bucket of an"), "\(match.output)")
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the end of processes whose mounts are gone.
+private func untilGone(_ world: World) async {
+    let gone = await poll(for: .seconds(20)) { [scratch = world.scratch] in
+        scratch.processes(running: Programs.pailfs).isEmpty ? true : nil
+    }
+    #expect(gone == true)
+}

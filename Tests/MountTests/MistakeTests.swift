@@ -1,0 +1,177 @@
+import Foundation
+import Testing
+
+/// One way to get it wrong: a command line in bash, and words that its one sentence must have: the thing and the remedy.
+///
+/// `$P` is pailfs, `$O` the options of an ordinary mount, `$U` its URL; `refuse` and the like are in `Mistakes.shell`.
+private struct Mistake: Sendable {
+    let command: String
+    let words: [String]
+    /// Of the store, while the command runs.
+    var fault: String?
+
+    init(_ command: String, _ words: String..., fault: String? = nil) {
+        (self.command, self.words, self.fault) = (command, words, fault)
+    }
+}
+
+private enum Mistakes {
+    /// What the command lines are written with. `mnt` mounts with more options, `nobody` does so as another user, and
+    /// `dev` in a /dev of its own that has only what it is given.
+    static let shell = """
+        cd $T
+        mnt() { exec $P mount ${2:-$U} "${3-$M}" -o "$O,$1"; }
+        theirs() { mkdir -p theirs/mnt; chown -R 65534 theirs; chmod 755 $T; }
+        nobody() { exec setpriv --reuid=65534 --clear-groups env HOME=$T/theirs $P mount $U ${2:-$T/theirs/mnt} \
+            -o "endpoint=$E,path-style,cache-dir=$T/theirs/cache,log=$T/theirs/log,timeout=2${1-}"; }
+        dev() { export -f mnt nobody; exec unshare --mount bash -euc "
+            mkdir -p $T/dev; mount -t tmpfs -o mode=755 tmpfs $T/dev
+            for node in null zero full random urandom; do : >$T/dev/\\$node; mount --bind /dev/\\$node $T/dev/\\$node; done
+            $1
+            mount --move $T/dev /dev; $2"; }
+        tiny() { exec unshare --mount bash -euc "mkdir -p $T/tiny; mount -t tmpfs -o $1 tmpfs $T/tiny
+            exec $P mount $U $M -o $O,cache-dir=$T/tiny"; }
+        own() { mkdir -p home/.aws; printf '[default]\\naws_access_key_id = a\\naws_secret_access_key = b\\n' >home/.aws/credentials
+            unset PAILFS_ACCESS_KEY_ID PAILFS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY; }
+        config() { printf '%s\\n' "$@" >home/config; chmod ${MODE:-600} home/config; mnt ro; }
+        """
+
+    static let credentials = [
+        Mistake("PAILFS_ACCESS_KEY_ID=who mnt ro", "does not accept the credentials", "check PAILFS_ACCESS_KEY_ID"),
+        Mistake("PAILFS_SECRET_ACCESS_KEY=x mnt ro", "does not accept the credentials", "PAILFS_SECRET_ACCESS_KEY"),
+        Mistake("PAILFS_SECRET_ACCESS_KEY= mnt ro", "PAILFS_SECRET_ACCESS_KEY is not", "set both"),
+        Mistake(
+            "own; rm -r home/.aws; export AWS_EC2_METADATA_DISABLED=true; mnt ro", "no credentials were found",
+            "set PAILFS_ACCESS_KEY_ID"),
+        Mistake("own; mnt profile=nope", "the profile nope", "check its name"),
+        Mistake("PAILFS_SESSION_TOKEN=x mnt ro", "InvalidToken", "renew", "PAILFS_SESSION_TOKEN"),
+        Mistake("mnt ro", "have expired", "renew PAILFS_ACCESS_KEY_ID", fault: "kind=expired"),
+        Mistake("mnt ro", "may not list the bucket pail", "allow it", fault: "op=ListObjectsV2,kind=status:403"),
+        Mistake("mnt secret-access-key=abcd", "secret-access-key is no option", "in the environment"),
+        Mistake("exec $P mount $U $M --session-token=abcd", "session-token is no option", "in the environment"),
+        Mistake("mnt ro s3://me:abcd@pail", "holds no credentials", "in the environment"),
+        Mistake("mnt endpoint=http://me:abcd@host", "endpoint cannot be", "write http://host:port"),
+        Mistake("mnt sse-customer-key-file=$T/none", "sse-customer-key-file", "No such file", "correct that option"),
+    ]
+
+    static let store = [
+        Mistake("mnt ro s3://no-such-bucket", "no-such-bucket is not there", "check its name"),
+        Mistake("mnt ro ftp://pail", "ftp://pail is no bucket URL", "s3, oss, cos, kodo, cssp, swift"),
+        Mistake("mnt ro pail", "pail is no bucket URL", "write scheme://bucket"),
+        Mistake("mnt ro s3:///key", "no bucket URL", "a prefix but no bucket"),
+        Mistake("mnt endpoint=http://127.0.0.1:9,timeout=1", "127.0.0.1:9", "check the option endpoint"),
+        Mistake("mnt endpoint=http://no.invalid,timeout=1", "resolve host: no.invalid", "check the option endpoint"),
+        Mistake("mnt endpoint=http://127.0.0.1:99999", "127.0.0.1:99999", "below 65536"),
+        Mistake("mnt endpoint=127.0.0.1", "endpoint cannot be \"127.0.0.1\"", "write http://host:port"),
+        Mistake("mnt endpoint=https://${E#http://},timeout=1", "no certificate", "scheme of the option endpoint"),
+        Mistake(
+            """
+            openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 1 -subj /CN=x 2>openssl.log
+            exec 3< <(exec openssl s_server -accept 127.0.0.1:0 -key key -cert cert -no_dhe </dev/zero 2>>openssl.log)
+            server=$!
+            while read -r -u 3 line; do case $line in ACCEPT*:*) port=${line##*:}; break;; esac; done
+            status=0; $P mount $U $M -o "$O,endpoint=https://127.0.0.1:$port,timeout=2" || status=$?
+            kill $server; exit $status
+            """, "no certificate that this machine trusts", "ca-file"),
+        Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "give a file of certificates"),
+        Mistake("mnt proxy=http://127.0.0.1:9,timeout=1", "127.0.0.1 port 9", "check the options endpoint, proxy"),
+        Mistake("mnt proxy=http://no.invalid:1,timeout=1", "resolve proxy: no.invalid", "options endpoint, proxy"),
+        Mistake("mnt endpoint=http://x.invalid,doh=https://127.0.0.1:9/q,timeout=1", "x.invalid", "endpoint, doh"),
+        Mistake("exec $P ls s3://none -o $O", "none is not there", "check its name"),
+        Mistake("exec $P stat $U/none -o $O", "no object of this key", "check its name"),
+        Mistake("exec $P acl get kodo://pail/x -o endpoint=$K", "no access control lists"),
+        Mistake(
+            """
+            printf x >x; $PYTHON $HELPER put frozen x; $P class $U/frozen GLACIER -o $O
+            exec $P cp $U/frozen $U/copy -o $O
+            """, "storage class", "pailfs restore URL"),
+    ]
+
+    static let options = [
+        Mistake("mnt colour=blue", "no option colour", "pailfs help mount"),
+        Mistake("mnt cachesize=1G", "no option cachesize", "did you mean cache-size?"),
+        Mistake("mnt ttl=soon", "ttl cannot be \"soon\"", "write a time such as 90, 30s or 5m"),
+        Mistake("mnt ttl", "ttl needs a value", "write ttl=time"),
+        Mistake("mnt memory=1K", "memory cannot be \"1K\"", "from 32MiB"),
+        Mistake("PAILFS_TTL=soon mnt ro", "PAILFS_TTL cannot be \"soon\"", "write a time"),
+        Mistake("config '[s3://]' 'ttl = 5' 'colour = 1'", "home/config:3:", "no option colour"),
+        Mistake("config '[s3:/x]'", "home/config:1:", "write scheme://bucket"),
+        Mistake("config 'a line'", "home/config:1:", "is no name = value"),
+        Mistake("MODE=666 config 'ttl = 5'", "home/config: others may write to it", "chmod go-w"),
+        Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
+        Mistake("mnt metrics=${E#http://}", "Address already in use", "another place as metrics"),
+        Mistake("mnt log=$T/none/log", "none/log cannot be written", "another file as log"),
+    ]
+
+    static let places = [
+        Mistake("mnt ro $U none", "none does not exist", "mkdir"),
+        Mistake("mnt ro $U ''", "empty string", "name a directory"),
+        Mistake(": >file; mnt ro $U file", "file is not a directory", "name a directory"),
+        Mistake("mnt ro $U /proc", "/proc is already a mountpoint", "unmount it first"),
+        Mistake(": >file; mnt cache-dir=$T/file", "$T/file/", "give another cache-dir"),
+        Mistake("exec $P unmount $M", "nothing is mounted on $M", "findmnt"),
+        Mistake("exec $P restart $M", "$M is no mount of pailfs", "findmnt"),
+        Mistake("exec $P flush $T", "$T is not in a mount of pailfs", "pailfs status"),
+        Mistake("exec $S $T/store", "another process serves $T/store"),
+        Mistake("exec $S $T/other --listen 0.0.0.0:0", "reachable from other machines", "--allow-remote"),
+    ]
+
+    static let machine = [
+        Mistake("tiny ro", "tiny/", "Read-only file system", "give another cache-dir"),
+        Mistake("tiny size=64k", "disk is full", "make room on its disk", "another cache-dir"),
+        Mistake(
+            """
+            exec 3>&2 2>/dev/null; $P mount $U $M -o "$O,cache-dir=$T/foreign"; $P unmount $M; exec 2>&3
+            chown 65534 foreign/*; mnt cache-dir=$T/foreign
+            """, "belongs to user 65534", "mount as that user"),
+        Mistake("dev : \"exec $P mount $U $M -o $O\"", "/dev/fuse is missing", "modprobe fuse"),
+        Mistake("theirs; dev 'mknod -m 600 $T/dev/fuse c 10 229' nobody", "may not open /dev/fuse", "ask root"),
+        Mistake(
+            "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null $(command -v fusermount3)' nobody",
+            "fusermount3 is missing", "install the package fuse3"),
+        Mistake(
+            "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null /etc/fuse.conf' 'nobody ,allow_other'",
+            "user_allow_other", "/etc/fuse.conf"),
+        Mistake(
+            "theirs; mkdir ours; dev 'mknod -m 666 $T/dev/fuse c 10 229' \"nobody '' $T/ours\"", "may not write to",
+            "a directory of yours"),
+    ]
+}
+
+extension RealMounts {
+    /// What cannot be done is refused with one sentence that names the thing and the remedy, and leaves nothing.
+    @Suite struct EveryMistake {
+        @Test(.timeLimit(.minutes(2)))
+        func isNamedInOneSentenceWithItsRemedy() async throws {
+            try await withStore { world, store in
+                world.expectsErrorsInLog = true
+                let setup = """
+                    P=\(Programs.pailfs) S=\(Programs.pailstore) U=\(world.bucket.url) E=\(store.endpoint)
+                    K=\(store.endpoints["kodo"] ?? "") O='\(world.options([]))' HELPER=\(Programs.helper("bucket.py"))
+                    export P U E O T M
+                    """
+                var rows = Mistakes.credentials + Mistakes.store + Mistakes.options + Mistakes.places
+                if Machine.isRoot { rows += Mistakes.machine }
+                #expect(rows.count >= 30)
+                for row in rows {
+                    if let fault = row.fault { try await store.setFaults(fault) }
+                    let outcome = try await world.attempt("\(setup)\n\(Mistakes.shell)\n\(row.command)")
+                    if row.fault != nil { try await store.setFaults() }
+                    let told = Comment(rawValue: "\(row.command): \(outcome)")
+                    #expect(outcome.status != 0 && outcome.status < 126 && !outcome.missedDeadline, told)
+                    #expect(outcome.errors.split(separator: "\n").count == 1, told)
+                    #expect(outcome.errors.hasPrefix("pailfs: ") || outcome.errors.hasPrefix("pailstore: "), told)
+                    for word in row.words {
+                        let word = word.replacing("$T", with: world.scratch.directory)
+                            .replacing("$M", with: world.mountpoint)
+                        #expect(outcome.errors.contains(word), "names \(word): \(told)")
+                    }
+                    for secret in [Store.secretKey, "abcd"] { #expect(!outcome.errors.contains(secret), told) }
+                    #expect(!world.isMounted, told)
+                    _ = try await world.attempt("rm -f $T/home/config; rm -rf $T/home/.aws $T/theirs")
+                }
+                #expect(world.scratch.processes(running: Programs.pailfs).isEmpty, "nothing is left running")
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+import Basics
+import ObjectStorage
+import TestSupport
+import Testing
+
+@testable import Providers
+
+/// Whatever a store, or a file on this machine, says: it is understood or refused, and nothing traps.
+@Suite struct FuzzTests {
+    private static let documents = [
+        """
+        <?xml version="1.0"?><ListBucketResult xmlns="x"><EncodingType>url</EncodingType><KeyCount>2</KeyCount>\
+        <IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken><NextMarker>m</NextMarker>\
+        <Contents><Key>a+b%2B</Key><LastModified>2023-11-14T22:13:20.000Z</LastModified><ETag>&quot;e&quot;</ETag>\
+        <Size>5</Size><StorageClass>STANDARD</StorageClass></Contents><CommonPrefixes><Prefix>d/</Prefix></CommonPrefixes>\
+        </ListBucketResult>
+        """,
+        """
+        <ListPartsResult><IsTruncated>false</IsTruncated><NextPartNumberMarker>1</NextPartNumberMarker><Part><PartNumber>1\
+        </PartNumber><Size>5</Size><ETag>"e"</ETag><LastModified>2023-11-14T22:13:20Z</LastModified></Part></ListPartsResult>
+        """,
+        """
+        <ListMultipartUploadsResult><Upload><Key>k</Key><UploadId>u</UploadId><Initiated>2023-11-14T22:13:20.000Z\
+        </Initiated></Upload><IsTruncated>false</IsTruncated></ListMultipartUploadsResult>
+        """,
+        "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>",
+        "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>",
+        "<DeleteResult><Error><Key>k</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>",
+        """
+        <AccessControlPolicy><Owner><ID>o</ID></Owner><AccessControlList><Grant><Grantee><ID>o</ID></Grantee><Permission>\
+        READ</Permission></Grant></AccessControlList></AccessControlPolicy>
+        """,
+        "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>",
+        "<ListAllMyBucketsResult><Buckets><Bucket><Name>b</Name></Bucket></Buckets></ListAllMyBucketsResult>",
+        "<BucketStat><Storage>5</Storage><ObjectCount>1</ObjectCount></BucketStat>",
+    ]
+
+    @Test func documentsInXML() {
+        let reader = FamilyDocuments(plusIsSpace: true, standardClass: "STANDARD")
+        let names = ["<Key>", "</Key>", "<Contents>", "<IsTruncated>", "<Size>", "<!DOCTYPE", "<![CDATA["]
+        Fuzzer("documents in XML", seeds: Self.documents, words: names).run { bytes in
+            _ = try? reader.list(bytes)
+            _ = try? reader.uploads(bytes)
+            _ = try? FamilyDocuments.parts(bytes)
+            _ = try? FamilyDocuments.outcome(bytes)
+            _ = try? FamilyDocuments.rootText(bytes)
+            _ = try? FamilyDocuments.uploadID(bytes)
+            _ = try? FamilyDocuments.deleteErrors(bytes)
+            _ = try? FamilyDocuments.policy(bytes)
+            _ = try? FamilyDocuments.tags(bytes)
+            _ = try? FamilyDocuments.usage(bytes)
+            _ = try FamilyDocuments.buckets(bytes)
+        }
+    }
+
+    @Test func documentsInJSON() {
+        let seeds = [
+            #"[{"name":"a","hash":"d41d8cd98f00b204e9800998ecf8427e","bytes":5,"last_modified":"2023-11-14T22:13:20.000000","#
+                + #""content_type":"x"},{"subdir":"d/"}]"#,
+            #"{"Number Deleted":1,"Response Status":"200 OK","Errors":[["/c/k","404 Not Found"]]}"#,
+            #"[{"name":"/c/seg","bytes":5,"hash":"x"}]"#, #"[{"name":"c","count":1,"bytes":5}]"#,
+        ]
+        Fuzzer("documents in JSON", seeds: seeds).run(2000) { bytes in
+            _ = SwiftDocuments.entries(bytes)
+            _ = SwiftDocuments.containers(bytes)
+            _ = SwiftDocuments.segmentPaths(bytes)
+            _ = SwiftDocuments.segmentErrors(bytes)
+            _ = SwiftDocuments.bulkReport(bytes)
+        }
+    }
+
+    @Test func filesOfCredentials() {
+        let seeds = [
+            "[default]\naws_access_key_id = a\naws_secret_access_key=b\nregion = r\n[profile x]\nrole_arn=y\n",
+            "[common]\nsecret_id = a\nsecret_key = b\nbucket = c-1\nregion = r\n", "b:ID:SECRET\nID:SECRET\n",
+            "cos:\n  base:\n    secretid: a\n    secretkey: b\n  buckets:\n  - name: b\n    region: r\n    endpoint: e\n",
+            "[Credentials]\nlanguage=EN\nendpoint=oss.example\naccessKeyID=a\naccessKeySecret=b\n",
+            #"{"current":"x","profiles":[{"name":"x","mode":"AK","access_key_id":"a","access_key_secret":"b"}]}"#,
+            "[default]\naccess_key = \"a\"\nsecret_key = \"b\"\n", #"{"AccessKey":"a","SecretKey":"b"}"#,
+            """
+            clouds:
+              here:
+                auth: {auth_url: "http://h:5000/v3", username: u, password: p, project_name: x}
+                region_name: r
+            """,
+        ]
+        let words = ["[", "]", "- ", "  ", "\t", "cos:", "clouds:", "profiles", "&a", "*a", "|", ">", "#"]
+        Fuzzer("files of credentials", seeds: seeds, words: words).run(3000) { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            let read: @Sendable (String) -> String? = { _ in text }
+            let environment = ["HOME": "/home", "OS_CLOUD": "here"]
+            _ = S3Credentials(environment: environment, profile: "x", bucket: "b", text: read).find()
+            _ = S3Credentials(environment: environment, profile: nil, bucket: "b", text: read).endpoint
+            let oss = OSSCredentials(environment: environment, profile: nil, bucket: "b", text: read)
+            _ = (oss.region, oss.endpoint)
+            let cos = COSCredentials(environment: environment, profile: nil, bucket: "b-1", text: read)
+            _ = (cos.find(), cos.region, cos.appID)
+            _ = KodoCredentials(environment: environment, profile: "qshell", text: read).find()
+            _ = KodoCredentials(environment: environment, profile: nil, text: read).find()
+            _ = try SwiftCredentials(environment: environment, profile: nil, text: read).find()
+        }
+    }
+
+    @Test func valuesOfHeaders() {
+        let seeds = [
+            "Tue, 14 Nov 2023 22:13:20 GMT", "2023-11-14T22:13:20.123Z", "bytes 0-4/5", "a%20b+c", "aGVsbG8=",
+            "1700000000.5",
+            "\"abc-12\"", "512MiB", "1h30m",
+        ]
+        Fuzzer("values of headers", seeds: seeds).run { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            _ = (Timestamp(httpDate: text), Timestamp(iso8601: text))
+            if let decoded = PercentEncoding.decode(text) {
+                #expect(PercentEncoding.decode(PercentEncoding.encode(decoded)) == decoded)
+            }
+            if let decoded = Base64.decode(text) { #expect(Base64.decode(Base64.encode(decoded)) == decoded) }
+            if let size = ByteSize.parse(text) { #expect(size >= 0) }
+            _ = DurationText.parse(text)
+            _ = try BucketURL(parsing: "s3://" + text)
+        }
+    }
+}
