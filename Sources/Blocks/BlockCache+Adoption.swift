@@ -24,8 +24,12 @@ extension BlockCache {
         let cost = chunks.reduce(0) { $0 + geometry.charge(for: $1.value, in: $1.key) }
         takeOver(reserved)
         var held = reserved
+        let mayBegin = changes.begin()
+        defer { if mayBegin { changes.end() } }
         do throws(FileError) {
-            guard size == version.size, !chunks.isEmpty, options.usesDisk, disk.isUsable else { throw Self.declined }
+            guard mayBegin, size == version.size, !chunks.isEmpty, options.usesDisk, disk.isUsable else {
+                throw Self.declined
+            }
             if cost > held {
                 guard reserve(cost - held) else { throw Self.declined }
                 held = cost

@@ -11,7 +11,8 @@ extension BlockCache {
         _ key: ObjectKey, _ version: ObjectVersion, to newKey: ObjectKey, _ newVersion: ObjectVersion
     ) {
         let (old, new) = (open(key, version), open(newKey, newVersion))
-        if old === new { return }
+        if old === new || !changes.begin() { return }
+        defer { changes.end() }
         old.load()
         new.load()
         old.dropPassing()

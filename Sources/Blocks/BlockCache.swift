@@ -42,6 +42,8 @@ package final class BlockCache: Sendable {
     private static let recentLimit = 128
     /// Objects with rows to write that start a flush at once.
     private static let queueLimit = 256
+    /// How long the end waits for changes of files that have begun; a disk that hangs must not hold it up for good.
+    private static let endPatience = Duration.seconds(5)
 
     let directory: String
     let index: BlockIndex
@@ -55,6 +57,7 @@ package final class BlockCache: Sendable {
     let onInfo: @Sendable (ObjectKey, ObjectInfo) -> Void
     let disk: DiskHealth
     let shelf: MemoryShelf
+    let changes = ChangesUnderWay()
     private let state = Mutex(State())
     private let counters = Mutex(BlockStatistics())
     private let stored = Atomic<Int64>(0)
@@ -139,9 +142,10 @@ package final class BlockCache: Sendable {
         flush()
     }
 
-    /// Writes the rows that wait and cancels every fetch; reads of what is here still work. Call once, before the database
-    /// is closed.
+    /// Ends changes of files, writes the rows that wait and cancels every fetch; reads of what is here still work. Call
+    /// once, before the database is closed.
     package func close() {
+        changes.close(waiting: Self.endPatience)
         flush()
         let instances = state.withLock { state in
             state.isClosed = true
@@ -150,8 +154,6 @@ package final class BlockCache: Sendable {
         }
         for object in instances.0 { object.cancelFetches() }
     }
-
-    var isClosed: Bool { state.withLock { $0.isClosed } }
 
     // MARK: Instances
 
@@ -224,21 +226,26 @@ package final class BlockCache: Sendable {
         }
     }
 
-    /// Writes all rows that wait, in one transaction.
+    /// Writes all rows that wait, in one transaction. Those that another caller has taken are written when this returns, too,
+    /// unless nothing else waited.
     func flush() {
-        let objects = state.withLock { state in
-            defer { state.queued = [] }
-            return state.queued
-        }
-        if objects.isEmpty { return }
+        if state.withLock({ $0.queued.isEmpty }) { return }
+        // Kept until their rows are committed: the next instance of an object reads them.
+        var objects: [CachedObject] = []
         var written: [(object: CachedObject, chunks: Set<Int>)] = []
         var dropped: [Int64] = []
         do throws(SQLiteError) {
-            try index.write(objects) { object in
-                guard let taken = object.state.withLock({ $0.takeChanges() }) else { return nil }
-                written.append((object, taken.chunks))
-                if taken.changes.drops { dropped.append(taken.changes.file) }
-                return taken.changes
+            try index.write {
+                objects = state.withLock { state in
+                    defer { state.queued = [] }
+                    return state.queued
+                }
+                return objects.compactMap { object in
+                    guard let taken = object.state.withLock({ $0.takeChanges() }) else { return nil }
+                    written.append((object, taken.chunks))
+                    if taken.changes.drops { dropped.append(taken.changes.file) }
+                    return taken.changes
+                }
             }
         } catch {
             disk.failed(error, doing: "index")
@@ -249,6 +256,7 @@ package final class BlockCache: Sendable {
             return
         }
         for file in dropped { try? File.remove(path(of: file)) }
+        withExtendedLifetime(objects) {}
     }
 
     // MARK: Space

@@ -112,11 +112,9 @@ struct BlockIndex: Sendable {
     }
 
     /// Writes what `changes` answers, which is asked inside the transaction so that rows never go back in time.
-    func write(_ objects: [CachedObject], changes: (CachedObject) -> Changes?) throws(SQLiteError) {
+    func write(_ changes: () -> [Changes]) throws(SQLiteError) {
         try database.transaction { (connection) throws(SQLiteError) in
-            for object in objects {
-                if let changes = changes(object) { try Self.apply(changes, connection) }
-            }
+            for change in changes() { try Self.apply(change, connection) }
         }
     }
 

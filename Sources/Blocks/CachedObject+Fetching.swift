@@ -132,7 +132,8 @@ extension CachedObject {
 
     /// Writes a received fetch to the file, or keeps it in memory, and takes it off the table in the same step.
     private func land(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer) {
-        if cache.isClosed { return state.withLock { $0.fetches.remove(id) } }
+        guard cache.changes.begin() else { return state.withLock { $0.fetches.remove(id) } }
+        defer { cache.changes.end() }
         let epoch = cache.nextEpoch()
         guard cache.disk.isUsable, cache.options.usesDisk else { return shelve(id, fetch, buffer, epoch: epoch) }
         let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }

@@ -66,6 +66,12 @@ extension CachedObject {
     /// Removes blocks (nil: all) of a chunk from the file and the books; answers the bytes freed.
     @discardableResult
     func discard(_ blocks: BlockSet?, of chunk: Int) -> Int64 {
+        guard cache.changes.begin() else {
+            // The file and its rows stay as they are; wrong bytes are not to be read here again.
+            if blocks != nil { state.withLock { _ = $0.withdraw(blocks, from: chunk) } }
+            return 0
+        }
+        defer { cache.changes.end() }
         let leaving = state.withLock { $0.withdraw(blocks, from: chunk) }
         if leaving.isEmpty {
             cache.enqueueIfNeeded(self)
@@ -101,10 +107,14 @@ extension CachedObject {
     /// False when the file could not be read at all.
     func verify(_ blocks: Range<Int>, in chunk: Int) -> Bool {
         guard let file = openedFile() else { return false }
-        let (checksums, generation) = state.withLock { ($0.chunks[chunk]?.checksums ?? [], $0.generation) }
+        let (checksums, present, generation) = state.withLock { state in
+            let chunk = state.chunks[chunk]
+            return (chunk?.checksums ?? [], chunk?.present ?? .empty, state.generation)
+        }
         guard checksums.count >= blocks.upperBound else { return false }
         var (right, wrong) = (BlockSet.empty, BlockSet.empty)
-        for block in blocks {
+        // One that has left since the caller asked for it may be a hole already.
+        for block in blocks where present.contains(block) {
             let one = BlockSet(block..<block + 1)
             if checksum(of: block, in: chunk, file) == checksums[block] {
                 right.formUnion(one)
@@ -188,8 +198,10 @@ extension CachedObject {
         }
     }
 
-    /// Computes the checksums of an adopted file.
+    /// Computes the checksums of an adopted file; what has none when the cache ends is not kept.
     func sumAdopted() {
+        guard cache.changes.begin() else { return }
+        defer { cache.changes.end() }
         let pending = state.withLock { state in state.chunks.filter { !$0.value.unsummed.isEmpty }.keys.sorted() }
         for index in pending {
             guard let file = state.withLock({ $0.file }) else { return }

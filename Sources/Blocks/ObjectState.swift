@@ -3,8 +3,9 @@ import Synchronization
 
 /// What is known of one chunk of an open object.
 ///
-/// `claimed` holds every block whose place in the file may be in use: present, being written, or being punched. `verified`
-/// and `unsummed` lie within `present`, and `present` within `claimed`.
+/// `claimed` holds every block whose place in the file may be in use: `present`, being written, or `leaving`. `verified`
+/// and `unsummed` lie within `present`. Rows name what leaves until its place is free: a crash before that leaves no
+/// bytes in the file that nobody counts, and one after it blocks that their checksums give away.
 struct Chunk {
     /// Blocks on disk.
     var present = BlockSet.empty
@@ -13,6 +14,8 @@ struct Chunk {
     /// Blocks of an adopted file whose checksums are still being computed.
     var unsummed = BlockSet.empty
     var claimed = BlockSet.empty
+    /// Blocks nobody finds any more, whose space is being given back.
+    var leaving = BlockSet.empty
     /// CRC-32C of each block; meaningful for `present` minus `unsummed`.
     var checksums: [UInt32]
     /// Bytes that the quota counts for this chunk.
@@ -212,6 +215,7 @@ struct ObjectState {
         if leaving.isEmpty { return .empty }
         record.present.subtract(leaving)
         record.verified.subtract(leaving)
+        record.leaving.formUnion(leaving.subtracting(record.unsummed))
         record.unsummed.subtract(leaving)
         chunks[chunk] = record
         presentBlocks -= leaving.count
@@ -224,6 +228,7 @@ struct ObjectState {
     mutating func vacate(_ blocks: BlockSet, in chunk: Int) -> Int64 {
         guard var record = chunks[chunk] else { return 0 }
         record.claimed.subtract(blocks)
+        record.leaving.subtract(blocks)
         // A claim whose cost is not charged yet makes the rest look dearer than it is: then less is given back now, and
         // the remainder when the chunk empties.
         let freed = max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
@@ -249,7 +254,7 @@ struct ObjectState {
                 changes.deletes.append(index)
                 continue
             }
-            let named = chunk.present.subtracting(chunk.unsummed)
+            let named = chunk.present.subtracting(chunk.unsummed).union(chunk.leaving)
             if named.isEmpty {
                 changes.deletes.append(index)
                 if chunk.isEmpty { chunks[index] = nil }

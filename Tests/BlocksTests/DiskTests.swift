@@ -174,6 +174,30 @@ struct DiskTests {
         _ = try await fixture.read(fixture.cache.open("f0", versions[0]), 0..<1)
     }
 
+    /// What is still leaving when the cache ends leaves before, or stays whole.
+    @Test(.timeLimit(.minutes(5))) func aCacheThatEndsWhileBlocksLeaveComesBackWithoutADamagedOne() async throws {
+        let store = MemoryStore()
+        let objects = (0..<60).map { number in
+            let key = ObjectKey("f\(number)")
+            return (key: key, version: store.setObject(key, content(300_000, seed: UInt64(number))))
+        }
+        let fixture = try Fixture(store)
+        for round in 0..<20 {
+            for object in objects {
+                _ = try await fixture.read(fixture.cache.open(object.key, object.version), 0..<300_000)
+            }
+            await fixture.settle()
+            for object in objects.dropFirst(round) { fixture.cache.forget(object.key) }
+            for _ in 0..<round * 10 { await Task.yield() }
+            try fixture.reopen()
+            for object in objects {
+                _ = fixture.readCached(fixture.cache.open(object.key, object.version), 0..<300_000)
+            }
+            #expect(fixture.cache.statistics().corruptBlocks == 0, "round \(round)")
+            #expect(fixture.diskUse <= fixture.ledger.used)
+        }
+    }
+
     @Test func aFailingDiskIsLoggedOnceAndMemoryServes() async throws {
         let time = ManualTime()
         let store = MemoryStore(time: time)

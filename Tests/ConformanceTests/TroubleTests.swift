@@ -183,9 +183,9 @@ import Testing
     }
 
     @Test func nothingListensIsUnreachable() async throws {
-        var port = 0
-        try await withEmulator { emulator, _ in port = emulator.port }
-        let store = try Server(port: port).store()
+        let port = try #require(TakenPort())
+        let store = try Server(port: port.number).store()
         #expect(await failure { try await store.checkAccess() } == .unreachable)
+        withExtendedLifetime(port) {}
     }
 }

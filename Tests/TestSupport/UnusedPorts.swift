@@ -1,22 +1,52 @@
 import Glibc
+import Synchronization
 
-/// Ports the kernel gives out now; all are held until all are known, so they differ.
+/// Ports on loopback for programs that must be told theirs; all differ, also from those of earlier calls.
+///
+/// They lie below the range from which the kernel serves `bind` to port 0 and `connect`
+/// (`net.ipv4.ip_local_port_range`, 32768 at the least by default), so that no other test's socket gets one of them
+/// between this call and the start of the program.
 package func unusedPorts(_ count: Int) -> [Int] {
-    var sockets: [Int32] = []
-    defer { for socket in sockets { close(socket) } }
-    return (0..<count).map { _ in
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        sockets.append(descriptor)
+    nextPort.withLock { next in
+        var ports: [Int] = []
+        for _ in 0..<12_000 where ports.count < count {
+            // Test processes that run at the same time begin at other places.
+            let port = 20_000 + (Int(getpid()) * 64 + next) % 12_000
+            next += 1
+            if TakenPort(port) != nil { ports.append(port) }
+        }
+        precondition(ports.count == count, "no \(count) unused loopback ports from 20000 to 31999")
+        return ports
+    }
+}
+
+private let nextPort = Mutex(0)
+
+/// A loopback port on which nothing listens, and on which nothing else can while this lives: connections are refused.
+package final class TakenPort {
+    package let number: Int
+    private let descriptor: Int32
+
+    /// `nil` if another socket has it; 0 for any that is unused.
+    package init?(_ wanted: Int = 0) {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(wanted).bigEndian
         address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let (socket, size) = (descriptor, length)
         let isBound = withUnsafeMutablePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+                bind(socket, $0, size) == 0 && getsockname(socket, $0, &length) == 0
             }
         }
-        precondition(isBound, "no loopback port: errno \(errno)")
-        return Int(UInt16(bigEndian: address.sin_port))
+        number = Int(UInt16(bigEndian: address.sin_port))
+        guard isBound else {
+            close(descriptor)
+            return nil
+        }
     }
+
+    deinit { close(descriptor) }
 }
