@@ -21,12 +21,15 @@ package struct RecoverableFile: Sendable {
     package let changed: Timestamp
     private let staging: String
 
-    /// `directory` is the staging directory, `boot` names the system that runs now.
-    package init(_ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String) {
+    /// `directory` is where the staging file is, `boot` names the system that runs now. `promised` is what a promise said of
+    /// the bytes; without one the staging file's own log counts.
+    package init(
+        _ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String, promised: ExtentMap? = nil
+    ) {
         (self.id, self.intent) = (id, intent)
         staging = "\(directory)/\(intent.staging)"
-        let recorded = StagingArea.recordedMap(
-            of: intent.staging, in: directory, hasBase: intent.base != nil)
+        let recorded =
+            promised ?? StagingArea.recordedMap(of: intent.staging, in: directory, hasBase: intent.base != nil)
         // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
         let length = (try? File(staging).size) ?? 0
         let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source.isHere }

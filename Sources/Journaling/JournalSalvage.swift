@@ -7,6 +7,8 @@ import SQLite
 package struct JournalSalvage: Sendable {
     /// The rows that could be read.
     package private(set) var contents = JournalContents()
+    /// The bytes of small files that were promised beside their rows.
+    package private(set) var small: [IntentID: [UInt8]] = [:]
     /// What could not, and why; empty when everything was there.
     package private(set) var lost: [String] = []
 
@@ -26,7 +28,7 @@ package struct JournalSalvage: Sendable {
         options.readers = 0
         do throws(SQLiteError) {
             let database = try Database(.file(copy), options: options, migrations: JournalSchema.migrations)
-            (contents, lost) = try database.read { (connection) throws(SQLiteError) in
+            (contents, small, lost) = try database.read { (connection) throws(SQLiteError) in
                 JournalSchema.salvage(connection)
             }
             database.close()

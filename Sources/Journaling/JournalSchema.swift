@@ -90,8 +90,9 @@ enum JournalSchema {
     }
 
     /// The rows that can be read, in the tables' order and, from where that breaks off, against it.
-    static func salvage(_ connection: Connection) -> (JournalContents, lost: [String]) {
+    static func salvage(_ connection: Connection) -> (JournalContents, small: [IntentID: [UInt8]], lost: [String]) {
         var contents = JournalContents()
+        var small: [IntentID: [UInt8]] = [:]
         var lost: Set<String> = []
         func take(
             _ what: String, _ sql: StaticString, _ body: (Int64, Int64, [UInt8]) throws(SQLiteError) -> Void
@@ -119,7 +120,13 @@ enum JournalSchema {
         take("upload", "SELECT id, 0, body FROM upload ORDER BY id DESC", upload)
         take("job", "SELECT id, 0, body FROM job ORDER BY id", job)
         take("job", "SELECT id, 0, body FROM job ORDER BY id DESC", job)
-        return (contents, lost.sorted())
+        // By the files' numbers: where the table cannot be walked, some of it may still be found.
+        for id in contents.files.keys {
+            do throws(SQLiteError) { small[id] = try content(of: id, connection) } catch {
+                lost.insert("the bytes beside file \(id.rawValue): \(error.message)")
+            }
+        }
+        return (contents, small, lost.sorted())
     }
 
     /// The jobs, and how many items each has.

@@ -17,6 +17,12 @@ package enum JournalingError: Error, Sendable, Hashable {
 }
 
 extension JournalingError {
+    /// Whether the journal is there and cannot be read as one.
+    package var isDamage: Bool {
+        if case .journal(_, let cause) = self { return cause.isCorrupt }
+        return false
+    }
+
     /// Whether the disk has no room for a row.
     package var isDiskFull: Bool {
         switch self {

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from bench import DEADLINE, Bench
+from bench import DEADLINE, PAILFS, Bench
 
 LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
 SHIM = pathlib.Path(__file__).with_name("disk_shim.c")
@@ -235,6 +235,14 @@ def middle(path):
     path.write_bytes(body[:4096] + random.Random(2).randbytes(max(len(body) - 4096, 4096)))
 
 
+def page(path):
+    """One page in the middle of the rows."""
+    body = bytearray(path.read_bytes())
+    row = body.index(b'"staging"', len(body) // 16) // 4096 * 4096
+    body[row:row + 4096] = b"\xa5" * 4096
+    path.write_bytes(body)
+
+
 def cut(path):
     os.truncate(path, path.stat().st_size // 2)
 
@@ -285,13 +293,14 @@ def cache_case(name, damage):
     return run
 
 
-def journal_case(damage):
+def journal_case(damage, least):
     def run(mount):
         mount.start()
         mount.store.faults("op=PutObject,kind=status:500")
         try:
             for number in range(40):
-                write(mount.path / f"f{number}", b"f" * 10_000)
+                write(mount.path / f"f{number}", b"%d" % number * 9000)
+                write(mount.path / f"s{number}", b"%d" % number * 1000)
             mount.kill()
         finally:
             mount.store.faults()
@@ -311,9 +320,36 @@ def journal_case(damage):
             raise AssertionError(f"it does not name the file and the remedy: {text}")
         if hashlib.sha256(path.read_bytes()).digest() != before:
             raise AssertionError("the journal was changed")
-        if len(list(path.parent.glob("staging/[0-9]*"))) != 40:
+        staged = {file.name for file in path.parent.glob("staging/*") if file.name.isdigit()}
+        if sum((path.parent / "staging" / name).stat().st_size >= 9000 for name in staged) != 40:
             raise AssertionError("staged bytes are gone")
+        # The remedy it names: what is left is saved, and what is not is told.
+        said = recover("list", path.parent)
+        if "damaged" not in said.stderr or "lost: " not in said.stderr:
+            raise AssertionError(f"recover does not say what is lost: {said.stderr}")
+        saved = path.parent.parent / "saved"
+        said = recover("save", saved, path.parent)
+        files = {file.name: file.read_bytes() for file in saved.glob("*")} if saved.exists() else {}
+        for name, body in files.items():
+            if body != b"%d" % int(name[1:]) * (9000 if name[0] == "f" else 1000):
+                raise AssertionError(f"{name} was saved with other bytes")
+        named = sum(name[0] == "f" for name in files)
+        nameless = sum(line.rsplit("/", 1)[-1] in staged for line in said.stderr.splitlines())
+        if named + nameless < 40 or named < least:
+            raise AssertionError(f"{named} files were saved with their names, {nameless} others named: {said.stderr}")
+        refused = recover("discard", path.parent, "--all", check=False)
+        if files and (refused.returncode == 0 or "damaged" not in refused.stderr):
+            raise AssertionError(f"files of a damaged journal are discarded: {refused.stderr}")
+        if hashlib.sha256(path.read_bytes()).digest() != before:
+            raise AssertionError("the journal was changed")
     return run
+
+
+def recover(*words, check=True):
+    said = subprocess.run([PAILFS, "recover", *words], capture_output=True, text=True, timeout=DEADLINE, check=False)
+    if check and said.returncode != 0:
+        raise AssertionError(f"recover {words[0]} ended with {said.returncode}: {said.stderr}")
+    return said
 
 
 def lost_journal(mount):
@@ -345,8 +381,8 @@ def main(names):
     for name in ("meta.db", "blocks.db"):
         for damage in (garbage, emptied, foreign, lost, *((middle, cut) if LONG else ())):
             cases.append((f"{name} {damage.__name__}", cache_case(name, damage)))
-    for damage in (garbage, cut, foreign):
-        cases.append((f"journal.db {damage.__name__}", journal_case(damage), *slow))
+    for damage, least in ((garbage, 0), (cut, 0), (foreign, 0), (page, 10)):
+        cases.append((f"journal.db {damage.__name__}", journal_case(damage, least), *slow))
     cases.append(("journal.db lost", lost_journal, *slow))
     for seed in range(60 if LONG else 0):
         for mode in ((), local):

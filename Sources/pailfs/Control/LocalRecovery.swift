@@ -11,10 +11,12 @@ import Synchronization
 /// `pailfs recover` where nothing is mounted: the cache directory is this command's meanwhile.
 ///
 /// Listing and discarding need the journal alone, and so does saving what is wholly here. For anything else the rooms of a
-/// mount are put together without one, and what the journal had promised besides is stored with it.
+/// mount are put together without one, and what the journal had promised besides is stored with it. Of a damaged journal
+/// everything that it still tells can be listed and saved, and nothing else.
 final class LocalRecovery {
     private enum State {
         case journal(CacheDirectoryLock, Journal)
+        case remains(CacheDirectoryLock, JournalRemains)
         case composition(Composition, ControlService)
     }
 
@@ -25,9 +27,15 @@ final class LocalRecovery {
     /// Locks the directory, which must hold a journal.
     init(_ directory: String, _ request: MountRequest?) throws(JournalingError) {
         (self.directory, self.request) = (directory, request)
-        guard (try? LocalFileStatus(of: directory + "/journal.db")) ?? nil != nil else { return }
+        let path = directory + "/journal.db"
+        guard (try? LocalFileStatus(of: path)) ?? nil != nil else { return }
         let lock = try CacheDirectoryLock(directory: directory, pid: getpid(), mountpoint: directory)
-        state = .journal(lock, try Journal(path: directory + "/journal.db"))
+        do throws(JournalingError) { state = .journal(lock, try Journal(path: path)) } catch {
+            guard error.isDamage else { throw error }
+            let remains = try JournalRemains(of: path, in: directory)
+            remains.explain()
+            state = .remains(lock, remains)
+        }
     }
 
     func answer(_ request: ControlRequest) throws(CommandError) -> ControlAnswer {
@@ -36,6 +44,15 @@ final class LocalRecovery {
         case (.composition(_, let service), _): return service.answer(request) { true }
         case (.journal(_, let journal), .recoverable):
             return .recoverable(try files(journal).map { RecoverableLine($0) })
+        case (.remains(_, let remains), .recoverable): return .recoverable(remains.files.map { RecoverableLine($0) })
+        case (.remains(_, let remains), .save(let number, let path, let evenIfDoubtful)):
+            guard let file = remains.files.first(where: { $0.id.rawValue == number }) else { break }
+            guard file.isCertain || evenIfDoubtful else {
+                throw CommandError(
+                    "the machine went down before its bytes were flushed: give --doubtful to save them all the same")
+            }
+            return try save(file, to: path)
+        case (.remains(_, let remains), _): throw remains.refusal
         case (.journal(_, let journal), .discard(let number)):
             guard let file = try files(journal).first(where: { $0.id.rawValue == number }) else { break }
             do { try journal.write([.endFile(file.id)], flushed: true) } catch {
@@ -61,6 +78,7 @@ final class LocalRecovery {
         defer { state = nil }
         switch state {
         case .journal(_, let journal)?: journal.close()
+        case .remains?: break
         case .composition(let composition, _)?:
             for file in composition.finish() {
                 Entry.say("pailfs: not stored: \(file.path) (\(file.reason))")

@@ -1,0 +1,75 @@
+import Basics
+import Commits
+import FoundationEssentials
+import Glibc
+import Journaling
+import Staging
+
+/// What is left of a journal that cannot be used: every file that it still names, promised or not, to be shown and saved.
+///
+/// Nothing in the cache directory is changed. Bytes that were kept in the journal itself are written to a private directory
+/// of their own, which goes with this.
+final class JournalRemains {
+    let files: [RecoverableFile]
+    private let path: String
+    private let lost: [String]
+    /// Staging files that no row names any more.
+    private let nameless: [String]
+    private let scratch: String
+
+    /// `directory` is the cache directory, which the caller has locked, `path` the journal in it.
+    init(of path: String, in directory: String) throws(JournalingError) {
+        self.path = path
+        let parent = Entry.environment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"
+        var template = Array("\(parent)/pailfs-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw .file(FileError(errno: errno, operation: "make a directory (TMPDIR) in", path: parent))
+        }
+        scratch = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let salvage: JournalSalvage
+        do throws(JournalingError) { salvage = try JournalSalvage(of: path, in: scratch) } catch {
+            try? FileManager.default.removeItem(atPath: scratch)
+            throw error
+        }
+        lost = salvage.lost
+        let boot = Self.boot
+        var files: [RecoverableFile] = []
+        for (id, intent) in salvage.contents.files.sorted(by: { $0.key < $1.key }) {
+            var place = "\(directory)/staging"
+            if let bytes = salvage.small[id] {
+                place = scratch
+                do throws(FileError) {
+                    try File("\(scratch)/\(intent.staging)", .readWrite, create: .ifMissing)
+                        .write(unsafe bytes.span.bytes, at: 0)
+                } catch { throw .file(error) }
+            }
+            let promised = intent.isAcknowledged ? intent.map : nil
+            files.append(RecoverableFile(id, intent, stagedIn: place, boot: boot, promised: promised))
+        }
+        self.files = files
+        let named = Set(files.map(\.intent.staging))
+        let present = (try? Directory.names(in: "\(directory)/staging")) ?? []
+        nameless = present.map(\.description).filter { Int($0) != nil && !named.contains($0) }.sorted()
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: scratch) }
+
+    /// For people, before what they asked for.
+    func explain() {
+        Entry.say("pailfs: the journal \(path) is damaged; what it still tells can be listed and saved")
+        for what in lost { Entry.say("pailfs: lost: \(what)") }
+        for name in nameless { Entry.say("pailfs: lost: the key of the file whose bytes are in staging/\(name)") }
+    }
+
+    /// To whoever wants more than that.
+    var refusal: CommandError {
+        CommandError(
+            "the journal \(path) is damaged: \"pailfs recover save\" the files, then move its directory away and mount again"
+        )
+    }
+
+    private static var boot: String {
+        let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
+        return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
+    }
+}
