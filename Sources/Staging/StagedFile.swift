@@ -49,6 +49,8 @@ package final class StagedFile: Sendable {
     private let isKept = Atomic(false)
     /// Saves a look at the whole map: false when no byte can be in an upload alone.
     let mayNeedUpload = Atomic(false)
+    /// How far from its start the file was read to be sent, by any attempt, since it was changed there.
+    let sent = Atomic<Int64>(0)
     /// Bounds what commits bring in of committed versions.
     package let fills: MemoryBudget
     private let observer = Mutex(Observer())
@@ -392,6 +394,7 @@ package final class StagedFile: Sendable {
     }
 
     private func changed(_ range: ByteRange) {
+        _ = sent.min(range.lowerBound, ordering: .relaxed)
         observer.withLock { $0.observe }?(range)
     }
 

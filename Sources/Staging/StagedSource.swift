@@ -6,8 +6,6 @@ import Synchronization
 final class StagedSource: ByteSource {
     private let file: StagedFile
     private let range: ByteRange
-    /// How far the body was read by any attempt to send it.
-    private let reached = Atomic<Int64>(0)
 
     init(file: StagedFile, range: ByteRange) { (self.file, self.range) = (file, range) }
 
@@ -27,7 +25,7 @@ final class StagedSource: ByteSource {
                         errno: StagingError.notStaged.errno, reason: "the file was cut while it was sent")
                 }
                 initialized += wanted
-                noteRead(upTo: offset + Int64(wanted))
+                noteRead(upTo: start + Int64(wanted))
                 return nil
             } catch {
                 return ByteTransferError(errno: error.errno, reason: error.description)
@@ -36,9 +34,9 @@ final class StagedSource: ByteSource {
         if let failure { throw failure }
     }
 
-    /// What is sent once more gets the file no further.
+    /// What is sent once more gets the file no further, also when another body brings it.
     private func noteRead(upTo end: Int64) {
-        let before = reached.max(end, ordering: .relaxed).oldValue
+        let before = file.sent.max(end, ordering: .relaxed).oldValue
         if end > before { file.traffic.noteRead(end - before) }
     }
 }

@@ -5,7 +5,7 @@ import Synchronization
 package final class StagingTraffic: Sendable {
     /// Both only grow.
     package struct Count: Sendable, Hashable {
-        /// Bytes that were read to be sent; what the same body is read for again does not count.
+        /// Bytes that were read to be sent; what is read again to be sent again does not count.
         package var read: Int64 = 0
         /// Parts and objects that the store has acknowledged.
         package var stored = 0

@@ -137,13 +137,18 @@ struct StagedFileTests {
         #expect(ledger.used == 4096)
     }
 
-    @Test("counts as moved only what is read of a body for the first time")
+    @Test("counts as moved only what is sent for the first time since it was written")
     func traffic() throws {
         let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
         try file.write([UInt8](repeating: 1, count: 300_000).span.bytes, at: 0)
         let body = file.source(0..<300_000)
         for _ in 1...3 { try body.forEachPiece { _ in } }
         #expect(area.traffic.count.read == 300_000)
+        for _ in 1...3 { try file.source(0..<300_000).forEachPiece { _ in } }
+        #expect(area.traffic.count.read == 300_000)
+        try file.write([UInt8](repeating: 2, count: 1000).span.bytes, at: 299_000)
+        try file.source(0..<300_000).forEachPiece { _ in }
+        #expect(area.traffic.count.read == 301_000)
     }
 
     @Test("tells of every range that changed, and of no fill")
