@@ -69,7 +69,7 @@ import Testing
             try life.staged.write(piece.span.bytes, at: Int64(start))
             life.commit.noteWrite(ByteRange(at: Int64(start), count: Int64(piece.count)), key: "file") { metadata }
         }
-        let deadline = ContinuousClock.now + .seconds(60)
+        let deadline = ContinuousClock.now + .seconds(240)
         while life.staged.reservedBytes >= part, ContinuousClock.now < deadline {
             _ = try life.commit.dropSent()
             await Task.yield()

@@ -53,7 +53,7 @@ struct MemoryConformanceTests {
 /// A server that is not ours, so that client and emulator are not wrong in the same way.
 @Suite(
     .enabled(if: Seaweed.program != nil, "PAILFS_TEST_WEED names no SeaweedFS program"), .against(Seaweed.run),
-    .timeLimit(.minutes(3)))
+    .timeLimit(.minutes(5)))
 struct SeaweedConformanceTests {
     @Test(arguments: Promise.all) func seaweedKeepsItsPromise(_ promise: Promise) async throws {
         try await promise.prove()
@@ -62,7 +62,7 @@ struct SeaweedConformanceTests {
 
 @Suite(
     .enabled(if: OpenStackSwift.isInstalled, "OpenStack Swift is not installed: scripts/setup test"),
-    .against(RealSwift.run), .timeLimit(.minutes(3)))
+    .against(RealSwift.run), .timeLimit(.minutes(5)))
 struct RealSwiftConformanceTests {
     @Test(arguments: Promise.all + Promise.largeObjects) func openStackSwiftKeepsItsPromise(_ promise: Promise)
         async throws

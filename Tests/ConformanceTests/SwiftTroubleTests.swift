@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What the Swift-shaped store makes of a server or network that fails.
-@Suite(.timeLimit(.minutes(2))) struct SwiftTroubleTests {
+@Suite(.timeLimit(.minutes(5))) struct SwiftTroubleTests {
     private struct ShiftedTime: TimeSource {
         let offset: Duration
 

@@ -28,7 +28,7 @@ import Testing
         return try MountedTree(over: InterceptedStore(store, Listings(change: change)))
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func aListingWithoutEndEndsInAnError() async throws {
         let tree = try await tree { page in
             var page = page

@@ -39,7 +39,7 @@ private final class CountingSink: ByteSink {
     func restart() { state.withLock { $0 = (0, 0) } }
 }
 
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(5)))
 struct HTTPEngineTests {
     private static func engine(stallTimeout: Duration = .seconds(20), connections: Int = 8) -> HTTPEngine {
         var options = HTTPOptions(userAgent: "pailfs-test")

@@ -4,7 +4,7 @@ import Testing
 extension RealMounts {
     /// What cannot be mounted is refused with one sentence that names the thing and the remedy, and leaves nothing.
     @Suite struct BadInput {
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aMountpointInUseIsNamed() async throws {
             try await withMount { world, _ in
                 let outcome = try await world.pailfs(
@@ -15,7 +15,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aCacheDirectoryInUseIsNamedWithItsHolder() async throws {
             try await withMount { world, _ in
                 let second = try world.scratch.makeDirectory("second")
@@ -29,7 +29,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func wrongUseOfTheCommandIsExplained() async throws {
             try await withStore { world, _ in
                 for arguments in [[], ["mount"], ["mount", world.bucket.url], ["no-such-command"]] {

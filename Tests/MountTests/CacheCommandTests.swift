@@ -33,7 +33,7 @@ extension RealMounts {
             return outcome
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func whatWasWarmedIsReadWithoutTheStoreAndWhatWasPrunedIsNot() async throws {
             try await withMount { world, store in
                 world.expectsErrorsInLog = true
@@ -77,7 +77,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func pruningLeavesWhatTheBucketDoesNotHave() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -100,7 +100,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func whatCannotBeIsRefusedInASentence() async throws {
             try await withStore { world, _ in
                 let options = ["-o", world.options([])]

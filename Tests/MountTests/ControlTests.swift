@@ -47,7 +47,7 @@ extension World {
 extension RealMounts {
     /// Commands that ask the process of a mount: status, flush, and what they do when it is gone or somebody else talks.
     @Suite struct Control {
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func statusNamesWhatIsNotStoredAndWhy() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -74,7 +74,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func statusShowsHowFarAnUploadIs() async throws {
             try await withMount("durable=local", "uploads=1", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -91,7 +91,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func statusWithoutAPathShowsEveryMountAndGoesOnWhenAsked() async throws {
             try await withMount { world, _ in
                 let all = try await world.pailfs(["status", "--json"])
@@ -108,7 +108,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func flushWaitsForEverythingBelowADirectoryAndForNothingElse() async throws {
             try await withMount("durable=local", "uploads=2", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -125,7 +125,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func flushStoresWhatAnOpenFileHasSoFar() async throws {
             try await withMount { world, _ in
                 let writer = try world.start("exec 3>file; printf 'so far' >&3; : >$T/written; exec sleep 60")
@@ -141,7 +141,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func flushNamesWhatTheStoreRefuses() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -158,7 +158,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aPathOutsideIsNamedAndSoIsAMountWhoseProcessIsGone() async throws {
             try await withMount { world, _ in
                 let outside = try await world.pailfs(["flush", world.scratch.directory])
@@ -179,7 +179,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func nobodyWhoTalksNonsenseToAMountDisturbsIt() async throws {
             try await withMount { world, _ in
                 let daemon = try #require(world.daemon)

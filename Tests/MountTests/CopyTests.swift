@@ -18,7 +18,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: ["cp", "cp --reflink=auto", "cp -p", "cp --sparse=never"])
+        @Test(.timeLimit(.minutes(5)), arguments: ["cp", "cp --reflink=auto", "cp -p", "cp --sparse=never"])
         func cpCostsOneRequest(_ command: String) async throws {
             try await withObjects { world, store in
                 for name in ["small", "big"] {
@@ -38,7 +38,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aChangedCopySendsOnlyWhatChanged() async throws {
             try await withObjects { world, store in
                 let cost = try await store.requests {
@@ -66,7 +66,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)), arguments: ["durable=remote", "durable=local"])
+        @Test(.timeLimit(.minutes(5)), arguments: ["durable=remote", "durable=local"])
         func aCopyOutlivesItsSource(_ durable: String) async throws {
             try await withObjects(durable) { world, _ in
                 try await world.python(
@@ -131,7 +131,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func rangesThatMoveAndFilesNotStoredYetAreCopiedAllTheSame() async throws {
             try await withObjects { world, _ in
                 try await world.python(

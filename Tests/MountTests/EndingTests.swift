@@ -4,7 +4,7 @@ import Testing
 extension RealMounts {
     /// However a mount is asked to end, what was written is in the bucket before its process is gone.
     @Suite struct Endings {
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func unmountingRightAfterAWriteLosesNothing() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:500ms", "op=CopyObject,kind=latency:500ms")
@@ -19,7 +19,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func terminatingCommitsAFileThatIsStillOpen() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:500ms")
@@ -37,7 +37,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func terminatingFinishesAnUploadOfManyParts() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=UploadPart,kind=latency:300ms")
@@ -58,7 +58,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aMountIsEndedByItsOwnCommandToo() async throws {
             try await withMount { world, _ in
                 try await world.sh("printf x >file")
@@ -70,7 +70,7 @@ extension RealMounts {
         }
 
         /// A container or a sandbox that was started meanwhile has the mount too, and keeps it.
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aCopyOfTheMountInAnotherNamespaceKeepsNothingFromEnding() async throws {
             try await withMount { world, _ in
                 try await world.sh("printf x >file")
@@ -88,7 +88,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func inTheForegroundTheProcessIsTheMount() async throws {
             try await withStore { world, _ in
                 let child = try world.start(

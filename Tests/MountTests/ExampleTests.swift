@@ -66,7 +66,7 @@ extension RealMounts {
                 .replacing("PAILFS_SECRET_ACCESS_KEY=...", with: "PAILFS_SECRET_ACCESS_KEY=\(Store.secretKey)")
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func commandsOfTheReadMeAndThePageRun() async throws {
             try await withStore(bucket: "bucket") { world, _ in
                 try await world.sh("printf x >$T/x")
@@ -88,7 +88,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)), .enabled(if: Machine.isRoot, "mount -T takes root"))
+        @Test(.timeLimit(.minutes(5)), .enabled(if: Machine.isRoot, "mount -T takes root"))
         func linesForFstabMount() async throws {
             try await withStore(bucket: "bucket") { world, _ in
                 let lines =
@@ -114,7 +114,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func commandsOfTheStoresPageRun() async throws {
             try await withStore { world, _ in
                 let blocks = try Pages.displays("man/pailstore.1")
@@ -156,7 +156,7 @@ extension RealMounts {
         }
 
         /// The unit of the package waits for the word of a mount in the foreground, and ends it as the page says.
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aServiceManagerIsToldWhenTheMountAnswers() async throws {
             let unit = try Pages.text("scripts/pailfs@.service")
             #expect(unit.contains("Type=notify") && unit.contains("pailfs mount -f ${URL} %f"))
@@ -183,7 +183,7 @@ extension RealMounts {
         }
 
         /// Commands and their flags stand in the manual page, and those there are there.
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func thePageHasEveryCommandAndFlagAndNoOther() async throws {
             try await withStore { world, _ in
                 let page = try Pages.text("man/pailfs.1")

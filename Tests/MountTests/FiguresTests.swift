@@ -11,7 +11,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend() async throws {
             try await withStore { world, store in
                 world.expectsErrorsInLog = true
@@ -77,7 +77,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func optionsChangeWhileMountedAndStayChangedForTheNextProcess() async throws {
             try await withMount("ttl=1h") { world, _ in
                 func set(_ options: String...) async throws -> Outcome {

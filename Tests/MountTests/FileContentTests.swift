@@ -3,7 +3,7 @@ import Testing
 extension RealMounts {
     /// Reads and writes of every shape through real descriptors.
     @Suite struct FileContents {
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func overwritingAppendingAndTruncatingAnyWhereGivesWhatPOSIXSays() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -26,7 +26,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func anOpenFileIsReadWhileItIsWritten() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -53,7 +53,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func anUnlinkedFileStaysReadableThroughItsHandleAndNeverComesBack() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -73,7 +73,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aFileRemovedRightAfterItsCloseStaysGone() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:5ms")
@@ -96,7 +96,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func renamingOverAFileReplacesItAndNobodySeesItMissing() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -125,7 +125,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func openHandlesFollowARename() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -146,7 +146,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func exclusiveCreationHasOneWinner() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -167,7 +167,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func memoryMapsReadAndWrite() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -184,7 +184,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func whatNoObjectStoreHasIsRefusedByName() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -205,7 +205,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func namesAndKeysOverTheLimitAreRefusedBeforeAnyByteMoves() async throws {
             try await withMount { world, store in
                 try await world.sh("mkdir -p $(printf 'd%0199d/' 1 2 3 4 5)")

@@ -141,7 +141,7 @@ private enum Mistakes {
 extension RealMounts {
     /// What cannot be done is refused with one sentence that names the thing and the remedy, and leaves nothing.
     @Suite struct EveryMistake {
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func isNamedInOneSentenceWithItsRemedy() async throws {
             try await withStore { world, store in
                 world.expectsErrorsInLog = true

@@ -112,7 +112,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aPreflightSaysWhatTheRulesSay() async throws {
             try await withStore { world, _ in
                 try await store("a", in: world)
@@ -132,7 +132,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func unfinishedUploadsAreListedAndAbortedByAge() async throws {
             try await withStore { world, _ in
                 try await world.python(
@@ -153,7 +153,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func theDoctorFindsNothingWrongAndLeavesNothing() async throws {
             for provider in [Provider.s3, .oss, .cos, .kodo, .cssp] {
                 try await provider.withWorld { world in
@@ -171,7 +171,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func theDoctorNamesWhatIsWrong() async throws {
             try await withStore { world, store in
                 try await store.setFaults("kind=clock:2h")
@@ -191,7 +191,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aFileOfOptionsIsTakenByMountsAndShown() async throws {
             try await withStore { world, _ in
                 try FileManager.default.createDirectory(

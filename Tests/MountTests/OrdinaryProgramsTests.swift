@@ -3,7 +3,7 @@ import Testing
 extension RealMounts {
     /// Programs that know nothing of object stores do their work in a mount as they do elsewhere.
     @Suite struct OrdinaryPrograms {
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func copyingATreeInAndOutKeepsEveryByteModeAndTime() async throws {
             try await withMount { world, _ in
                 try await world.sh("make_tree $T/tree; cp -a $T/tree tree; same $T/tree tree", deadline: .seconds(90))
@@ -12,7 +12,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func tarPacksAndUnpacksATree() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -29,7 +29,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func rsyncTransfersNothingTheSecondTime() async throws {
             try await withMount { world, _ in
                 try await world.sh("make_tree $T/tree; rsync -a $T/tree/ tree/", deadline: .seconds(120))
@@ -39,7 +39,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func gitKeepsARepositoryInAMount() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -71,7 +71,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func namesAreMadeMovedListedAndRemoved() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -97,7 +97,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func editorsSaveFiles() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -115,7 +115,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func pythonRunsAndCachesItsBytecode() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -129,7 +129,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func modesOwnersAndTimesAreSetAndStay() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -155,7 +155,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func fioVerifiesWhatItWroteAtRandom() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -168,7 +168,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func dfShowsRoomAndTheKindOfFileSystemWithoutAsking() async throws {
             try await withMount { world, store in
                 let cost = try await store.requests {
@@ -181,7 +181,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func mountOfEightAndFstabSpellingIsUnderstood() async throws {
             try await withStore { world, _ in
                 let options = "rw,nosuid,nodev,noatime,_netdev," + world.options([])

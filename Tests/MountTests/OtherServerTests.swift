@@ -6,7 +6,7 @@ import Testing
 extension RealMounts {
     /// The same work on a server that is not ours: SeaweedFS, checked from outside with boto3.
     @Suite struct OtherServers {
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func aTreeGoesThroughAMountOfARealServer() async throws {
             try await withSeaweed { world in
                 try await world.mount()

@@ -13,7 +13,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func aSmallFileHoldsWhatWasWrittenWhenClosesDoNotWaitForTheBucket() async throws {
             try await withMount("durable=local") { world, _ in
                 try await Self.run("--operations \(isLong ? 50_000 : 1500) --commits 20", in: world)

@@ -53,7 +53,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func rsyncWithEveryAttributeAndChecksumsTransfersNothingTheSecondTime() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -71,7 +71,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func unzipUnpacksATree() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -86,7 +86,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func makeBuildsOnlyWhatChanged() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -107,7 +107,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func toolsWriteInPlaceSparselyAndSortOnTheMount() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -136,7 +136,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func tailFollowsAFileThatGrows() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -156,7 +156,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func locksHoldAmongTheProcessesOfThisHost() async throws {
             try await withMount { world, _ in
                 try await world.sh(

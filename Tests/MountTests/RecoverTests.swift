@@ -47,7 +47,7 @@ extension RealMounts {
             return try JSONDecoder().decode(RecoverDocument.self, from: Data(outcome.output.utf8)).files
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aNewFileIsSavedWithItsHolesAndCommittedOnRequestOnly() async throws {
             try await withMount { world, _ in
                 try await world.sh("mkdir dir")
@@ -79,7 +79,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func whatIsNotHereComesFromTheVersionTheFileWasOpenedWithAndFromNoOther() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -126,7 +126,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func withoutAMountTheCommandDoesItItself() async throws {
             try await withMount { world, _ in
                 try await crash(
@@ -156,7 +156,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aCommitThatComesSecondKeepsBoth() async throws {
             try await withMount { world, _ in
                 world.expectsErrorsInLog = true
@@ -171,7 +171,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func explainTellsTheStateAndTheLastErrorAndRefreshAsksTheStoreAgain() async throws {
             try await withMount("ttl=600", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

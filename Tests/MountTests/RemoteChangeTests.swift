@@ -19,7 +19,7 @@ extension RealMounts {
 
             """
 
-        @Test(.timeLimit(.minutes(4)), arguments: ["ttl=0", "ttl=1"])
+        @Test(.timeLimit(.minutes(5)), arguments: ["ttl=0", "ttl=1"])
         func aFileThatGrewOrShrankIsReadWithItsNewLength(_ ttl: String) async throws {
             try await withMount(ttl) { world, _ in
                 try await world.python(
@@ -48,7 +48,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func aListingThatTellsOfAnotherLengthIsBelieved() async throws {
             try await withMount("ttl=1") { world, _ in
                 try await world.python(
@@ -68,7 +68,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func theSecondWriterLosesNothing() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -91,7 +91,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func attributesThatOtherMountsStoredAreShown() async throws {
             try await withMount("attrs=exact") { world, _ in
                 try await world.python(
@@ -122,7 +122,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func linksOfTheS3fsFamilyAreReadAndWritten() async throws {
             try await withMount("symlinks=metadata") { world, _ in
                 try await world.python(
@@ -145,7 +145,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(4)))
+        @Test(.timeLimit(.minutes(5)))
         func rawNamesHideWhatCannotBeShownAndListIt() async throws {
             try await withMount("names=raw") { world, _ in
                 try await world.python(

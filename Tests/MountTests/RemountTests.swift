@@ -3,7 +3,7 @@ import Testing
 extension RealMounts {
     /// What one mount stored, the next one finds: on the same machine, and on another.
     @Suite struct Remounts {
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func theSameMachineFindsNamesBytesModesTimesAndLinks() async throws {
             try await withMount { world, _ in
                 try await world.sh("make_tree $T/tree; cp -a $T/tree tree", deadline: .seconds(90))
@@ -13,7 +13,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func anotherMachineFindsNamesBytesModesTimesAndLinks() async throws {
             try await withMount { world, _ in
                 try await world.sh("make_tree $T/tree; cp -a $T/tree tree", deadline: .seconds(90))
@@ -28,7 +28,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func extendedAttributesStayWithTheFile() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -51,7 +51,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func whatOthersStoredIsThereAndWhatTheyRemovedIsGone() async throws {
             try await withMount("ttl=0") { world, _ in
                 try await world.sh("printf one >$T/one; printf 'two and more' >$T/two")

@@ -13,7 +13,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func listingADirectoryCostsOneRequestAPage() async throws {
             try await withManyObjects { world, store in
                 let cost = try await store.requests { try await world.sh("test \"$(ls many | wc -l)\" = 2500") }
@@ -21,7 +21,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func listingWithAttributesCostsNoMoreThanTheNames() async throws {
             try await withManyObjects { world, store in
                 let cost = try await store.requests { try await world.sh("test \"$(ls -l many | wc -l)\" = 2501") }
@@ -31,7 +31,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aRemountWithinTheTTLAsksNothingAgain() async throws {
             try await withManyObjects { world, store in
                 try await world.sh("ls -l many >/dev/null")
@@ -42,7 +42,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aMissingNameInAListedDirectoryCostsNothing() async throws {
             try await withManyObjects { world, store in
                 try await world.sh("ls many >/dev/null")
@@ -51,7 +51,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func oneNameOfADirectoryNeverListedCostsTwoRequestsAtMost() async throws {
             try await withManyObjects { world, store in
                 let cost = try await store.requests { try await world.sh("stat many/name-001234 >/dev/null") }
@@ -59,7 +59,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func readingAListedFileCostsOneGetAndAgainNothing() async throws {
             try await withManyObjects { world, store in
                 try await world.sh("ls many >/dev/null")
@@ -74,7 +74,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func writingASmallFileCostsOnePut() async throws {
             try await withManyObjects { world, store in
                 // cp, because a shell that redirects closes a duplicate first, and every close commits.
@@ -86,7 +86,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func attributesTravelInThePut() async throws {
             try await withManyObjects { world, store in
                 try await world.sh(
@@ -101,7 +101,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func removingCostsOneDelete() async throws {
             try await withManyObjects { world, store in
                 try await world.sh("ls many >/dev/null")
@@ -110,7 +110,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func makingAndRemovingADirectoryCostWhatThePageSays() async throws {
             try await withManyObjects { world, store in
                 let made = try await store.requests { try await world.sh("mkdir directory") }
@@ -124,7 +124,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func renamingAFileCostsOneCopyAndOneDelete() async throws {
             try await withManyObjects { world, store in
                 try await world.sh("ls many >/dev/null")
@@ -134,7 +134,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
             try await withMount("ttl=600") { world, store in
                 try await world.sh("head -c 70000000 /dev/urandom >$T/big; ls >/dev/null")

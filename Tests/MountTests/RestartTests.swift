@@ -5,7 +5,7 @@ import Testing
 extension RealMounts {
     /// A mount outlives the process that serves it: programs that use it notice nothing but a pause.
     @Suite struct Restarts {
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func openFilesGoOnAfterTheWorkerWasKilled() async throws {
             try await withMount { world, _ in
                 try await world.sh("printf 'some words that are long enough' >read; mkdir dir; printf x >dir/one")
@@ -38,7 +38,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func aCloneAndItsCheckSucceedWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -57,7 +57,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func fioFindsWhatItWroteWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 try await world.killingWorkers(
@@ -69,7 +69,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func everyChangeHappensOnceWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 // Each name is made, moved and removed once; whoever does it twice gets an error.
@@ -102,7 +102,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(3)))
+        @Test(.timeLimit(.minutes(5)))
         func everyByteIsWrittenOnceWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 try await world.killingWorkers(
@@ -139,7 +139,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func anotherVersionGoesOnWithTheMountOnRequest() async throws {
             try await withMount { world, _ in
                 let program = try world.start(
@@ -166,7 +166,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aWorkerThatKeepsDyingLetsGoOfTheMountpoint() async throws {
             try await withMount { world, _ in
                 world.expectsErrorsInLog = true
@@ -183,7 +183,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aDeadMountIsReplacedByTheNext() async throws {
             try await withMount { world, _ in
                 world.expectsErrorsInLog = true

@@ -8,7 +8,7 @@ extension RealMounts {
             try await world.pailfs(["stat", url, "-o", world.options([])])
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func anObjectIsShownWithItsHeaders() async throws {
             try await withStore { world, _ in
                 try "content".write(toFile: world.scratch.path("file"), atomically: true, encoding: .utf8)
@@ -25,7 +25,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aBucketIsShownWithWhatItHoldsWhereTheStoreCounts() async throws {
             try await Provider.cssp.withWorld { world in
                 try "content".write(toFile: world.scratch.path("file"), atomically: true, encoding: .utf8)
@@ -40,7 +40,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func anAccountIsShownWithItsBuckets() async throws {
             for provider in [Provider.s3, .oss, .cos, .kodo] {
                 try await provider.withWorld { world in
@@ -51,7 +51,7 @@ extension RealMounts {
         }
 
         /// Every bucket of an account is a directory of its mount.
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func anAccountIsMountedWithItsBuckets() async throws {
             for provider in [Provider.s3, .oss, .cos, .kodo] {
                 try await provider.withWorld { world in

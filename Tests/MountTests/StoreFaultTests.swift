@@ -4,7 +4,7 @@ extension RealMounts {
     /// A store that fails or lies: what is not right is an error with a name, never wrong bytes, and it is right again
     /// when the store is.
     @Suite struct StoreFaults {
-        @Test(.timeLimit(.minutes(2)), arguments: ["cut:1000", "alter"])
+        @Test(.timeLimit(.minutes(5)), arguments: ["cut:1000", "alter"])
         func aDamagedBodyIsAnErrorAndNothingOfItIsKept(_ kind: String) async throws {
             try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -22,7 +22,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aCutRangeOfABigFileIsAnErrorAndNothingWrongIsServed() async throws {
             try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -40,7 +40,7 @@ extension RealMounts {
         }
 
         @Test(
-            .timeLimit(.minutes(2)),
+            .timeLimit(.minutes(5)),
             arguments: [
                 "kind=status:503,count=3,retry-after=1", "kind=status:500,count=2", "kind=reset,count=3",
                 "kind=cut:100,count=2", "op=UploadPart,kind=alter,count=1",
@@ -61,7 +61,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.timeLimit(.minutes(5)))
         func aLostReplyOfACommitIsSettledNotGuessed() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=lost-reply,count=1")
@@ -73,7 +73,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.timeLimit(.minutes(5)))
         func aCommitThatFailsIsTheErrorOfClose() async throws {
             try await withMount("timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A write whose first answer was lost, tried again.
-@Suite(.timeLimit(.minutes(1))) struct SettlementTests {
+@Suite(.timeLimit(.minutes(5))) struct SettlementTests {
     private let time = ManualTime()
     private let memory: MemoryStore = {
         var capabilities = Capabilities()

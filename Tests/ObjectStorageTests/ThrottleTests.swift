@@ -4,7 +4,7 @@ import ObjectStorage
 import TestSupport
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct ThrottleTests {
+@Suite(.timeLimit(.minutes(5))) struct ThrottleTests {
     @Test func transfersAndOtherRequestsAreBoundedApart() async throws {
         let memory = MemoryStore()
         memory.setObject("k", [1])

@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// What COS is asked and what is made of its answers (cos.md).
-@Suite(.timeLimit(.minutes(1))) struct COSStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct COSStoreTests {
     private static let object: [(String, String)] = [
         ("ETag", "\"\(Hex.encode(MD5.of("hello cos")))\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT"),
         ("x-cos-hash-crc64ecma", String(CRC64ECMA.value(of: Array("hello cos".utf8)))),

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// Credentials of machines, containers and token services, from a stand-in of each.
-@Suite(.timeLimit(.minutes(1))) struct CredentialServiceTests {
+@Suite(.timeLimit(.minutes(5))) struct CredentialServiceTests {
     /// A stand-in and what it was asked.
     private final class StandIn: Sendable {
         let server: LocalServer

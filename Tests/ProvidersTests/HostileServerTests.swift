@@ -90,7 +90,7 @@ import Testing
         try await body(store)
     }
 
-    @Test(.timeLimit(.minutes(1)), arguments: bad)
+    @Test(.timeLimit(.minutes(5)), arguments: bad)
     func aBadAnswerToAListingIsAnError(harm: Harm) async throws {
         try await withStore(harm) { store in
             await #expect(throws: ObjectStoreError.self) { _ = try await store.list(ListRequest()) }
@@ -134,7 +134,7 @@ import Testing
             "xxxx"),
     ]
 
-    @Test(.timeLimit(.minutes(1)), arguments: badBodies)
+    @Test(.timeLimit(.minutes(5)), arguments: badBodies)
     func aBadBodyIsAnErrorAndNothingPastTheRangeIsTaken(harm: Harm) async throws {
         try await withStore(harm) { store in
             let sink = Count()
@@ -159,7 +159,7 @@ import Testing
     }
 
     /// Heads and bodies changed at random: understood or refused, within the time that the store may be silent.
-    @Test(.timeLimit(.minutes(2)))
+    @Test(.timeLimit(.minutes(5)))
     func answersChangedAtRandomAreUnderstoodOrRefused() async throws {
         let seed =
             "HTTP/1.1 206 Partial\r\n\(Self.object)\r\nContent-Range: bytes 0-9/10\r\nx-amz-meta-mode: 644\r\n"

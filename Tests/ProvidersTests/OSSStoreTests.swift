@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What OSS is asked and what is made of its answers (oss.md).
-@Suite(.timeLimit(.minutes(1))) struct OSSStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct OSSStoreTests {
     private static let content = Array("hello oss".utf8)
     private static let object: [(String, String)] = [
         ("ETag", "\"\(Hex.encode(MD5.of(content), uppercase: true))\""), ("x-oss-object-type", "Normal"),

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What the store makes of answers, honest and otherwise.
-@Suite(.timeLimit(.minutes(1))) struct S3StoreAnswerTests {
+@Suite(.timeLimit(.minutes(5))) struct S3StoreAnswerTests {
     private static let object = S3StoreRequestTests.object
 
     // MARK: GET

@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What goes over the wire, and what the store corrects by itself.
-@Suite(.timeLimit(.minutes(1))) struct S3StoreRequestTests {
+@Suite(.timeLimit(.minutes(5))) struct S3StoreRequestTests {
     static let object: [(String, String)] = [
         ("ETag", "\"\(Hex.encode(MD5.of("hello")))\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT"),
     ]

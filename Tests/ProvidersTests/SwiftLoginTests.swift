@@ -8,7 +8,7 @@ import TestSupport
 import Testing
 
 /// Tokens: how they are got, from whom, and when anew.
-@Suite(.timeLimit(.minutes(1))) struct SwiftLoginTests {
+@Suite(.timeLimit(.minutes(5))) struct SwiftLoginTests {
     /// A stand-in for the identity service and the store behind it: each login ends the token before.
     private final class Cloud: Sendable {
         struct State {

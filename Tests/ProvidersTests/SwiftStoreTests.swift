@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// What goes over the wire to a Swift-shaped store, and what is made of its answers.
-@Suite(.timeLimit(.minutes(1))) struct SwiftStoreTests {
+@Suite(.timeLimit(.minutes(5))) struct SwiftStoreTests {
     @Test func keysAreEncodedOnceBelowTheAccount() async throws {
         let fixture = try SwiftFixture { _, _ in LocalAnswer(200, LocalAnswer.object(""), body: "") }
         _ = try await fixture.store.head("a b+c%41/ü?#/../x//", condition: nil)

@@ -9,7 +9,7 @@ import TestSupport
 import Testing
 
 /// Uploads as segments and a manifest: what is where, what is checked before it shows, and what is deleted when.
-@Suite(.timeLimit(.minutes(1))) struct SwiftUploadTests {
+@Suite(.timeLimit(.minutes(5))) struct SwiftUploadTests {
     /// Objects by path below the account, enough of a server for uploads.
     private final class Objects: Sendable {
         struct Object {
