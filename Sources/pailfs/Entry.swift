@@ -46,7 +46,19 @@ enum Entry {
             if parts.count == 2 { variables[String(parts[0])] = String(parts[1]) }
             next += 1
         }
+        // mount(8) and systemd run helpers without it.
+        if variables["HOME"] == nil { variables["HOME"] = home }
         return variables
+    }
+
+    /// What the system's users have as the home of this one (getpwuid_r(3)).
+    private static var home: String? {
+        var entry = passwd()
+        var found: UnsafeMutablePointer<passwd>?
+        var text = [CChar](repeating: 0, count: 16 << 10)
+        guard getpwuid_r(geteuid(), &entry, &text, text.count, &found) == 0, found != nil, let path = entry.pw_dir
+        else { return nil }
+        return String(cString: path)
     }
 }
 
