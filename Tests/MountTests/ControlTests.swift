@@ -187,21 +187,15 @@ extension RealMounts {
                 // than are served at a time.
                 try await world.python(
                     """
-                    import glob, os, socket, stat
+                    import glob, os, socket, stat, sys
+                    sys.path.insert(0, "\(Programs.helper(""))")
+                    from talk import talk_to
                     places = ["/run/pailfs", os.environ.get("XDG_RUNTIME_DIR", "/nowhere") + "/pailfs",
                               f"/tmp/pailfs-{os.geteuid()}"]
                     path = [p for d in places for p in glob.glob(f"{d}/*.\(daemon).control")][0]
                     assert stat.S_IMODE(os.lstat(path).st_mode) == 0o600
                     assert stat.S_IMODE(os.lstat(os.path.dirname(path)).st_mode) == 0o700
-                    def talk(message):
-                        with socket.socket(socket.AF_UNIX) as peer:
-                            peer.settimeout(20)
-                            peer.connect(path)
-                            try:
-                                peer.sendall(message)
-                                return peer.makefile("rb").readline()
-                            except (BrokenPipeError, ConnectionResetError):
-                                return b""
+                    def talk(message): return talk_to(path, message)
                     for message in [b"\\xff\\x00\\n", b"{}\\n", b"[" * 60000 + b"\\n", b"x" * (8 << 20),
                                     b'{"version":9,"content":{"status":{}}}\\n',
                                     b'{"version":1,"content":{"flush":{"path":"%zz","waits":true}}}\\n']:

@@ -27,17 +27,11 @@ extension RealMounts {
                 // Rubbish, a head without end, a method that is none of ours, and more who say nothing than are served.
                 try await world.python(
                     """
-                    import os, socket
+                    import os, socket, sys
+                    sys.path.insert(0, "\(Programs.helper(""))")
+                    from talk import talk_to
                     path = os.environ["T"] + "/figures"
-                    def talk(message):
-                        with socket.socket(socket.AF_UNIX) as peer:
-                            peer.settimeout(20)
-                            peer.connect(path)
-                            try:
-                                peer.sendall(message)
-                                return peer.makefile("rb").read()
-                            except (BrokenPipeError, ConnectionResetError):
-                                return b""
+                    def talk(message): return talk_to(path, message, whole=True)
                     assert talk(b"\\xff\\x00\\r\\n\\r\\n") == b""
                     assert talk(b"x" * 100000) == b""
                     assert talk(b"GET / HTTP/1.1\\r\\n" + b"A: b\\r\\n" * 100000) == b""
