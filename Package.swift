@@ -57,7 +57,7 @@ let package = Package(
         room("Providers", ["ObjectStorage", "HTTP", "Digests", "Basics", logging]),
         room("Metadata", ["SQLite", "ObjectStorage", "Digests", "Basics"]),
         room("Blocks", ["SQLite", "ObjectStorage", "Digests", "Basics", logging]),
-        room("Journaling", ["SQLite", "Basics"]),
+        room("Journaling", ["SQLite", "Digests", "Basics"]),
         room("Staging", ["Journaling", "Basics"]),
         room("Commits", ["Staging", "Journaling", "ObjectStorage", "Digests", "Basics", logging]),
         room(
@@ -89,7 +89,7 @@ let package = Package(
         tests("ProvidersTests", ["Providers", "ObjectStorage", "HTTP", "Digests", "Basics"]),
         tests("MetadataTests", ["Metadata", "SQLite", "ObjectStorage", "Basics"]),
         tests("BlocksTests", ["Blocks", "SQLite", "ObjectStorage", "Digests", "Basics"]),
-        tests("JournalingTests", ["Journaling", "Basics"]),
+        tests("JournalingTests", ["Journaling", "SQLite", "Basics"]),
         tests("StagingTests", ["Staging", "Journaling", "Basics"]),
         tests("CommitsTests", ["Commits", "Staging", "Journaling", "ObjectStorage", "Digests", "Basics", logging]),
         tests(

@@ -66,13 +66,11 @@ package final class Journal: Sendable {
         options.readers = 0
         options.checkpointsItself = false
         options.application = JournalSchema.application
+        try Self.refuseEmptied(path)
         do throws(SQLiteError) {
             database = try Database(.file(path), options: options, migrations: JournalSchema.migrations)
             // All of it is looked at before a byte of it is changed.
-            try database.read { (connection) throws(SQLiteError) in
-                try connection.check()
-                _ = try JournalSchema.contents(connection)
-            }
+            try database.read(JournalSchema.check)
             let numbers = try database.read(JournalSchema.numbers)
             lastKnownFile = IntentID(rawValue: numbers.file)
             lastID = Atomic(numbers.any)
@@ -82,10 +80,30 @@ package final class Journal: Sendable {
                 try JournalSchema.takeHeadroom(connection)
             }
         } catch { throw .journal(path: path, error) }
+        do throws(FileError) { _ = try File(path + Self.madeSuffix, .readWrite, create: .ifMissing) } catch {
+            throw .file(error)
+        }
         self.stop = stop
         let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
         boot = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
+
+    /// SQLite takes a file without bytes for a new one: that the journal was made, and so has had more, stands beside it.
+    private static func refuseEmptied(_ path: String) throws(JournalingError) {
+        let (size, wasMade): (Int64?, Bool)
+        do throws(FileError) {
+            (size, wasMade) = (
+                try LocalFileStatus(of: path)?.size, try LocalFileStatus(of: path + madeSuffix) != nil
+            )
+        } catch { throw .file(error) }
+        guard let size, size < leastSize, wasMade else { return }
+        throw .journal(path: path, SQLiteError(.corrupt, message: "the file has lost its bytes, \(size) are left"))
+    }
+
+    /// Of an empty file next to the journal.
+    private static let madeSuffix = "-made"
+    /// Bytes of SQLite's smallest page.
+    private static let leastSize: Int64 = 512
 
     /// Everything there is.
     package func contents() throws(JournalingError) -> JournalContents {

@@ -1,8 +1,11 @@
 import Basics
+import Digests
 import FoundationEssentials
 import SQLite
 
-/// The journal's tables: a row's facts are JSON in `body`, which sqlite3(1) shows to people.
+/// The journal's tables: a row's facts are JSON in `body`, which sqlite3(1) shows to people, and a line with its CRC-32C:
+/// SQLite has no checksums, and a promise about another key would be kept as willingly as the right one. Rows of an
+/// earlier version have none.
 enum JournalSchema {
     /// "pail" in ASCII, and j.
     static let application: Int32 = 0x7061_696a
@@ -25,6 +28,7 @@ enum JournalSchema {
         """
         CREATE TABLE content (file INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE, body BLOB NOT NULL) STRICT;
         """,
+        "ALTER TABLE content ADD COLUMN checksum INTEGER",
     ]
 
     static func apply(_ change: JournalChange, _ connection: Connection) throws(SQLiteError) {
@@ -32,31 +36,34 @@ enum JournalSchema {
         case .file(let id, let intent):
             try connection.run(
                 "INSERT INTO file VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", id.rawValue,
-                try encode(intent))
+                try encode(intent, id.rawValue))
         case .content(let id, let bytes?):
             try connection.run(
-                "INSERT INTO content VALUES (?1, ?2) ON CONFLICT (file) DO UPDATE SET body = ?2", id.rawValue, bytes)
+                "INSERT INTO content VALUES (?1, ?2, ?3) ON CONFLICT (file) DO UPDATE SET body = ?2, checksum = ?3",
+                id.rawValue, bytes, Int64(checksum(bytes, id.rawValue)))
         case .content(let id, nil): try connection.run("DELETE FROM content WHERE file = ?1", id.rawValue)
         case .endFile(let id): try connection.run("DELETE FROM file WHERE id = ?1", id.rawValue)
         case .upload(let id, let record):
             try connection.run(
                 "INSERT INTO upload VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", id.rawValue,
-                try encode(record))
+                try encode(record, id.rawValue))
         case .part(let upload, let part):
             // An upload that has ended meanwhile takes no more parts.
             try connection.run(
                 """
                 INSERT OR REPLACE INTO part SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM upload WHERE id = ?1)
-                """, upload.rawValue, Int64(part.number), try encode(part))
+                """, upload.rawValue, Int64(part.number), try encode(part, upload.rawValue, Int64(part.number)))
         case .endUpload(let id): try connection.run("DELETE FROM upload WHERE id = ?1", id.rawValue)
         case .job(let id, let intent, let items):
-            try connection.run("INSERT OR REPLACE INTO job VALUES (?1, ?2)", id.rawValue, try encode(intent))
+            try connection.run(
+                "INSERT OR REPLACE INTO job VALUES (?1, ?2)", id.rawValue, try encode(intent, id.rawValue))
             for (number, item) in items.enumerated() {
                 try connection.run(
-                    "INSERT INTO item VALUES (?1, ?2, ?3)", id.rawValue, Int64(number), try encode(item))
+                    "INSERT INTO item VALUES (?1, ?2, ?3)", id.rawValue, Int64(number),
+                    try encode(item, id.rawValue, Int64(number)))
             }
         case .advance(let id, let intent):
-            try connection.run("UPDATE job SET body = ?2 WHERE id = ?1", id.rawValue, try encode(intent))
+            try connection.run("UPDATE job SET body = ?2 WHERE id = ?1", id.rawValue, try encode(intent, id.rawValue))
         case .endJob(let id): try connection.run("DELETE FROM job WHERE id = ?1", id.rawValue)
         }
     }
@@ -64,29 +71,45 @@ enum JournalSchema {
     static func contents(_ connection: Connection) throws(SQLiteError) -> JournalContents {
         var contents = JournalContents()
         try rows("SELECT id, 0, body FROM file", connection) { (id, _, body) throws(SQLiteError) in
-            contents.files[IntentID(rawValue: id)] = try decode(body)
+            contents.files[IntentID(rawValue: id)] = try decode(body, id)
         }
         try rows("SELECT id, 0, body FROM upload", connection) { (id, _, body) throws(SQLiteError) in
-            contents.uploads[IntentID(rawValue: id)] = JournalContents.Upload(record: try decode(body))
+            contents.uploads[IntentID(rawValue: id)] = JournalContents.Upload(record: try decode(body, id))
         }
         try rows("SELECT upload, number, body FROM part", connection) { (id, number, body) throws(SQLiteError) in
-            contents.uploads[IntentID(rawValue: id)]?.parts[Int(number)] = try decode(body)
+            contents.uploads[IntentID(rawValue: id)]?.parts[Int(number)] = try decode(body, id, number)
         }
         try rows("SELECT id, 0, body FROM job", connection) { (id, _, body) throws(SQLiteError) in
-            contents.jobs[IntentID(rawValue: id)] = JournalContents.Job(intent: try decode(body), items: [])
+            contents.jobs[IntentID(rawValue: id)] = JournalContents.Job(intent: try decode(body, id), items: [])
         }
         try rows("SELECT job, number, body FROM item ORDER BY job, number", connection) {
-            (id, _, body) throws(SQLiteError) in
-            contents.jobs[IntentID(rawValue: id)]?.items.append(try decode(body))
+            (id, number, body) throws(SQLiteError) in
+            contents.jobs[IntentID(rawValue: id)]?.items.append(try decode(body, id, number))
         }
         return contents
     }
 
+    /// Reads everything there is, and throws `.corrupt` when a row of it is not what was written.
+    static func check(_ connection: Connection) throws(SQLiteError) {
+        try connection.check()
+        _ = try contents(connection)
+        let statement = try connection.prepare("SELECT file FROM content")
+        var files: [IntentID] = []
+        while try statement.step() { files.append(IntentID(rawValue: statement.int64(0))) }
+        for file in files { _ = try content(of: file, connection) }
+    }
+
     /// The bytes that are kept beside the row of a file.
     static func content(of file: IntentID, _ connection: Connection) throws(SQLiteError) -> [UInt8]? {
-        let statement = try connection.prepare("SELECT body FROM content WHERE file = ?1")
+        let statement = try connection.prepare("SELECT body, checksum FROM content WHERE file = ?1")
         try statement.bind(file.rawValue, at: 1)
-        return try statement.step() ? statement.blob(0) : nil
+        guard try statement.step() else { return nil }
+        let bytes = statement.blob(0)
+        guard statement.isNull(1) || statement.int64(1) == Int64(checksum(bytes, file.rawValue)) else {
+            throw SQLiteError(
+                .corrupt, message: "the bytes kept for file \(file.rawValue) are others than were written")
+        }
+        return bytes
     }
 
     /// The rows that can be read, in the tables' order and, from where that breaks off, against it.
@@ -106,13 +129,13 @@ enum JournalSchema {
             } catch { lost.insert("\(what)s: \(error.message)") }
         }
         func file(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
-            contents.files[IntentID(rawValue: id)] = try decode(body)
+            contents.files[IntentID(rawValue: id)] = try decode(body, id)
         }
         func upload(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
-            contents.uploads[IntentID(rawValue: id)] = JournalContents.Upload(record: try decode(body))
+            contents.uploads[IntentID(rawValue: id)] = JournalContents.Upload(record: try decode(body, id))
         }
         func job(_ id: Int64, _ number: Int64, _ body: [UInt8]) throws(SQLiteError) {
-            contents.jobs[IntentID(rawValue: id)] = JournalContents.Job(intent: try decode(body), items: [])
+            contents.jobs[IntentID(rawValue: id)] = JournalContents.Job(intent: try decode(body, id), items: [])
         }
         take("file", "SELECT id, 0, body FROM file ORDER BY id", file)
         take("file", "SELECT id, 0, body FROM file ORDER BY id DESC", file)
@@ -137,7 +160,7 @@ enum JournalSchema {
         try rows(
             "SELECT id, (SELECT count(*) FROM item WHERE job = id), body FROM job ORDER BY id", connection
         ) { (id, items, body) throws(SQLiteError) in
-            jobs.append((IntentID(rawValue: id), try decode(body), Int(items)))
+            jobs.append((IntentID(rawValue: id), try decode(body, id), Int(items)))
         }
         return jobs
     }
@@ -174,14 +197,34 @@ enum JournalSchema {
         }
     }
 
-    private static func encode(_ value: some Encodable) throws(SQLiteError) -> String {
-        do { return String(decoding: try JSONEncoder().encode(value), as: UTF8.self) } catch {
+    /// Of what a row holds and of where it is.
+    private static func checksum(_ bytes: [UInt8], _ id: Int64, _ number: Int64 = 0) -> UInt32 {
+        CRC32C.value(of: bytes + Array(" \(id) \(number)".utf8))
+    }
+
+    private static func encode(_ value: some Encodable, _ id: Int64, _ number: Int64 = 0) throws(SQLiteError) -> String
+    {
+        do {
+            let facts = Array(try JSONEncoder().encode(value))
+            let sum = String(checksum(facts, id, number), radix: 16)
+            return String(decoding: facts, as: UTF8.self) + "\n\(sum)"
+        } catch {
             throw SQLiteError(.misuse, message: "a journal row cannot be written: \(error)")
         }
     }
 
-    private static func decode<Value: Decodable>(_ body: [UInt8]) throws(SQLiteError) -> Value {
-        do { return try JSONDecoder().decode(Value.self, from: Data(body)) } catch {
+    private static func decode<Value: Decodable>(_ body: [UInt8], _ id: Int64, _ number: Int64 = 0) throws(SQLiteError)
+        -> Value
+    {
+        // JSON of ours is one line.
+        let facts = body.prefix { $0 != UInt8(ascii: "\n") }
+        if facts.count < body.count {
+            let sum = String(checksum(Array(facts), id, number), radix: 16)
+            guard body.dropFirst(facts.count + 1).elementsEqual(sum.utf8) else {
+                throw SQLiteError(.corrupt, message: "a journal row is another than was written")
+            }
+        }
+        do { return try JSONDecoder().decode(Value.self, from: Data(facts)) } catch {
             throw SQLiteError(.corrupt, message: "a journal row cannot be read: \(error)")
         }
     }

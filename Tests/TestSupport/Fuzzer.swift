@@ -17,9 +17,11 @@ package struct Fuzzer: Sendable {
     private let name: String
     private let seeds: [[UInt8]]
     private let words: [[UInt8]]
+    private let pageSize: Int?
 
-    package init(_ name: String, seeds: [[UInt8]], words: [String] = []) {
-        self.name = name
+    /// With `pageSize` the seeds are files whose pages are damaged too.
+    package init(_ name: String, seeds: [[UInt8]], words: [String] = [], pageSize: Int? = nil) {
+        (self.name, self.pageSize) = (name, pageSize)
         self.seeds = seeds + [[]]
         self.words = (Self.words + words).map { Array($0.utf8) }
     }
@@ -30,21 +32,75 @@ package struct Fuzzer: Sendable {
 
     /// Runs `body` with `executions` inputs, or for a minute when there is time, and says how many there were.
     package func run(_ executions: Int = 4000, _ body: ([UInt8]) throws -> Void) {
-        let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
-        let end = ContinuousClock.now + .seconds(60)
-        var (count, refused) = (0, 0)
-        while isLong ? ContinuousClock.now < end : count < executions {
-            var generator = SeededGenerator(seed: UInt64(count))
-            do { try body(input(&generator)) } catch { refused += 1 }
-            count += 1
+        var tally = Tally(executions)
+        while tally.goesOn {
+            let bytes = input(tally.count)
+            tally.note(Result { try body(bytes) })
         }
-        print("fuzzed \(name): \(count) executions, \(refused) refused")
+        tally.tell(name)
     }
 
-    private func input(_ generator: inout SeededGenerator) -> [UInt8] {
+    /// The same for what waits.
+    package func run(_ executions: Int = 4000, _ body: ([UInt8]) async throws -> Void) async {
+        var tally = Tally(executions)
+        while tally.goesOn {
+            let bytes = input(tally.count)
+            do {
+                try await body(bytes)
+                tally.note(.success(()))
+            } catch { tally.note(.failure(error)) }
+        }
+        tally.tell(name)
+    }
+
+    private struct Tally {
+        private(set) var count = 0
+        private var refused = 0
+        private let executions: Int
+        private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
+        private let end = ContinuousClock.now + .seconds(60)
+
+        init(_ executions: Int) { self.executions = executions }
+
+        var goesOn: Bool { isLong ? ContinuousClock.now < end : count < executions }
+
+        mutating func note(_ result: Result<Void, any Error>) {
+            count += 1
+            if case .failure = result { refused += 1 }
+        }
+
+        func tell(_ name: String) { print("fuzzed \(name): \(count) executions, \(refused) refused") }
+    }
+
+    private func input(_ number: Int) -> [UInt8] {
+        var generator = SeededGenerator(seed: UInt64(number))
         var bytes = seeds.randomElement(using: &generator) ?? []
-        for _ in 0..<Int.random(in: 1...6, using: &generator) { change(&bytes, &generator) }
+        for _ in 0..<Int.random(in: 1...6, using: &generator) {
+            if let pageSize, bytes.count >= pageSize, Int.random(in: 0..<3, using: &generator) > 0 {
+                damage(&bytes, pageSize, &generator)
+            } else {
+                change(&bytes, &generator)
+            }
+        }
         return bytes
+    }
+
+    /// What disks do to files: pages that are zero, anything, another's or older, single bits, an end too soon.
+    private func damage(_ bytes: inout [UInt8], _ pageSize: Int, _ generator: inout SeededGenerator) {
+        let pages = bytes.count / pageSize
+        let start = Int.random(in: 0..<pages, using: &generator) * pageSize
+        let page = start..<start + pageSize
+        switch Int.random(in: 0..<6, using: &generator) {
+        case 0: bytes.replaceSubrange(page, with: repeatElement(0, count: pageSize))
+        case 1: bytes.replaceSubrange(page, with: generator.bytes(pageSize))
+        case 2:
+            let other = Int.random(in: 0..<pages, using: &generator) * pageSize
+            bytes.replaceSubrange(page, with: Array(bytes[other..<other + pageSize]))
+        case 3: bytes.removeSubrange(start...)
+        default:
+            let place = Int.random(in: page, using: &generator)
+            bytes[place] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+        }
     }
 
     private func change(_ bytes: inout [UInt8], _ generator: inout SeededGenerator) {
