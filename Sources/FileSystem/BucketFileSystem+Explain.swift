@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 import Blocks
 import Commits
 package import Metadata
@@ -29,7 +29,16 @@ package struct PathReport: Sendable, Codable {
     package var lastErrorAt: String?
 }
 
-/// `pailfs explain` and `pailfs refresh`.
+/// Where a path of the mount is in the bucket, for commands that work on objects.
+package struct ObjectLocation: Sendable {
+    /// Below the mount's prefix; with a slash at its end for a directory, empty for the mount's top.
+    package var key: ByteString
+    package var isDirectory: Bool
+    /// Files at or below the path that the bucket does not have as programs see them.
+    package var dirtyFiles: Int
+}
+
+/// `pailfs explain`, `pailfs refresh` and what commands on objects ask of a mount.
 extension BucketFileSystem {
     /// What is known here, without asking the store.
     package func explain(_ ino: InodeNumber) throws(FileSystemError) -> PathReport {
@@ -49,6 +58,43 @@ extension BucketFileSystem {
             isDirty: file?.isDirty ?? false, isUploading: isUploading(ino),
             freshUntil: max(entry.freshUntil, .epoch).iso8601(), lastError: last?.text,
             lastErrorAt: last?.at.iso8601())
+    }
+
+    /// The object of a path below the mountpoint; where nothing is, the one that a new file would get.
+    package func locate(_ path: ByteString) throws(FileSystemError) -> ObjectLocation {
+        do throws(FileSystemError) {
+            let ino = try inode(at: path)
+            let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
+            guard let key else { throw FileSystemError(.notFound, "\(path) is not in the mount") }
+            let isDirectory = try entry(ino).attributes.kind == .directory
+            return ObjectLocation(key: key, isDirectory: isDirectory, dirtyFiles: dirtyFiles(below: ino))
+        } catch {
+            guard error.kind == .notFound else { throw error }
+            let (directory, name) = Self.split(path)
+            let parent = try inode(at: directory)
+            let key = try cached { metadata throws(MetadataError) in
+                let component = try metadata.component(toCreate: name, .file, in: parent)
+                return try metadata.key(of: parent).map { $0 + component }
+            }
+            guard let key else { throw error }
+            return ObjectLocation(key: key, isDirectory: false, dirtyFiles: 0)
+        }
+    }
+
+    /// A command changed the object of a path at the store: the next use of the name, and of what is below it, asks.
+    package func noteChange(at path: ByteString) throws(FileSystemError) {
+        if let ino = try? inode(at: path) { try refresh(ino) }
+        let (directory, name) = Self.split(path)
+        let parent = try inode(at: directory)
+        try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
+        recentMisses.withLock { $0 = LRU(capacity: 4096) }
+        notifier?.invalidate(parent)
+        notifier?.invalidate(name, in: parent)
+    }
+
+    private static func split(_ path: ByteString) -> (directory: ByteString, name: ByteString) {
+        guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return ("", path) }
+        return (ByteString(path.bytes[..<slash]), ByteString(path.bytes[(slash + 1)...]))
     }
 
     /// Whether the file is being sent right now.

@@ -8,7 +8,18 @@ import Staging
 /// Errors of the layers below in POSIX terms: the only place that chooses.
 extension FileSystemError {
     init(_ error: ObjectStoreError) {
-        self.init(Self.kind(of: error), String(describing: error))
+        self.init(Self.kind(of: error), String(describing: error) + Self.remedy(for: error))
+    }
+
+    /// What whoever reads the reason of a failed call can do about it, where that is no option of the mount.
+    private static func remedy(for error: ObjectStoreError) -> String {
+        switch error.kind {
+        case .archived(restoring: false):
+            "; the object is archived: \"pailfs restore\" of its path asks the store for a readable copy"
+        case .archived(restoring: true):
+            "; the object is being restored: \"pailfs stat\" of its path tells when it can be read"
+        default: ""
+        }
     }
 
     init(_ error: BlockError) {

@@ -16,12 +16,31 @@ struct CacheDirectory: Sendable {
     init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
         path = try Self.path(of: request)
         do throws(JournalingError) {
-            lock = try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
+            lock = try Self.lock(path, process, mountpoint)
         } catch {
             guard case .file(let failure) = error else { throw CommandError(error.description) }
             throw Self.unusable(path, failure.description)
         }
     }
+
+    /// A command that looks into a directory that is not mounted has its lock for a moment, and says so by giving the
+    /// directory as its mountpoint: a mount that begins right then waits for it.
+    private static func lock(
+        _ path: String, _ process: pid_t, _ mountpoint: Mountpoint
+    ) throws(JournalingError) -> CacheDirectoryLock {
+        for _ in 0..<patience {
+            do throws(JournalingError) {
+                return try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
+            } catch {
+                guard case .held(_, _, let holder) = error, holder == nil || holder == path else { throw error }
+            }
+            usleep(20_000)
+        }
+        return try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
+    }
+
+    /// In fiftieths of a second.
+    private static let patience = 150
 
     /// One that is there, for as long as a command works in it.
     init(existing path: String) throws(JournalingError) {
@@ -43,7 +62,7 @@ struct CacheDirectory: Sendable {
         request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)
     }
 
-    static let noParent = CommandError("there is no place for the cache without HOME; give a directory as cache-dir")
+    static let noParent = CommandError("there is no place for the cache without a home directory; give one as cache-dir")
 
     /// What is kept in a database of the directory, made by `open`. One that is damaged, another program's or newer than this
     /// one holds nothing that the bucket has not: it is made anew.

@@ -160,7 +160,8 @@ final class Composition: Sendable {
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
         return ControlService(
-            identity: identity, fileSystem: fileSystem, blocks: blocks, meter: meter, ledger: ledger, pool: pool)
+            identity: identity, asked: request, fileSystem: fileSystem, blocks: blocks, meter: meter, ledger: ledger,
+            pool: pool)
     }
 
     /// Without a session: stores what is not stored, and answers what could not be.

@@ -20,6 +20,8 @@ struct MountRequest: Sendable {
     /// Transfers at a time, as mounted.
     let mostTransfers: Int
     let environment: [String: String]
+    /// Where relative paths in the options start.
+    let directory: String
 
     /// For another process of this program that makes the same of it.
     var words: [String] { [url, mountpoint] + optionLists.flatMap { ["-o", $0] } }
@@ -54,6 +56,7 @@ struct MountRequest: Sendable {
             settings.metrics = .socket(path: Self.absolute(path, in: directory))
         }
         self.settings = settings
+        self.directory = directory
         mostTransfers = settings.uploads + settings.downloads
         self.mountpoint = Self.absolute(mountpoint, in: directory)
         optionLists = options

@@ -7,7 +7,7 @@ struct StatCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stat", abstract: "Shows what the store says of an object, a bucket or the buckets of an account.")
 
-    @Argument(help: "scheme://bucket/key, scheme://bucket or scheme://") var url: String
+    @Argument(help: "scheme://bucket/key, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
 
     mutating func run() throws {

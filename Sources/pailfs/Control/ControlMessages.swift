@@ -12,6 +12,10 @@ enum ControlRequest: Sendable, Codable {
     case explain(path: ByteString)
     /// The next use of what is at or below the path asks the store.
     case refresh(path: ByteString)
+    /// Where in the bucket a path is, and how the mount gets there.
+    case locate(path: ByteString)
+    /// A command changed the path's object at the store.
+    case changed(path: ByteString)
     /// Lists of options, as of `-o`, that go from now on.
     case set(options: [String])
     /// Cached blocks go until at most so many bytes of disk are theirs.
@@ -29,6 +33,7 @@ enum ControlAnswer: Sendable, Codable {
     case status(MountStatus)
     case flushed(FlushResult)
     case explained(PathReport)
+    case located(ObjectPlace)
     case recoverable([RecoverableLine])
     case done
     /// One sentence.

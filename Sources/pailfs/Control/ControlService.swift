@@ -23,6 +23,7 @@ struct ControlService: Sendable {
     private static let mostFiles = 1000
 
     let identity: Identity
+    let asked: MountRequest
     let fileSystem: BucketFileSystem
     let blocks: BlockCache
     let meter: RequestMeter
@@ -42,6 +43,15 @@ struct ControlService: Sendable {
         case .refresh(let path):
             return answer(for: path) { ino throws(FileSystemError) in
                 try fileSystem.refresh(ino)
+                return .done
+            }
+        case .locate(let path):
+            return answer { () throws(FileSystemError) in
+                .located(ObjectPlace(asked, try fileSystem.locate(path)))
+            }
+        case .changed(let path):
+            return answer { () throws(FileSystemError) in
+                try fileSystem.noteChange(at: path)
                 return .done
             }
         case .set(let options):
@@ -84,9 +94,11 @@ struct ControlService: Sendable {
     private func answer(
         for path: ByteString, _ body: (InodeNumber) throws(FileSystemError) -> ControlAnswer
     ) -> ControlAnswer {
-        do throws(FileSystemError) { return try body(try fileSystem.inode(at: path)) } catch {
-            return .failed(error.reason)
-        }
+        answer { () throws(FileSystemError) in try body(try fileSystem.inode(at: path)) }
+    }
+
+    private func answer(_ body: () throws(FileSystemError) -> ControlAnswer) -> ControlAnswer {
+        do throws(FileSystemError) { return try body() } catch { return .failed(error.reason) }
     }
 
     // MARK: status

@@ -11,10 +11,11 @@ struct MountPlace: Sendable {
     /// Below the mountpoint, without a slash in front; empty for the mountpoint itself.
     let path: ByteString
 
-    /// The nearest mount at or above `path`; one whose process is gone is found too.
-    init(_ path: String) throws(CommandError) {
+    /// The nearest mount at or above `path`; one whose process is gone is found too. Of a `new` path only the directory has
+    /// to be there.
+    init(_ path: String, new: Bool = false) throws(CommandError) {
         given = path
-        let resolved = try Self.resolve(path)
+        let resolved = try Self.resolve(path, new: new)
         let bytes = ByteString(resolved)
         guard let mount = MountTable.current().entry(holding: bytes), mount.type == "fuse.pailfs" else {
             throw CommandError("\(path) is not in a mount of pailfs; \"pailfs status\" lists them")
@@ -26,11 +27,11 @@ struct MountPlace: Sendable {
 
     /// Absolute and without symbolic links. What cannot be looked at for another reason than that it is missing is resolved
     /// as far as it goes: the mount may know why.
-    private static func resolve(_ path: String) throws(CommandError) -> String {
+    private static func resolve(_ path: String, new: Bool) throws(CommandError) -> String {
         guard !path.isEmpty else { throw CommandError("the path is an empty string") }
         if let whole = real(path) { return whole }
         let reason = errno
-        guard reason != ENOENT, reason != ENOTDIR else { throw CommandError("\(path) does not exist") }
+        guard new || reason != ENOENT && reason != ENOTDIR else { throw CommandError("\(path) does not exist") }
         let trimmed = path.reversed().drop { $0 == "/" }.reversed()
         let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
         let parent = String(trimmed.dropLast(name.count))

@@ -11,8 +11,8 @@ struct CopyCommand: ParsableCommand {
             interrupted copy leaves is shown by "pailfs uploads list".
             """)
 
-    @Argument(help: "scheme://bucket/key") var source: String
-    @Argument(help: "scheme://bucket/key; with a slash at its end the copy gets the source's last name there.")
+    @Argument(help: "scheme://bucket/key, or a path in a mount") var source: String
+    @Argument(help: "The same; in a directory or with a slash at its end the copy gets the source's last name there.")
     var destination: String
     @OptionGroup var location: StoreOptions
     @Option(
@@ -27,16 +27,13 @@ struct CopyCommand: ParsableCommand {
     mutating func run() throws {
         let changes = try header.map(HeaderChange.init)
         let (session, from) = try location.open(source)
-        let there = try MountRequest(
-            url: destination, mountpoint: "", options: location.options, environment: Entry.environment)
-        guard there.scheme == session.request.scheme, there.bucket == session.request.bucket else {
+        let there = try ObjectTarget(destination, options: location.options, new: true)
+        guard there.request.scheme == session.request.scheme, there.request.bucket == session.request.bucket else {
             throw CommandError("\(source) and \(destination) are not in one bucket; mount both and use cp(1)")
         }
-        var to = there.prefix
-        if destination.hasSuffix("/") || to.isEmpty {
+        var to = there.path
+        if to.hasSuffix("/") || to.isEmpty {
             to += ByteString(from.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
-        } else {
-            to = to.dropLast(1)
         }
         guard !from.isEmpty, to != from || !changes.isEmpty || storageClass != nil else {
             throw CommandError("\(destination) is the object itself; give its copy another key")
@@ -56,6 +53,7 @@ struct CopyCommand: ParsableCommand {
             try refuseExisting(target, session)
         }
         try copy(request, info, metadata, session)
+        there.noteChange()
     }
 
     private func refuseExisting(_ key: ObjectKey, _ session: ObjectStoreSession) throws(CommandError) {

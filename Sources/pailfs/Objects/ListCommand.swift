@@ -7,7 +7,7 @@ struct ListCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls", abstract: "Lists the keys at a URL as the store has them.")
 
-    @Argument(help: "scheme://bucket/prefix, scheme://bucket or scheme://") var url: String
+    @Argument(help: "scheme://bucket/prefix, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
     @Flag(name: .short, help: "Size, time, storage class and ETag of each.") var long = false
     @Flag(name: [.customShort("R"), .customLong("recursive")], help: "Every key below, not one directory.")

@@ -2,14 +2,14 @@ import ArgumentParser
 import Basics
 import ObjectStorage
 
-/// What the commands on objects have in common: a URL, and the options that find its store.
+/// What the commands on objects have in common: an object, and the options that find its store.
 struct ObjectArguments: ParsableArguments {
-    @Argument(help: "scheme://bucket/key") var url: String
+    @Argument(help: "scheme://bucket/key, or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
 
-    /// The object of the URL.
-    func object() throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
-        let (store, path) = try location.open(url)
+    /// The object of the URL or path; with `whole`, and everything below it.
+    func object(whole: Bool = false) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
+        let (store, path) = try location.open(url, whole: whole)
         guard !path.isEmpty else { throw CommandError("\(url) names no object: write scheme://bucket/key") }
         return (store, ObjectKey(path))
     }
@@ -22,13 +22,13 @@ struct StoreOptions: ParsableArguments {
         help: ArgumentHelp("Options, as for mount.", valueName: "name=value,..."))
     var options: [String] = []
 
-    /// The store of the URL's bucket, proved to be there, and the rest of the URL, which is a key or a prefix: a slash at
-    /// its end belongs to it.
-    func open(_ url: String) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
-        var request = try MountRequest(url: url, mountpoint: "", options: options, environment: Entry.environment)
-        let path = url.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
-        request.prefix = ""
-        return (try ObjectStoreSession(request), path)
+    /// The store of the bucket of a URL or of a path in a mount, proved to be there, and the rest, which is a key or a
+    /// prefix: a slash at its end belongs to it.
+    func open(_ place: String, whole: Bool = false) throws(CommandError)
+        -> (store: ObjectStoreSession, path: ByteString)
+    {
+        let target = try ObjectTarget(place, options: options, whole: whole)
+        return (try ObjectStoreSession(target.request, target: target), target.path)
     }
 }
 
@@ -36,11 +36,13 @@ struct StoreOptions: ParsableArguments {
 struct ObjectStoreSession: Sendable {
     let request: MountRequest
     let store: any ObjectStore
+    /// What the session was opened for.
+    let target: ObjectTarget?
     private let pool: WorkerPool
 
     /// Proves first that the bucket is there and open to us, unless it is not `checked`.
-    init(_ request: MountRequest, checked: Bool = true) throws(CommandError) {
-        self.request = request
+    init(_ request: MountRequest, checked: Bool = true, target: ObjectTarget? = nil) throws(CommandError) {
+        (self.request, self.target) = (request, target)
         pool = WorkerPool(threads: 4, name: "pailfs-work")
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
         store =

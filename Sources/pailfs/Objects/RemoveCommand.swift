@@ -6,14 +6,18 @@ import ObjectStorage
 struct RemoveCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rm", abstract: "Deletes an object, or everything below a prefix.",
-        discussion: "A mount that has the bucket sees it as any change from elsewhere, within its ttl.")
+        discussion: """
+            The mount that a path is in sees it at once, others that have the bucket as any change from elsewhere, within \
+            their ttl.
+            """)
 
     @OptionGroup var object: ObjectArguments
     @Flag(name: [.short, .customLong("recursive")], help: "Every key that starts with the URL's path and a slash.")
     var recursive = false
 
     mutating func run() throws {
-        let (session, key) = try object.object()
+        let (session, key) = try object.object(whole: recursive)
+        defer { session.target?.noteChange() }
         guard recursive else {
             return try session.answer { store async throws(ObjectStoreError) in
                 _ = try await store.head(key, condition: nil)

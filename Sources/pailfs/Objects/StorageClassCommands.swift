@@ -26,6 +26,7 @@ struct ClassCommand: ParsableCommand {
             let info = try await store.head(key, condition: nil)
             return try await store.setStorageClass(of: key, to: wanted, ifMatch: info.version.etag)
         }
+        session.target?.noteChange()
     }
 }
 

@@ -11,7 +11,7 @@ struct UploadsCommand: ParsableCommand {
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Lists them: when begun, bytes so far, upload ID, key.")
-        @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+        @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
 
         mutating func run() throws {
@@ -38,7 +38,7 @@ struct UploadsCommand: ParsableCommand {
                 Uploads of other programs and machines are aborted too: an age is asked for so that none that is still \
                 under way is among them.
                 """)
-        @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+        @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
         @Option(help: ArgumentHelp("The least age, as 12h or 7d.", valueName: "age")) var olderThan: String
 

@@ -1,0 +1,43 @@
+import Basics
+
+/// What a command on objects was given: a URL, or a path in a mount, which stands for the object that it shows.
+struct ObjectTarget: Sendable {
+    /// Of the whole bucket, or account.
+    let request: MountRequest
+    /// A key or a prefix in it: a slash at its end belongs to it.
+    let path: ByteString
+    /// nil for a URL.
+    let mount: MountPlace?
+
+    /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
+    /// directory only when `whole`. A `new` path need not be there.
+    init(_ text: String, options: [String], whole: Bool = false, new: Bool = false) throws(CommandError) {
+        guard text.contains("://") else {
+            let mount: MountPlace
+            do throws(CommandError) { mount = try MountPlace(text, new: new) } catch {
+                throw CommandError("\(error.message); or write scheme://bucket/key")
+            }
+            guard case .located(let place) = try mount.ask(.locate(path: mount.path), within: .seconds(30)) else {
+                throw CommandError("the process that serves \(text) does not tell where that is in the bucket")
+            }
+            guard place.dirtyFiles == 0 || place.isDirectory && !whole else {
+                throw CommandError(
+                    "the bucket does not have \(text) as it is here; \"pailfs flush --wait\" of it stores it first")
+            }
+            var request = try MountRequest(
+                url: place.url, mountpoint: "", options: place.options + options, directory: place.directory,
+                environment: place.environment)
+            path = request.prefix + place.key
+            request.prefix = ""
+            (self.request, self.mount) = (request, mount)
+            return
+        }
+        var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
+        path = text.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
+        request.prefix = ""
+        (self.request, mount) = (request, nil)
+    }
+
+    /// The mount that the path is in asks the store the next time; one that does not listen does within its ttl.
+    func noteChange() { if let mount { _ = try? mount.ask(.changed(path: mount.path), within: .seconds(30)) } }
+}
