@@ -62,7 +62,8 @@ struct CacheDirectory: Sendable {
         request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)
     }
 
-    static let noParent = CommandError("there is no place for the cache without a home directory; give one as cache-dir")
+    static let noParent = CommandError(
+        "there is no place for the cache without a home directory; give a directory as cache-dir")
 
     /// What is kept in a database of the directory, made by `open`. One that is damaged, another program's or newer than this
     /// one holds nothing that the bucket has not: it is made anew.
