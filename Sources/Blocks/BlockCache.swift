@@ -226,9 +226,9 @@ package final class BlockCache: Sendable {
         }
     }
 
-    /// Writes all rows that wait, in one transaction. Those that another caller has taken are written when this returns, too,
-    /// unless nothing else waited.
-    func flush() {
+    /// Writes all rows that wait, in one transaction: what is on the disk is found there by the next process, too. Those that
+    /// another caller has taken are written when this returns as well, unless nothing else waited.
+    package func flush() {
         if state.withLock({ $0.queued.isEmpty }) { return }
         // Kept until their rows are committed: the next instance of an object reads them.
         var objects: [CachedObject] = []

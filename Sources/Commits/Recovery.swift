@@ -48,14 +48,17 @@ package struct Recovery: Sendable {
 
     private let store: any ObjectStore
     private let isRestart: Bool
+    private let waiting: Set<IntentID>
     private let journal: Journal
     private let runner: JobRunner
 
-    /// With `isRestart` the mount is still there and its files are open: nothing of them is given up.
+    /// With `isRestart` the mount is still there and its files are open: nothing of them is given up, and the jobs `waiting`
+    /// for one to be closed stay as they are.
     package init(
-        store: any ObjectStore, journal: Journal, isRestart: Bool = false, time: any TimeSource, logger: Logger
+        store: any ObjectStore, journal: Journal, isRestart: Bool = false, waiting: Set<IntentID> = [],
+        time: any TimeSource, logger: Logger
     ) {
-        (self.store, self.journal, self.isRestart) = (store, journal, isRestart)
+        (self.store, self.journal, self.isRestart, self.waiting) = (store, journal, isRestart, waiting)
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
 
@@ -64,7 +67,7 @@ package struct Recovery: Sendable {
         var contents = try journal.contents()
         var plan = Plan()
         // In the order of their beginning: a later job may stand on an earlier one.
-        for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) {
+        for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) where !waiting.contains(id) {
             plan.touched.formUnion(Self.keys(of: job.intent))
             do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
                 let replaced = contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }

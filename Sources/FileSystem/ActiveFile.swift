@@ -25,10 +25,15 @@ final class ActiveFile: Sendable {
     /// An object that outlives its name while handles need it; `job` is the journal's word for it.
     struct Deletion: Sendable {
         let key: ObjectKey
-        let entry: Entry
+        /// Where its name was.
+        let parent: InodeNumber
+        let component: ByteString
+        let version: ObjectVersion?
         let job: IntentID
-        /// What the ids of commits begin with that may have replaced the entry's version since.
+        /// What the ids of commits begin with that may have replaced `version` since.
         let commits: [String]
+        /// Begun by an earlier process of the mount: whether any handle is left shows only when one is used.
+        var isInherited = false
     }
 
     struct State {
@@ -93,6 +98,9 @@ final class ActiveFile: Sendable {
     }
 
     var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }
+
+    /// Whether something is left to do when the last handle goes.
+    var needsRelease: Bool { state.withLock { $0.isDirty || $0.isUnlinked } }
 }
 
 /// One open(2) of an active file.

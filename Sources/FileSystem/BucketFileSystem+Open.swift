@@ -153,7 +153,7 @@ extension BucketFileSystem {
 
     package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
         // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
-        if files.find(ino)?.isDirty == true { _ = try? fileHandle(handle, of: ino) }
+        if files.find(ino)?.needsRelease == true { _ = try? fileHandle(handle, of: ino) }
         guard let work = close(handle) else { return .success(()) }
         return .pending {
             await work()
@@ -173,6 +173,7 @@ extension BucketFileSystem {
         guard isLast else { return nil }
         if isUnlinked {
             return { [self] in
+                try? metadata.forget(unlinked: file.ino)
                 if let overlay {
                     await overlay.commit.abandon()
                     do throws(FileSystemError) { try end(overlay.record) } catch {

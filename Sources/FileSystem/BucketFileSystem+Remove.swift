@@ -77,9 +77,11 @@ extension BucketFileSystem {
             state.isUnlinked = true
             if isNeeded {
                 state.deleteAtRelease = ActiveFile.Deletion(
-                    key: key, entry: entry, job: job, commits: overlay?.record.commits ?? [])
+                    key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version,
+                    job: job, commits: overlay?.record.commits ?? [])
             }
         }
+        if files.isOpen(entry.ino) { keepUnlinked(file) }
         // The last handle may have gone meanwhile.
         if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
         if let overlay {
@@ -119,7 +121,7 @@ extension BucketFileSystem {
     func carryOutDeletion(of file: ActiveFile) async {
         guard let deletion = file.state.withLock({ $0.deleteAtRelease }) else { return }
         do throws(CommitError) { try await delete(file) } catch {
-            remember(FileSystemError(error), "unlink", deletion.entry.ino)
+            remember(FileSystemError(error), "unlink", file.ino)
             jobs.add(deletion.job, .removal, deletion.key.bytes, because: "\(error)") {
                 [weak self] () async throws(CommitError) in
                 guard let self else { throw .cancelled }
@@ -132,14 +134,24 @@ extension BucketFileSystem {
         await deletions.enterRegardless()
         defer { deletions.leave() }
         guard let deletion = file.state.withLock({ $0.deleteAtRelease.take() }) else { return }
-        do { try await store.delete(deletion.key, ifMatch: nil) } catch {
+        do throws(CommitError) { try await carryOut(deletion) } catch {
             file.state.withLock { $0.deleteAtRelease = deletion }
-            throw .store(error)
+            throw error
         }
-        try? metadata.settleRemoval(of: deletion.entry.component, in: deletion.entry.parent)
+        try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
         forgetJob(deletion.job)
         doomed.withLock { if $0[deletion.key] === file { $0[deletion.key] = nil } }
         rooms.blocks.forget(deletion.key)
+    }
+
+    private func carryOut(_ deletion: ActiveFile.Deletion) async throws(CommitError) {
+        guard deletion.isInherited else {
+            do { return try await store.delete(deletion.key, ifMatch: nil) } catch { throw .store(error) }
+        }
+        // What this process was told may be out of date: the object has to be the one that was meant.
+        let removal = RemovalRecord(
+            key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
+        try await jobs.runner.finish(deletion.job, JournalContents.Job(intent: .removal(removal), items: []))
     }
 
     /// A new object takes the place of one that was to be deleted: it replaces that one, and nothing deletes the new one.
@@ -148,7 +160,7 @@ extension BucketFileSystem {
         let deletion: ActiveFile.Deletion
 
         /// What is replaced.
-        var version: ObjectVersion? { deletion.entry.attributes.version }
+        var version: ObjectVersion? { deletion.version }
     }
 
     /// From now on nothing but the caller does anything about the object at `key` that was to be deleted, if there is one.
@@ -162,6 +174,7 @@ extension BucketFileSystem {
             let deletion = file.state.withLock({ $0.deleteAtRelease.take() })
         else { return nil }
         jobs.forget(deletion.job)
+        keepUnlinked(file)
         return Takeover(file: file, deletion: deletion)
     }
 
@@ -170,7 +183,8 @@ extension BucketFileSystem {
         let (file, deletion) = (takeover.file, takeover.deletion)
         file.state.withLock { $0.deleteAtRelease = deletion }
         doomed.withLock { $0[deletion.key] = file }
-        if !files.isOpen(deletion.entry.ino) { await carryOutDeletion(of: file) }
+        keepUnlinked(file)
+        if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
     }
 
     private func removeObject(_ entry: Entry) async throws(FileSystemError) {

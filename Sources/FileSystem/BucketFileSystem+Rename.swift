@@ -189,7 +189,7 @@ extension BucketFileSystem {
         var changes = [JournalChange.endJob(job)]
         if let deletion = takeover?.deletion {
             let removal = RemovalRecord(
-                key: deletion.key.bytes, etag: deletion.entry.attributes.version?.etag.text, commits: deletion.commits)
+                key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
             changes.append(.job(deletion.job, .removal(removal), items: []))
         }
         try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
@@ -227,6 +227,7 @@ extension BucketFileSystem {
                 state.isPromised = false
                 return (state.overlay, state.fallback.take())
             }
+            if files.isOpen(target.ino) { keepUnlinked(file) }
             if let overlay {
                 try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
                 await overlay.commit.abandon()

@@ -115,6 +115,8 @@ extension BucketFileSystem {
         if winner.staged !== made.staged {
             try end(made.record)
             made.staged.discard()
+        } else if file.state.withLock({ $0.isUnlinked }) {
+            keepUnlinked(file)
         }
         return winner
     }

@@ -93,7 +93,8 @@ extension FileSystemError {
 }
 
 /// Handles, whoever gave them out. What is not known here and was an earlier process's is made again: the inode's entry and
-/// its dirty bytes are, so what is missing is only which version the handle had pinned, and that is the one known now.
+/// its dirty bytes are, so what is missing is only which version the handle had pinned, and that is the one known now. A file
+/// without a name is there again with what was kept of it.
 extension BucketFileSystem {
     func fileHandle(_ id: HandleID, of ino: InodeNumber) throws(FileSystemError) -> FileHandle {
         switch handles.find(id) {
@@ -105,7 +106,9 @@ extension BucketFileSystem {
         if interrupted.withLock({ $0.contains(ino) }) {
             throw FileSystemError(.inputOutput, "what was written to the file before pailfs was restarted is not known")
         }
-        let handle = FileHandle(file: activate(try entry(ino)), flags: flags)
+        let unlinked = files.find(ino).flatMap { $0.state.withLock { $0.isUnlinked } ? $0 : nil }
+        let file = if let unlinked { files.retain(ino) { unlinked } } else { activate(try entry(ino)) }
+        let handle = FileHandle(file: file, flags: flags)
         guard case .file(let other) = handles.restore(.file(handle), as: id) else { return handle }
         _ = files.release(handle.file)
         return other

@@ -147,14 +147,23 @@ extension MetadataCache {
         try removePendingTombstones(connection)
     }
 
-    /// Removals that a process had not carried out: the store is asked again what is there.
+    /// Removals that a process had not carried out: the store is asked again what is there. Those that wait for programs to
+    /// close their files go on waiting.
     static func removePendingTombstones(_ connection: Connection) throws(SQLiteError) {
-        let statement = try connection.prepare("SELECT parent FROM tombstone WHERE ours = 9223372036854775807")
+        let statement = try connection.prepare(
+            """
+            SELECT parent FROM tombstone WHERE ours = 9223372036854775807 AND NOT EXISTS (
+                SELECT 1 FROM unlinked WHERE parent = tombstone.parent AND component = tombstone.component)
+            """)
         var parents: [Int64] = []
         while try statement.step() { parents.append(statement.int64(0)) }
         statement.reset()
         for parent in parents { try forgetListing(of: parent, connection) }
-        try connection.run("DELETE FROM tombstone WHERE ours = 9223372036854775807")
+        try connection.run(
+            """
+            DELETE FROM tombstone WHERE ours = 9223372036854775807 AND NOT EXISTS (
+                SELECT 1 FROM unlinked WHERE parent = tombstone.parent AND component = tombstone.component)
+            """)
     }
 
     private static func forgetListing(of directory: Int64, _ connection: Connection) throws(SQLiteError) {

@@ -54,6 +54,7 @@ package final class MetadataCache: Sendable {
             if keepingPending {
                 try Self.removePendingTombstones(connection)
             } else {
+                try connection.run("DELETE FROM unlinked")
                 try Self.removePending(connection)
             }
             if let boot { try self.begin(under: boot, connection) }

@@ -63,7 +63,8 @@ extension MetadataCache {
         CREATE TABLE orphan (ino INTEGER PRIMARY KEY);
         INSERT INTO entry (parent, component, ino, kind, size, mtime, mtime_ns, headers_known, checked_at)
             VALUES (0, x'', 1, 1, 0, 0, 0, 0, 0);
-        """
+        """,
+        "CREATE TABLE unlinked (ino INTEGER PRIMARY KEY, parent INTEGER, component BLOB, record BLOB NOT NULL);",
     ]
 }
 

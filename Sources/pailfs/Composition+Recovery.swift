@@ -10,14 +10,15 @@ extension Composition {
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
     static func recover(
         _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
-        pool: WorkerPool, time: any TimeSource, logger: Logger
+        waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
         final class Answer: Sendable {
             let result = Mutex<Result<Recovery.Plan, JournalingError>?>(nil)
             let arrived = Semaphore()
         }
         let answer = Answer()
-        let recovery = Recovery(store: store, journal: journal, isRestart: isRestart, time: time, logger: logger)
+        let recovery = Recovery(
+            store: store, journal: journal, isRestart: isRestart, waiting: waiting, time: time, logger: logger)
         pool.start {
             do throws(JournalingError) {
                 let plan = readOnly ? try recovery.look() : try await recovery.run()
@@ -35,9 +36,11 @@ extension Composition {
 
     /// Gives the file system what was found, before it serves anything.
     static func takeUp(
-        _ plan: Recovery.Plan, _ fileSystem: BucketFileSystem, isRestart: Bool, _ pool: WorkerPool
+        _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], _ fileSystem: BucketFileSystem, isRestart: Bool,
+        _ pool: WorkerPool
     ) throws(FileSystemError) {
         try fileSystem.takeUp(plan)
+        for file in unlinked { fileSystem.takeUp(file) }
         guard isRestart else { return }
         let isSettled = Semaphore()
         pool.start {

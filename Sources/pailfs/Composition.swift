@@ -70,10 +70,6 @@ final class Composition: Sendable {
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         journal = try cache.journal(environment: request.environment)
-        // What an earlier process began is settled before anything else looks at the bucket.
-        let plan = try Self.recover(
-            journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver, pool: pool, time: time,
-            logger: logger)
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
             [journal] (database) throws(SQLiteError) in
             do throws(MetadataError) {
@@ -87,6 +83,11 @@ final class Composition: Sendable {
                 throw cause
             }
         }
+        let unlinked = UnlinkedFile.all(in: entries)
+        // What an earlier process began is settled before anything else looks at the bucket.
+        let plan = try Self.recover(
+            journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver,
+            waiting: Set(unlinked.compactMap(\.job)), pool: pool, time: time, logger: logger)
         // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
         let memory = Self.memory(settings)
         let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
@@ -103,7 +104,8 @@ final class Composition: Sendable {
         }
         do {
             staging = try StagingArea(
-                directory: cache.path + "/staging", ledger: ledger, time: time, kept: plan.stagedNames,
+                directory: cache.path + "/staging", ledger: ledger, time: time,
+                kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
                 lastKnown: journal.lastKnownFile)
         } catch { throw cache.unusable("\(error)") }
         fileSystem = BucketFileSystem(
@@ -114,7 +116,9 @@ final class Composition: Sendable {
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
             generation: held?.generation ?? 0)
         listener.attach(fileSystem)
-        do { try Self.takeUp(plan, fileSystem, isRestart: takesOver, pool) } catch { throw cache.unusable("\(error)") }
+        do { try Self.takeUp(plan, unlinked, fileSystem, isRestart: takesOver, pool) } catch {
+            throw cache.unusable("\(error)")
+        }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(

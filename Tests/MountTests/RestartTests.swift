@@ -139,6 +139,74 @@ extension RealMounts {
             }
         }
 
+        /// Files without a name go on as well: what was written to them, what only the store has, and what took their names.
+        @Test(.timeLimit(.minutes(5)))
+        func filesThatWereRemovedWhileOpenGoOnWhenWorkersAreKilled() async throws {
+            try await withMount { world, store in
+                try await world.sh(
+                    """
+                    head -c 20000000 /dev/urandom >$T/bytes
+                    for name in large under kept; do cp $T/bytes $name; done
+                    head -c 100000 $T/bytes >small
+                    """)
+                try await world.unmount()
+                try await world.mount(cache: "another")
+                let program = try world.start(
+                    """
+                    $PYTHON - $T <<'PROGRAM'
+                    import os, pathlib, sys, time
+                    place = pathlib.Path(sys.argv[1])
+                    truth = bytearray((place / "bytes").read_bytes())
+                    large = os.open("large", os.O_RDONLY)
+                    kept = os.open("kept", os.O_RDWR)
+                    under = os.open("under", os.O_RDONLY)
+                    fresh = os.open("fresh", os.O_CREAT | os.O_RDWR)
+                    os.write(fresh, b"first ")
+                    os.pread(large, 10, 0)
+                    small = os.open("small", os.O_RDONLY)
+                    assert os.pread(small, 1 << 20, 0) == truth[:100000]
+                    os.pwrite(kept, b"changed", 1000)
+                    changed = truth[:1000] + b"changed" + truth[1007:]
+                    for name in ("large", "kept", "fresh", "small"): os.unlink(name)
+                    with open("over", "w") as file: file.write("new")
+                    os.rename("over", "under")
+                    for stage in range(3):
+                        (place / f"ready{stage}").touch()
+                        while not (place / f"go{stage}").exists(): time.sleep(0.01)
+                        assert sorted(os.listdir(".")) == (["large", "under"] if stage == 2 else ["under"]), os.listdir(".")
+                        assert os.pread(large, 1 << 23, 9000000) == truth[9000000:9000000 + (1 << 23)], "what only the store has"
+                        assert os.pread(small, 1 << 20, 0) == truth[:100000], "what only the cache has"
+                        assert os.fstat(large).st_nlink == 0 and os.fstat(large).st_size == 20000000
+                        assert os.pread(kept, 1 << 22, 0) == changed[:1 << 22], "what was written over it"
+                        os.write(fresh, b"stage %d " % stage)
+                        assert os.pread(fresh, 100, 0) == b"first " + b"".join(b"stage %d " % n for n in range(stage + 1))
+                        os.pwrite(kept, b"%d" % stage, 2000000 + stage)
+                        changed[2000000 + stage] = ord("%d" % stage)
+                        if stage == 1:
+                            with open("large", "w") as file: file.write("another")
+                    assert open("under").read() == "new" and open("large").read() == "another"
+                    for each in (large, kept, under, fresh, small): os.close(each)
+                    PROGRAM
+                    """)
+                for stage in 0..<3 {
+                    let isReady = await poll(for: .seconds(60)) { [scratch = world.scratch] in
+                        FileManager.default.fileExists(atPath: scratch.path("ready\(stage)")) ? true : nil
+                    }
+                    guard isReady == true else { break }
+                    try await world.killWorker()
+                    _ = FileManager.default.createFile(atPath: world.scratch.path("go\(stage)"), contents: nil)
+                }
+                let outcome = await program.wait(deadline: .seconds(120))
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.unmount()
+                let keys = try await world.outside("keys").split(separator: "\n")
+                #expect(keys == ["large", "under"], "\(store.requests.suffix(30))")
+                try await world.mount(cache: "another")
+                try await world.sh(
+                    "test \"$(cat large)\" = another; test \"$(cat under)\" = new; test ! -e kept; test ! -e fresh")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func anotherVersionGoesOnWithTheMountOnRequest() async throws {
             try await withMount { world, _ in

@@ -1,0 +1,135 @@
+import Basics
+import Blocks
+import Commits
+import FoundationEssentials
+package import Journaling
+import Logging
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// A file without a name that programs have open, as it is kept for the process that may have to go on with the mount: in
+/// the metadata cache from the moment it loses its name until its last handle goes.
+///
+/// The journal has nothing of it but the removal of its object, since nobody wants its bytes once it is closed; any other
+/// start forgets it. Its staged bytes stay in `staging/`, with what says which they are. A record whose file still has its
+/// entry is that of a rename which did not come to its end, and does nothing.
+package struct UnlinkedFile: Sendable {
+    fileprivate struct Record: Codable {
+        /// The object that is not gone yet, as handles need its bytes.
+        struct Removal: Codable {
+            var job: Int64
+            var parent: UInt64
+            var component: ByteString
+            var commits: [String]
+        }
+
+        var base: VersionRecord?
+        var isCopy: Bool
+        var staging: String?
+        var headers: HeadersRecord
+        var size: Int64
+        var removal: Removal?
+    }
+
+    fileprivate let ino: InodeNumber
+    fileprivate let record: Record
+
+    /// The name of its staging file; nil when nothing was written to it.
+    package var staging: String? { record.staging }
+    /// The removal of its object, which waits for its last handle.
+    package var job: IntentID? { record.removal.map { IntentID(rawValue: $0.job) } }
+
+    /// Those that an earlier process of the same mount has left. What cannot be read is not there: whoever has it open gets
+    /// an error.
+    package static func all(in metadata: MetadataCache) -> [UnlinkedFile] {
+        ((try? metadata.unlinked()) ?? []).compactMap { kept in
+            (try? JSONDecoder().decode(Record.self, from: Data(kept.record))).map {
+                UnlinkedFile(ino: kept.ino, record: $0)
+            }
+        }
+    }
+}
+
+extension BucketFileSystem {
+    /// To be called when an open file has lost its name, and when what is kept of it has changed.
+    func keepUnlinked(_ file: ActiveFile) {
+        let headers = HeadersRecord(headersForCommit(of: file))
+        let record = file.state.withLock { state in
+            UnlinkedFile.Record(
+                base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,
+                staging: state.overlay?.record.intent.staging, headers: headers, size: state.attributes.size,
+                removal: state.deleteAtRelease.map { deletion in
+                    UnlinkedFile.Record.Removal(
+                        job: deletion.job.rawValue, parent: deletion.parent.rawValue,
+                        component: deletion.component, commits: deletion.commits)
+                })
+        }
+        // Without its object the file has nothing but the blocks that are here.
+        if record.removal == nil, record.base != nil { rooms.blocks.flush() }
+        let name = record.removal.map { (InodeNumber(rawValue: $0.parent), $0.component) }
+        do {
+            try metadata.keep(unlinked: file.ino, Array(try JSONEncoder().encode(record)), hiding: name)
+        } catch {
+            // It works as long as this process lives.
+            rooms.logger.warning(
+                "a file without a name would not outlive a restart",
+                metadata: ["ino": "\(file.ino)", "reason": "\(error)"])
+        }
+    }
+
+    /// Goes on with a file of an earlier process of the same mount. To be called before anything is served.
+    package func takeUp(_ unlinked: UnlinkedFile) {
+        let (ino, record) = (unlinked.ino, unlinked.record)
+        guard (try? metadata.entry(ino)) ?? nil == nil, files.find(ino) == nil else { return }
+        let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
+        var overlay: ActiveFile.Overlay?
+        if let name = record.staging {
+            do throws(FileSystemError) {
+                overlay = try goOn(name, base, baseSize: record.isCopy ? 0 : record.base?.size ?? 0)
+            } catch {
+                rooms.logger.error(
+                    "a file without a name cannot be gone on with",
+                    metadata: ["ino": "\(ino)", "reason": "\(error.reason)"])
+            }
+            if overlay == nil { interrupted.withLock { _ = $0.insert(ino) } }
+        }
+        let changed = base?.version.modified ?? time.now()
+        var attributes = Attributes(
+            kind: .file, size: overlay?.staged.size ?? record.size, mtime: changed, version: base?.version)
+        AttributeCodec.decode(record.headers.metadata, into: &attributes)
+        var state = ActiveFile.State(attributes: attributes, base: base)
+        (state.overlay, state.isCopy, state.isUnlinked, state.isDirty) = (overlay, record.isCopy, true, overlay != nil)
+        state.metadata = record.headers.metadata
+        if let base, let removal = record.removal {
+            state.deleteAtRelease = ActiveFile.Deletion(
+                key: base.key, parent: InodeNumber(rawValue: removal.parent), component: removal.component,
+                version: base.version, job: IntentID(rawValue: removal.job), commits: removal.commits, isInherited: true
+            )
+        }
+        let isDoomed = state.deleteAtRelease != nil
+        let file = files.adopt(ino) { ActiveFile(ino: ino, state: state) }
+        if isDoomed, let base { doomed.withLock { $0[base.key] = file } }
+    }
+
+    /// What was written to it; nil when that is not known.
+    private func goOn(
+        _ name: String, _ base: CachedObject?, baseSize: Int64
+    ) throws(FileSystemError) -> ActiveFile.Overlay? {
+        let staged: StagedFile?
+        do throws(StagingError) { staged = try rooms.staging.reopen(name, baseSize: baseSize) } catch {
+            throw FileSystemError(error)
+        }
+        guard let staged else { return nil }
+        let record: FileRecord
+        do throws(JournalingError) {
+            record = try FileRecord(
+                rooms.journal.newID(), key: base?.key ?? ObjectKey("unlinked"),
+                base: base.map { ($0.key, $0.version) }, now: time.now(), in: rooms.journal, jobs: jobs)
+        } catch { throw FileSystemError(error) }
+        // As before: nothing of it is wanted after a crash.
+        try end(record)
+        return overlay(staged, on: base, record)
+    }
+}
