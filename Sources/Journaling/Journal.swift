@@ -103,7 +103,7 @@ package final class Journal: Sendable {
     /// Of an empty file next to the journal.
     private static let madeSuffix = "-made"
     /// Bytes of SQLite's smallest page.
-    private static let leastSize: Int64 = 512
+    static let leastSize: Int64 = 512
 
     /// Everything there is.
     package func contents() throws(JournalingError) -> JournalContents {

@@ -24,6 +24,10 @@ package struct JournalSalvage: Sendable {
                 try File(copy + suffix, .readWrite, create: .exclusive).write(bytes, at: 0)
             }
         } catch { throw .file(error) }
+        guard let size = try? LocalFileStatus(of: copy)?.size, size >= Journal.leastSize else {
+            lost.append("the whole journal: the file has lost its bytes")
+            return
+        }
         var options = Database.Options()
         options.readers = 0
         do throws(SQLiteError) {

@@ -168,6 +168,10 @@ extension MetadataCache {
         while try statement.step() {
             let row = EntryRow(statement)
             if let bound, row.component >= bound { break }
+            // Who goes on after the last row would never come to an end.
+            guard row.component >= lower, rows.last.map({ $0.component < row.component }) ?? true else {
+                throw SQLiteError(.corrupt, message: "the names of a directory are not in their order")
+            }
             rows.append(row)
         }
         return rows

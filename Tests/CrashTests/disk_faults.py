@@ -381,7 +381,7 @@ def main(names):
     for name in ("meta.db", "blocks.db"):
         for damage in (garbage, emptied, foreign, lost, *((middle, cut) if LONG else ())):
             cases.append((f"{name} {damage.__name__}", cache_case(name, damage)))
-    for damage, least in ((garbage, 0), (cut, 0), (foreign, 0), (page, 10)):
+    for damage, least in ((garbage, 0), (cut, 0), (emptied, 0), (foreign, 0), (page, 10)):
         cases.append((f"journal.db {damage.__name__}", journal_case(damage, least), *slow))
     cases.append(("journal.db lost", lost_journal, *slow))
     for seed in range(60 if LONG else 0):

@@ -1,5 +1,7 @@
 import Basics
+import Foundation
 import Metadata
+import SQLite
 import TestSupport
 import Testing
 
@@ -23,6 +25,51 @@ import Testing
             #expect(shown.count <= NameCodec.longestName && !shown.isEmpty && shown != "." && shown != "..")
             #expect(!shown.bytes.contains(0) && !shown.bytes.contains(UInt8(ascii: "/")), "\(component)")
             #expect(codec.meaning(of: shown) != nil, "\(component) is shown as \(shown)")
+        }
+    }
+
+    /// What is known of names and attributes, damaged: refused, to be made anew, or walked to an end.
+    @Test(.timeLimit(.minutes(5))) func damagedCaches() throws {
+        let fixture = try CacheFixture()
+        let path = fixture.directory.path("meta.db")
+        try fixture.list((0..<300).map { ByteString("file \($0)") } + (0..<20).map { ByteString("dir \($0)/") })
+        for number in 0..<20 {
+            guard case .present(let entry, _) = try fixture.cache.lookup(ByteString("dir \(number)"), in: .root) else {
+                continue
+            }
+            try fixture.list((0..<10).map { ByteString("inner \($0)") } + ["deep/"], in: entry.ino)
+        }
+        fixture.database.close()
+        let whole = Array(try Data(contentsOf: URL(filePath: path)))
+        Fuzzer("caches of names", seeds: [whole], pageSize: 4096).run(60) { bytes in
+            for suffix in ["-wal", "-shm"] { try File.remove(path + suffix) }
+            try Data(bytes).write(to: URL(filePath: path))
+            let database = try Database(.file(path), migrations: MetadataCache.migrations)
+            defer { database.close() }
+            let cache = try MetadataCache(
+                database: database, time: fixture.time, ttl: fixture.ttl, codec: fixture.codec)
+            var directories = [InodeNumber.root]
+            var seen: Set<InodeNumber> = [.root]
+            while let directory = directories.popLast(), seen.count < 10_000 {
+                _ = try? cache.key(of: directory)
+                var last: ByteString?
+                while let page = try? cache.children(of: directory, after: last, limit: 100), let end = page.last {
+                    // Names come in their order, or a listing would never end.
+                    if let last, !(last < end.component) {
+                        Issue.record("\(end.component) comes after \(last)")
+                        break
+                    }
+                    for child in page {
+                        _ = try? cache.lookup(child.name, in: directory)
+                        if child.attributes.kind == .directory, seen.insert(child.ino).inserted {
+                            directories.append(child.ino)
+                        }
+                    }
+                    last = end.component
+                }
+            }
+            for number in 0..<20 { _ = try? cache.lookup(ByteString("file \(number)"), in: .root) }
+            try? cache.invalidate(.root, subtree: true)
         }
     }
 }
