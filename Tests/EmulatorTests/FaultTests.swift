@@ -75,6 +75,20 @@ import Testing
         #expect((200..<400).contains(fired.filter { $0 == 503 }.count))
     }
 
+    @Test func aPaceIsKeptThoughSleepsAreLate() throws {
+        var pace = Pace(bytesPerSecond: 1_000_000, now: .zero)
+        var now = Duration.zero
+        for _ in 0..<1000 {
+            if let pause = pace.pause(for: 10_000, now: now) { now += pause + .milliseconds(3) }
+        }
+        #expect(now >= .seconds(10) && now <= .seconds(10.1))
+        // Standing still earns no burst.
+        now += .seconds(5)
+        var sent = 0
+        while pace.pause(for: 10_000, now: now) == nil { sent += 10_000 }
+        #expect(sent <= 60_000)
+    }
+
     @Test func severalFaultsJoin() throws {
         var plan = FaultPlan([
             try FaultSpec(parsing: "kind=latency:10ms"), try FaultSpec(parsing: "kind=latency:20ms"),

@@ -16,6 +16,8 @@ struct Exchange: Sendable {
     private static let smallBody: Int64 = 64 << 10
     /// The most bytes handed to one sendfile(2) run; the last run starts when the log line is written.
     private static let regionSize: Int64 = 8 << 20
+    /// The same where a rate is kept: the first bytes come soon, and the ones after them cost few wake-ups.
+    private static let firstPacedRegion: Int64 = 64 << 10
 
     /// Sends the whole answer; `beforeEnd` runs before its last bytes leave, so that whoever has read an answer
     /// finds its line in the log. Throws when the client went away.
@@ -46,16 +48,26 @@ struct Exchange: Sendable {
 
     /// Sends the answer through `shaping`, piece by piece; `beforeEnd` gets the bytes sent of the body.
     func send(
-        _ response: ServerResponse, through shaping: BodyShaping, cutIsReset: Bool, beforeEnd: (Int64) -> Void
+        _ response: ServerResponse, through shaping: BodyShaping, cutIsReset: Bool, time: any TimeSource,
+        beforeEnd: @escaping @Sendable (Int64) -> Void
     ) async throws {
         let mustClose = !isKeptAlive || body.awaitsDemand
-        try await write([.head(makeHead(response, closing: mustClose))])
+        let head = HTTPServerResponsePart.head(makeHead(response, closing: mustClose))
+        var pace = shaping.pace(now: time.uptime())
+        if case .content(let content, let range) = response.body, shaping.keepsBytes {
+            return try await stream(content, range, head: head, closing: mustClose, pace, time) {
+                beforeEnd(range.length)
+            }
+        }
+        try await write([head])
         var sent: Int64 = 0
         for piece in pieces(of: response.body) {
             var chunk = try piece()
             let outcome = shaping.apply(to: &chunk, at: sent)
             sent += Int64(chunk.readableBytes)
-            if let pause = shaping.pause(for: chunk.readableBytes) { try await Task.sleep(for: pause) }
+            if let pause = pace?.pause(for: chunk.readableBytes, now: time.uptime()) {
+                try await time.sleep(for: pause)
+            }
             try await write([.body(.byteBuffer(chunk))])
             if outcome == .cut {
                 beforeEnd(sent)
@@ -86,17 +98,21 @@ struct Exchange: Sendable {
     }
 
     private func stream(
-        _ content: Content, _ range: ByteRange, head: HTTPServerResponsePart, closing: Bool,
-        beforeEnd: @escaping @Sendable () -> Void
+        _ content: Content, _ range: ByteRange, head: HTTPServerResponsePart, closing: Bool, _ pace: Pace? = nil,
+        _ time: any TimeSource = SystemTime(), beforeEnd: @escaping @Sendable () -> Void
     ) async throws {
         var parts = [head]
+        var pace = pace
+        var regionSize = min(pace?.region ?? Self.regionSize, pace == nil ? .max : Self.firstPacedRegion)
         let segments = content.segments(in: range)
         for (index, segment) in segments.enumerated() {
             let handle = try Self.handle(for: try content.open(segment))
             defer { try? handle.close() }
             var offset: Int64 = 0
             while offset < segment.length {
-                let length = min(Self.regionSize, segment.length - offset)
+                let length = min(regionSize, segment.length - offset)
+                if let pause = pace?.pause(for: Int(length), now: time.uptime()) { try await time.sleep(for: pause) }
+                regionSize = pace?.region ?? Self.regionSize
                 let start = Int(segment.offset + offset)
                 let region = FileRegion(fileHandle: handle, readerIndex: start, endIndex: start + Int(length))
                 parts.append(.body(.fileRegion(region)))

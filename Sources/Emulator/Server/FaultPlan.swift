@@ -132,8 +132,34 @@ package struct BodyShaping: Sendable {
         return .cut
     }
 
-    /// How long so many bytes take.
-    package func pause(for count: Int) -> Duration? {
-        bytesPerSecond.map { .seconds(Double(count) / Double($0)) }
+    /// Whether all the bytes pass as they are, however slowly.
+    var keepsBytes: Bool { cutAfter == nil && alterAt == nil }
+
+    /// The pace of this body; nil when it has none.
+    func pace(now: Duration) -> Pace? { bytesPerSecond.map { Pace(bytesPerSecond: $0, now: now) } }
+}
+
+/// A connection's rate: when its next bytes may go. Pure.
+///
+/// The rate holds over a whole body: a sleep that took too long makes the next one shorter. A peer that stands still does
+/// not save its share up, though.
+package struct Pace: Sendable {
+    private let bytesPerSecond: Int64
+    private var due: Duration
+    /// Longer than a late wake-up, and short enough that no one sees a burst.
+    private static let mostCatchUp = Duration.milliseconds(50)
+    /// Shorter sleeps are added to the next one.
+    private static let shortestPause = Duration.milliseconds(1)
+
+    /// `now` is a time on the clock that `pause` is told.
+    package init(bytesPerSecond: Int64, now: Duration) { (self.bytesPerSecond, due) = (bytesPerSecond, now) }
+
+    /// Bytes worth sending at once: those of a few milliseconds, so that a slow body moves all the time.
+    package var region: Int64 { min(max(bytesPerSecond / 256, 4 << 10), 256 << 10) }
+
+    /// How long to wait before the next `count` bytes; none when they are not early.
+    package mutating func pause(for count: Int, now: Duration) -> Duration? {
+        due = max(due, now - Self.mostCatchUp) + .seconds(Double(count) / Double(bytesPerSecond))
+        return due - now >= Self.shortestPause ? due - now : nil
     }
 }

@@ -26,6 +26,7 @@ package final class RequestBody: Sendable {
         var resume: (@Sendable () -> Void)?
         var received: Int64 = 0
         var shaping = BodyShaping()
+        var pace: Pace?
 
         /// What lets the connection read on, once there is room again.
         mutating func takeResume() -> (@Sendable () -> Void)? {
@@ -71,7 +72,8 @@ package final class RequestBody: Sendable {
     /// The next bytes; nil at the end.
     package func next() async throws(RequestBodyError) -> ByteBuffer? {
         while true {
-            switch state.withLock({ Self.step(&$0) }) {
+            let now = time.uptime()
+            switch state.withLock({ Self.step(&$0, now: now) }) {
             case .chunk(let chunk, let resume, let pause):
                 resume?()
                 if let pause { try? await time.sleep(for: pause) }
@@ -85,7 +87,7 @@ package final class RequestBody: Sendable {
         }
     }
 
-    private static func step(_ state: inout State) -> Step {
+    private static func step(_ state: inout State, now: Duration) -> Step {
         if !state.chunks.isEmpty {
             var chunk = state.chunks.removeFirst()
             state.waitingBytes -= chunk.readableBytes
@@ -95,7 +97,8 @@ package final class RequestBody: Sendable {
                 state.isDisconnected = true
                 return .failed(.disconnected)
             }
-            return .chunk(chunk, resume: state.takeResume(), pause: state.shaping.pause(for: chunk.readableBytes))
+            let pause = state.pace?.pause(for: chunk.readableBytes, now: now)
+            return .chunk(chunk, resume: state.takeResume(), pause: pause)
         }
         if state.isDisconnected { return .failed(.disconnected) }
         if state.isEnded { return .end }
@@ -149,7 +152,10 @@ extension RequestBody {
     }
 
     /// Damage and delays for the bytes to come.
-    func shape(_ shaping: BodyShaping) { state.withLock { $0.shaping = shaping } }
+    func shape(_ shaping: BodyShaping) {
+        let pace = shaping.pace(now: time.uptime())
+        state.withLock { ($0.shaping, $0.pace) = (shaping, pace) }
+    }
 
     /// Whether the connection may read on. If not, `resume` runs when there is room again.
     func hasRoom(orElse resume: @escaping @Sendable () -> Void) -> Bool {

@@ -88,7 +88,9 @@ final class RequestEngine: Sendable {
         do {
             if effects.isDamagingBody, response.body.length > 0 {
                 let shaping = effects.shaping(length: response.body.length)
-                try await exchange.send(response, through: shaping, cutIsReset: effects.cutIsReset) { sent in
+                try await exchange.send(
+                    response, through: shaping, cutIsReset: effects.cutIsReset, time: time
+                ) { [self] sent in
                     var entry = entry
                     entry.bytesOut = sent
                     record(entry, exchange, since: started)
