@@ -71,6 +71,8 @@ package final class BufferPool: Sendable {
     package let budget: MemoryBudget
     private let state = Mutex(State())
     private static let pageSize = 4096
+    /// Buffers of at least one are made of huge pages: one fault then stands for 512.
+    private static let hugePageSize = 2 << 20
 
     package init(budget: MemoryBudget) {
         self.budget = budget
@@ -136,8 +138,10 @@ package final class BufferPool: Sendable {
             free(freed.base)
         }
         var base: UnsafeMutableRawPointer?
-        let status = posix_memalign(&base, Self.pageSize, size)
+        let isHuge = size >= Self.hugePageSize
+        let status = posix_memalign(&base, isHuge ? Self.hugePageSize : Self.pageSize, size)
         guard status == 0, let base else { fatalError("no memory for a buffer of \(size) bytes") }
+        if isHuge { linux_use_huge_pages(base, size) }
         return Buffer(base: base, capacity: size, pool: self)
     }
 

@@ -25,11 +25,15 @@ package final class File: Sendable {
     /// The path it was opened by, for messages; the file may have another one by now.
     package let path: String
 
-    /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP). open(2)
+    /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP). `isDirect` goes
+    /// around the page cache, where the file system can (EINVAL elsewhere): offsets, lengths and the memory have to be
+    /// multiples of 4 KiB then. open(2) with O_DIRECT
     package init(
-        _ path: String, _ access: Access = .read, create: Creation = .never, permissions: UInt16 = 0o600
+        _ path: String, _ access: Access = .read, create: Creation = .never, permissions: UInt16 = 0o600,
+        isDirect: Bool = false
     ) throws(FileError) {
         var options: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow]
+        if isDirect { options.insert(FileDescriptor.OpenOptions(rawValue: linux_o_direct)) }
         switch create {
         case .never: break
         case .ifMissing: options.insert(.create)
@@ -148,6 +152,13 @@ package final class File: Sendable {
             if fstat(rawDescriptor, &status) != 0 { throw failure("stat") }
             return Int64(status.st_size)
         }
+    }
+
+    /// Whether both are the same file, whatever its path is by now. fstat(2)
+    package func isSame(as other: File) throws(FileError) -> Bool {
+        var (mine, theirs) = (stat(), stat())
+        if fstat(rawDescriptor, &mine) != 0 || fstat(other.rawDescriptor, &theirs) != 0 { throw failure("stat") }
+        return mine.st_dev == theirs.st_dev && mine.st_ino == theirs.st_ino
     }
 
     /// Bytes that the file takes on the disk; less than its size where it has holes. fstat(2)

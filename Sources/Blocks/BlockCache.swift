@@ -42,7 +42,7 @@ package final class BlockCache: Sendable {
     private static let recentLimit = 128
     /// Objects with rows to write that start a flush at once.
     private static let queueLimit = 256
-    /// How long the end waits for changes of files that have begun; a disk that hangs must not hold it up for good.
+    /// How long the end waits for what has arrived and for changes of files that have begun; a disk that hangs must not hold it up for good.
     private static let endPatience = Duration.seconds(5)
 
     let directory: String
@@ -77,7 +77,7 @@ package final class BlockCache: Sendable {
         (self.pool, self.time, self.options, self.logger, self.onInfo) = (pool, time, options, logger, onInfo)
         index = BlockIndex(database: database)
         disk = DiskHealth(time: time, retryInterval: options.diskRetryInterval, logger: logger)
-        shelf = MemoryShelf(limit: buffers.budget.limit / 4)
+        shelf = MemoryShelf(limit: buffers.budget.limit / 4, passingLimit: buffers.budget.limit / 2)
         do throws(FileError) { try Directory.create(directory) } catch {
             disk.failed(error, doing: "open")
         }
@@ -142,10 +142,12 @@ package final class BlockCache: Sendable {
         flush()
     }
 
-    /// Ends changes of files, writes the rows that wait and cancels every fetch; reads of what is here still work. Call
-    /// once, before the database is closed.
+    /// Writes what has arrived, ends changes of files, writes the rows that wait and cancels every fetch; reads of what is
+    /// here still work. Call once, before the database is closed. Blocks for seconds where the disk is slow.
     package func close() {
-        changes.close(waiting: Self.endPatience)
+        let end = time.uptime() + Self.endPatience
+        settle(until: end)
+        changes.close(waiting: max(.zero, end - time.uptime()))
         flush()
         let instances = state.withLock { state in
             state.isClosed = true
@@ -153,6 +155,16 @@ package final class BlockCache: Sendable {
             return (state.instances.values.compactMap(\.object), state.recent)
         }
         for object in instances.0 { object.cancelFetches() }
+    }
+
+    /// Waits for fetches whose bytes are here and not yet on disk.
+    private func settle(until end: Duration) {
+        let never = Semaphore()
+        while state.withLock({ $0.instances.values.compactMap(\.object) }).contains(where: \.isLanding),
+            time.uptime() < end
+        {
+            _ = never.wait(for: .milliseconds(5))
+        }
     }
 
     // MARK: Instances

@@ -1,7 +1,7 @@
 /// Settings of the block cache.
 package struct BlockOptions: Sendable {
     /// Bytes that may be under way ahead of one sequential reader.
-    package var readAhead: Int64 = 64 << 20
+    package var readAhead: Int64 = 128 << 20
     /// Whether blocks are kept on disk; otherwise in a quarter of the memory budget.
     package var usesDisk = true
     /// How long index rows wait for company before they are written.

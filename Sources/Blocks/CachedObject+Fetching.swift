@@ -1,5 +1,4 @@
 import Basics
-import Digests
 import ObjectStorage
 import Synchronization
 
@@ -7,10 +6,12 @@ extension CachedObject {
     typealias FetchID = ObjectState.Table.ID
 
     /// Starts the fetches that bring what is missing of `range` and waits for all that bring a part of it; the caller ends
-    /// the waits. With `holding`, the fetches go on after that until they are released.
-    func demand(_ range: ByteRange, sequential: Bool, holding: Bool) -> Demand {
+    /// the waits. With `holding`, the fetches go on after that until they are released. What is fetched begins at `earliest`,
+    /// if that is earlier.
+    func demand(_ range: ByteRange, from earliest: Int64? = nil, sequential: Bool, holding: Bool) -> Demand {
         let (demand, started) = state.withLock { state in
-            let (wanted, started) = state.demand(range, sequential: sequential)
+            let whole = min(earliest ?? range.lowerBound, range.lowerBound)..<range.upperBound
+            let (wanted, started) = state.demand(whole, sequential: sequential)
             var demand = Demand(waits: wanted.map(\.id))
             demand.first = wanted.first { $0.payload.range.contains(range.lowerBound) }?.payload
             for entry in wanted { state.fetches.wait(for: entry.id) }
@@ -28,7 +29,8 @@ extension CachedObject {
         if demand.waits.isEmpty { return }
         let waits = demand.waits
         let cancelled = state.withLock { state in
-            waits.compactMap { state.fetches.endWait(for: $0, gaveUp: gaveUp) }
+            if gaveUp { state.keepFilled(waits) }
+            return waits.compactMap { state.fetches.endWait(for: $0, gaveUp: gaveUp) }
         }
         for fetch in cancelled { fetch.cancel() }
     }
@@ -62,7 +64,10 @@ extension CachedObject {
 
     func release(_ held: [FetchID]) {
         if held.isEmpty { return }
-        let cancelled = state.withLock { state in held.compactMap { state.fetches.release($0) } }
+        let cancelled = state.withLock { state in
+            state.keepFilled(held)
+            return held.compactMap { state.fetches.release($0) }
+        }
         for fetch in cancelled { fetch.cancel() }
     }
 
@@ -91,7 +96,7 @@ extension CachedObject {
             try await get(fetch)
             guard state.withLock({ $0.fetches.markReceived(id) }) else { throw .cancelled }
             fetch.publishAll()
-            land(id, fetch, buffer)
+            land(received(id, fetch, buffer))
         } catch {
             // Out of the table first, so that whoever tries again starts anew.
             state.withLock { $0.fetches.remove(id) }
@@ -125,103 +130,6 @@ extension CachedObject {
             throw .store(
                 ObjectStoreError(
                     .integrity, .get, key: key, code: "length", message: "the store answered another range than asked"))
-        }
-    }
-
-    // MARK: From memory to disk
-
-    /// Writes a received fetch to the file, or keeps it in memory, and takes it off the table in the same step.
-    private func land(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer) {
-        guard cache.changes.begin() else { return state.withLock { $0.fetches.remove(id) } }
-        defer { cache.changes.end() }
-        let epoch = cache.nextEpoch()
-        guard cache.disk.isUsable, cache.options.usesDisk else { return shelve(id, fetch, buffer, epoch: epoch) }
-        let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }
-        guard cache.reserve(cost) else {
-            state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) }
-            return shelve(id, fetch, buffer, epoch: epoch)
-        }
-        do throws(FileError) {
-            let file = try fileForWriting()
-            let (checksums, isUncached) = try write(blocks, of: fetch, buffer, to: file)
-            let passing = ShelvedBlocks(of: fetch, buffer: buffer, used: epoch, isPassing: true)
-            let isUnread = isUncached && !passing.take(0)
-            let (queue, waits) = state.withLock { state in
-                state.land(blocks, in: fetch.chunk, cost: cost, checksums: checksums, epoch: epoch)
-                let waits = isUnread && state.fetches.isHeld(id) && state.chunks[fetch.chunk] != nil
-                if waits { state.chunks[fetch.chunk]?.shelved.append(passing) }
-                state.fetches.remove(id)
-                return (state.needsQueueing(), waits)
-            }
-            if queue { cache.enqueue(self) }
-            if waits {
-                cache.shelf.admitPassing(passing, of: self)
-                // A reader may have been there before the shelf was.
-                if state.withLock({ !$0.isShelved(passing) }) { cache.shelf.remove(passing) }
-            }
-            if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
-            if !blocks.isEmpty { cache.disk.worked() }
-        } catch {
-            cache.disk.failed(error, doing: "write")
-            if let file = state.withLock({ $0.file }) { punch(blocks, of: fetch.chunk, in: file) }
-            state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) }
-            cache.release(cost)
-            shelve(id, fetch, buffer, epoch: epoch)
-        }
-    }
-
-    /// In bytes. What large fetches bring is read from memory first, and then rather from the kernel's pages of the mount:
-    /// pages of the file would be one copy too many, and a dear one where they have to be made first.
-    private static let smallestUncached = 1 << 20
-
-    private func write(
-        _ blocks: BlockSet, of fetch: Fetch, _ buffer: Buffer, to file: File
-    ) throws(FileError) -> (checksums: [(Int, UInt32)], isUncached: Bool) {
-        var checksums: [(Int, UInt32)] = []
-        var isUncached = false
-        checksums.reserveCapacity(blocks.count)
-        for run in blocks.runs {
-            let bytes = geometry.bytes(of: run, in: fetch.chunk)
-            let start = Int(bytes.lowerBound - fetch.range.lowerBound)
-            try buffer.withBytes(start..<start + Int(bytes.length)) { (span) throws(FileError) in
-                if span.byteCount < Self.smallestUncached {
-                    try file.write(span, at: bytes.lowerBound)
-                } else if try file.writeUncached(span, at: bytes.lowerBound) {
-                    isUncached = true
-                }
-            }
-            for block in run {
-                let bytes = geometry.bytes(of: block..<block + 1, in: fetch.chunk)
-                let start = Int(bytes.lowerBound - fetch.range.lowerBound)
-                checksums.append(
-                    (block, buffer.withBytes(start..<start + Int(bytes.length)) { CRC32C.value(of: $0) }))
-            }
-        }
-        return (checksums, isUncached)
-    }
-
-    private func shelve(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer, epoch: Int64) {
-        let item = ShelvedBlocks(of: fetch, buffer: buffer, used: epoch)
-        state.withLock { state in
-            let count = state.geometry.blockCount(of: fetch.chunk)
-            state.chunks[fetch.chunk, default: Chunk(blockCount: count, used: epoch)].shelved.append(item)
-            state.fetches.remove(id)
-        }
-        cache.shelf.admit(item, of: self)
-        if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
-    }
-
-    /// What was fetched ahead and not read leaves memory; it is on disk.
-    func dropPassing() {
-        let dropped = state.withLock { $0.dropPassing() }
-        for item in dropped { cache.shelf.remove(item) }
-    }
-
-    /// The shelf takes memory back.
-    func drop(_ item: ShelvedBlocks) {
-        state.withLock { state in
-            state.chunks[item.chunk]?.shelved.removeAll { $0 === item }
-            if state.chunks[item.chunk]?.isEmpty ?? false { state.chunks[item.chunk] = nil }
         }
     }
 }

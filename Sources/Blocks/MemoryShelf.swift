@@ -43,11 +43,13 @@ final class MemoryShelf: Sendable {
 
     /// In bytes.
     let limit: Int
+    /// The same for all of it, as long as blocks come in that are on disk too: as much as may be under way ahead of a reader.
+    let passingLimit: Int
     private let state = Mutex(State())
     /// Uses of the cache, as its epoch counts them, after which a reader that did not come will not.
     private static let patience: Int64 = 64
 
-    init(limit: Int) { self.limit = limit }
+    init(limit: Int, passingLimit: Int) { (self.limit, self.passingLimit) = (limit, passingLimit) }
 
     var bytes: Int { state.withLock { $0.bytes } }
 
@@ -76,7 +78,7 @@ final class MemoryShelf: Sendable {
         let now = item.used.load(ordering: .relaxed)
         let victims: [Place] = state.withLock { state in
             var victims: [Place] = []
-            if state.bytes + item.buffer.capacity > limit {
+            if state.bytes + item.buffer.capacity > passingLimit {
                 for (id, place) in state.places
                 where place.item.isPassing && place.item.used.load(ordering: .relaxed) < now - Self.patience {
                     state.places[id] = nil
@@ -85,7 +87,7 @@ final class MemoryShelf: Sendable {
                 }
             }
             let place = Place(item: item, owner: owner)
-            guard state.bytes + item.buffer.capacity <= limit else { return victims + [place] }
+            guard state.bytes + item.buffer.capacity <= passingLimit else { return victims + [place] }
             state.places[ObjectIdentifier(item)] = place
             state.bytes += item.buffer.capacity
             return victims

@@ -21,7 +21,7 @@ package final class ObjectReader: Sendable {
     package let object: CachedObject
     private let state: Mutex<State>
     /// Finished fetches leave `holds` when there are this many.
-    private static let holdLimit = 32
+    private static let holdLimit = 48
 
     package init(_ object: CachedObject) {
         self.object = object
@@ -48,7 +48,9 @@ package final class ObjectReader: Sendable {
         if range.isEmpty { return }
         let plan = state.withLock { $0.readAhead.note(range) }
         object.load()
-        var demand = object.demand(range, sequential: plan.isSequential, holding: plan.isSequential)
+        var demand = object.demand(
+            range, from: plan.isSequential ? plan.start : nil, sequential: plan.isSequential, holding: plan.isSequential
+        )
         follow(plan, holding: demand.held)
         try await object.fulfil(range, &demand, sequential: plan.isSequential, into: buffer, at: offset)
     }

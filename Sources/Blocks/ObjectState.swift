@@ -61,11 +61,18 @@ struct ObjectState {
     /// The row of the file; nil while nothing is on disk.
     var fileID: Int64?
     var file: File?
+    /// The same file opened to be written around the page cache, and the descriptor it goes with.
+    var direct: (file: File, beside: File)?
+    /// The file system does not let us write that way.
+    var refusesDirect = false
     var isSettled = false
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
     /// Fetches being written to the file.
     var landings = 0
+    /// Received fetches that wait for whoever writes now, if `isLanding`.
+    var landingQueue: [CachedObject.Landing] = []
+    var isLanding = false
     /// Grows whenever blocks leave the file.
     var generation: UInt64 = 0
     var fetches = Table()
@@ -158,6 +165,22 @@ struct ObjectState {
         let range = geometry.bytes(of: blocks, in: chunk)
         let fetch = Fetch(chunk: chunk, blocks: blocks, range: range, isWhole: isWhole)
         return fetches.add(fetch, chunk: chunk, blocks: blocks)
+    }
+
+    /// Fetches whose every byte has arrived are never cancelled, though the store has not ended its answer yet.
+    mutating func keepFilled(_ ids: [Table.ID]) {
+        for entry in fetches.entries where ids.contains(entry.id) && entry.payload.isFilled {
+            _ = fetches.markReceived(entry.id)
+        }
+    }
+
+    /// The next fetch to write, with how many wait behind it; nil when none is left, and nobody writes any more.
+    mutating func nextLanding() -> (CachedObject.Landing, waiting: Int)? {
+        if landingQueue.isEmpty {
+            isLanding = false
+            return nil
+        }
+        return (landingQueue.removeFirst(), landingQueue.count)
     }
 
     // MARK: Blocks come and go

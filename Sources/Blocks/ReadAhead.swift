@@ -3,8 +3,8 @@ package import Basics
 /// Guesses from the reads of one handle what will be read next: the state machine of read-ahead. Pure.
 ///
 /// It follows up to four streams, since threads and handles interleave. A read at offset 0, or one that goes on where an
-/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; with each chunk the stream enters, the
-/// window ahead of it doubles up to the limit. The kernel sends its own read-ahead from several threads and out of
+/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; ahead of it goes a window of four times
+/// what it has read so far, up to the limit. The kernel sends its own read-ahead from several threads and out of
 /// order, so a stream accepts gaps, the wider the longer it has run. Every other read is random: it gets what it asks.
 package struct ReadAhead: Sendable {
     package struct Plan: Hashable, Sendable {
@@ -12,6 +12,9 @@ package struct ReadAhead: Sendable {
         package var stream: Int
         /// Fetch the rest of the chunk, not just the blocks asked for.
         package var isSequential: Bool
+        /// Fetch from here on, if the read begins later: what lies between is about to be asked for, and would be one request
+        /// more.
+        package var start: Int64
         /// Chunks to fetch ahead, beyond the one being read.
         package var prefetch: Range<Int>
         /// A stream that was given up for this one; what it prefetched is no longer wanted.
@@ -20,6 +23,8 @@ package struct ReadAhead: Sendable {
 
     private struct Stream {
         let id: Int
+        /// Where it begins.
+        let start: Int64
         /// The furthest byte read.
         var end: Int64
         /// Bytes read in a row up to `end`.
@@ -36,8 +41,11 @@ package struct ReadAhead: Sendable {
     private static let streamLimit = 4
     /// Widest gap a stream jumps over.
     private static let widestGap: Int64 = 4 << 20
-    /// A first read this long near the start is the kernel's own read-ahead, whose first piece may come later.
+    /// A first read this long near the start is the kernel's own read-ahead, whose first piece may come later: it asks for
+    /// up to 2 MiB at once, in pieces of up to 1 MiB.
     private static let kernelReadAhead: Int64 = 64 << 10
+    private static let furthestFirst: Int64 = 1 << 20
+    private static let kernelReach: Int64 = 2 << 20
     private static let retryDistance: Int64 = 1 << 20
 
     private let geometry: Geometry
@@ -61,18 +69,20 @@ package struct ReadAhead: Sendable {
             advance(&streams[index], over: range)
         } else {
             abandoned = makeRoom()
-            let starts =
-                range.lowerBound == 0
-                || reads == 1 && range.length >= Self.kernelReadAhead && range.lowerBound <= Self.retryDistance
+            let isFromStart =
+                reads == 1 && range.length >= Self.kernelReadAhead && range.lowerBound <= Self.furthestFirst
+            let starts = range.lowerBound == 0 || isFromStart
             streams.append(
                 Stream(
-                    id: reads, end: range.upperBound, run: range.length, window: starts ? 1 : 0, offered: 0,
+                    id: reads, start: isFromStart ? 0 : range.lowerBound, end: range.upperBound, run: range.length,
+                    window: starts ? 1 : 0, offered: 0,
                     lastUse: reads))
             index = streams.count - 1
         }
         return Plan(
-            stream: streams[index].id, isSequential: streams[index].window > 0, prefetch: offer(&streams[index]),
-            abandoned: abandoned)
+            stream: streams[index].id, isSequential: streams[index].window > 0,
+            start: min(range.lowerBound, max(streams[index].start, range.lowerBound - Self.kernelReach)),
+            prefetch: offer(&streams[index]), abandoned: abandoned)
     }
 
     /// Chunks from `chunk` on could not be asked for, as memory was short: offer them again a little later.
@@ -92,14 +102,13 @@ package struct ReadAhead: Sendable {
     private func advance(_ stream: inout Stream, over range: ByteRange) {
         stream.lastUse = reads
         guard range.upperBound > stream.end else { return }
-        let entered = Geometry.chunk(at: range.upperBound - 1) > Geometry.chunk(at: stream.end - 1)
-        if stream.window == 0 {
-            stream.window = 1
-        } else if stream.window == 1 || entered {
-            stream.window = min(widestWindow, stream.window * 2)
-        }
         stream.run += range.upperBound - max(stream.end, range.lowerBound)
         stream.end = range.upperBound
+        if stream.window == 0 {
+            stream.window = 1
+        } else {
+            stream.window = min(widestWindow, max(2, 1 + Int(min(4 * stream.run / Geometry.chunkSize, 1 << 20))))
+        }
     }
 
     private func offer(_ stream: inout Stream) -> Range<Int> {

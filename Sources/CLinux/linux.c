@@ -3,6 +3,7 @@
 
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
@@ -26,6 +27,8 @@ int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t o
     ssize_t written = pwritev2(fd, &vector, 1, offset, RWF_DONTCACHE);
     return written < 0 ? -errno : written;
 }
+
+void linux_use_huge_pages(void *memory, size_t length) { madvise(memory, length, MADV_HUGEPAGE); }
 
 int linux_random(void *buffer, size_t length) {
     unsigned char *next = buffer;

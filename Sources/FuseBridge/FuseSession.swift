@@ -17,7 +17,7 @@ package struct MountOptions: Sendable, Hashable {
     /// Threads that take requests; they only ever answer from memory or local disk.
     package var threads: UInt32 = 4
     /// The kernel's read-ahead, in KiB; set as root only.
-    package var readAheadKiB = 1024
+    package var readAheadKiB = 2048
 
     package init(source: String) { self.source = source }
 }

@@ -97,7 +97,7 @@ package enum OptionTable {
             "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
             "Most bytes of memory that hold file content."),
         .size(
-            "read-ahead", \.readAhead, in: 0...16 << 30, default: "64MiB",
+            "read-ahead", \.readAhead, in: 0...16 << 30, default: "128MiB",
             "Bytes fetched ahead of a program that reads forward."),
     ]
 

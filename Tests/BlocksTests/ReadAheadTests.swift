@@ -41,14 +41,33 @@ struct ReadAheadTests {
         #expect(plan.prefetch.isEmpty)
     }
 
-    @Test func theWindowDoublesWithEachChunkEnteredUpToTheLimit() {
-        let machine = machine(limit: 32 << 20)
+    @Test func theWindowIsFourTimesWhatWasReadUpToTheLimit() {
+        let machine = machine(limit: 48 << 20)
         #expect(machine.note(0..<mebibyte).prefetch.isEmpty)
         #expect(machine.note(mebibyte..<2 * mebibyte).prefetch == 1..<2)
-        #expect(run(machine, 2 * mebibyte..<chunk, step: mebibyte) == [])
-        #expect(machine.note(ByteRange(at: chunk, count: mebibyte)).prefetch == 2..<5)
-        #expect(run(machine, chunk + mebibyte..<2 * chunk, step: mebibyte) == [])
-        #expect(machine.note(ByteRange(at: 2 * chunk, count: mebibyte)).prefetch == 5..<6)
+        #expect(run(machine, 2 * mebibyte..<4 * mebibyte - 1, step: mebibyte) == [])
+        #expect(run(machine, 4 * mebibyte - 1..<chunk, step: mebibyte) == [2, 3, 4])
+        #expect(machine.note(ByteRange(at: chunk, count: mebibyte)).prefetch == 5..<6)
+        #expect(run(machine, chunk + mebibyte..<2 * chunk, step: mebibyte) == [6])
+        #expect(machine.note(ByteRange(at: 2 * chunk, count: mebibyte)).prefetch == 7..<8)
+    }
+
+    @Test func aFirstReadShortlyBehindTheStartFetchesFromTheStart() {
+        let plan = machine().note(mebibyte..<2 * mebibyte)
+        #expect(plan.isSequential && plan.start == 0)
+        #expect(!machine().note(mebibyte..<mebibyte + 4096).isSequential)
+        #expect(!machine().note(3 * mebibyte..<4 * mebibyte).isSequential)
+        let machine = machine()
+        _ = machine.note(50 * mebibyte..<51 * mebibyte)
+        #expect(!machine.note(mebibyte..<2 * mebibyte).isSequential)
+    }
+
+    @Test func whatAStreamReadsIsFetchedFromWhereEarlierReadsMayNotHaveAskedYet() {
+        let machine = machine()
+        _ = machine.note(8 * mebibyte..<9 * mebibyte)
+        #expect(machine.note(9 * mebibyte..<10 * mebibyte).start == 8 * mebibyte)
+        #expect(machine.note(10 * mebibyte..<11 * mebibyte).start == 8 * mebibyte)
+        #expect(machine.note(11 * mebibyte..<12 * mebibyte).start == 9 * mebibyte)
     }
 
     @Test func everyChunkIsOfferedExactlyOnceAndNothingPastTheEnd() {
@@ -125,7 +144,7 @@ struct ReadAheadTests {
         #expect(plan.prefetch == 1..<2)
         machine.prefetchFailed(at: 1, stream: plan.stream)
         #expect(machine.note(2 * mebibyte..<2 * mebibyte + 4096).prefetch.isEmpty)
-        #expect(run(machine, 2 * mebibyte + 4096..<4 * mebibyte, step: 128 * kibibyte) == [1])
+        #expect(run(machine, 2 * mebibyte + 4096..<4 * mebibyte, step: 128 * kibibyte) == [1, 2])
     }
 
     @Test func readingTheSameBytesAgainMovesNothing() {

@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func theProcessorAndTheTablesAgree() {
-        for count in [0, 1, 7, 8, 9, 63, 64, 65, 4096, 10_001] {
+        for count in [0, 1, 7, 8, 9, 63, 64, 65, 4096, 10_001, 16_367, 16_368, 65_536, 100_003] {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 167 &+ 13) }
             #expect(CRC32C.value(of: bytes) == CRC32C.portableValue(of: bytes))
         }

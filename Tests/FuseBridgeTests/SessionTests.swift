@@ -229,7 +229,7 @@ struct SessionTests {
             try "x".write(toFile: tree.path + "/f", atomically: false, encoding: .utf8)
         }
         let ahead = try? String(contentsOfFile: "/sys/class/bdi/\(entry.device)/read_ahead_kb", encoding: .utf8)
-        if geteuid() == 0, let ahead { #expect(ahead == "1024\n") }
+        if geteuid() == 0, let ahead { #expect(ahead == "2048\n") }
         _ = try tree.unmount()
     }
 }

@@ -7,7 +7,7 @@ struct OptionTests {
         #expect(settings.ttl == .seconds(60))
         #expect(settings.cacheSize == 10 << 30)
         #expect(settings.fileMode == 0o644 && settings.directoryMode == 0o755)
-        #expect(settings.partSize == 8 << 20 && settings.readAhead == 64 << 20 && settings.memory == 256 << 20)
+        #expect(settings.partSize == 8 << 20 && settings.readAhead == 128 << 20 && settings.memory == 256 << 20)
         #expect(!settings.readOnly && !settings.allowOther && settings.endpoint == nil)
         #expect(settings.kernelFlags.isEmpty)
     }

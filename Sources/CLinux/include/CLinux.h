@@ -30,6 +30,9 @@ int linux_allocate(int fd, int64_t offset, int64_t length);
 /// bytes written or -errno; EOPNOTSUPP where the kernel or the file system knows no such thing.
 int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t offset);
 
+/// madvise(2) with MADV_HUGEPAGE: from now on the kernel backs the memory with huge pages, where it has any.
+void linux_use_huge_pages(void *memory, size_t length);
+
 /// getrandom(2): fills the buffer whole. Returns 0 or -errno.
 int linux_random(void *buffer, size_t length);
 
