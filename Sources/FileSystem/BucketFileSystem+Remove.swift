@@ -86,7 +86,10 @@ extension BucketFileSystem {
         if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
         if let overlay {
             // Nobody wants these bytes after a crash, open as the file may be.
-            try await endForGood(overlay, fallback, of: entry, at: key)
+            do throws(FileSystemError) { try await endForGood(overlay, fallback, of: entry, at: key) } catch {
+                endLater(overlay, fallback, at: key, because: error)
+                throw error
+            }
             file.state.withLock { ($0.fallback, $0.isPromised) = (nil, false) }
             await overlay.commit.abandon()
             overlay.staged.keep(false)
@@ -94,6 +97,19 @@ extension BucketFileSystem {
         }
         if replacesPromise, !isNeeded { forgetJob(job) }
         files.settle(file)
+    }
+
+    /// The journal could not be written after the entry had gone: whatever comes to the key waits until these rows, which
+    /// would bring the file back, have ended.
+    private func endLater(
+        _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, at key: ObjectKey,
+        because error: FileSystemError
+    ) {
+        let others = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
+        let record = overlay.record
+        jobs.add(rooms.journal.newID(), .removal, key.bytes, because: error.reason) { () async throws(CommitError) in
+            do throws(JournalingError) { try record.end(also: others) } catch { throw .journal(error) }
+        }
     }
 
     /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
