@@ -7,11 +7,11 @@ import Synchronization
 /// A row is written before the act it speaks of, and staged bytes are flushed before the row that promises them; what each
 /// row means and what a crash beside it leaves is said at the records. Owns the database; asks no store. A write that
 /// returned outlives the process; one that was to be `flushed` outlives the machine's power too, and so does whatever was
-/// written before it. Writers that come together share one transaction and one flush: the first of them carries the others' changes out (`lead`), while they
-/// wait. Any thread may call; calls do disk I/O and block, so never under a lock. An error means that nothing of the
-/// call's changes is there, and is the caller's to tell its program. After a flush that failed the disk may have lost rows
-/// that were written before, and the next flush would not tell: everything is written to the database file anew before
-/// another row is taken, and while that fails, so does every write.
+/// written before it. Writers that come together share one transaction and one flush: the first of them carries the
+/// others' changes out (`lead`), while they wait. Any thread may call; calls do disk I/O and block, so never under a lock.
+/// An error means that nothing of the call's changes is there, and is the caller's to tell its program. After a flush that
+/// failed the disk may have lost rows that were written before, and the next flush would not tell: everything is written
+/// to the database file anew before another row is taken, and while that fails, so does every write.
 package final class Journal: Sendable {
     private final class Ticket: Sendable {
         enum Outcome: Sendable {
@@ -43,7 +43,7 @@ package final class Journal: Sendable {
         var isLed = false
     }
 
-    /// The running system, to tell rows that a power cut may have made untrue. /proc/sys/kernel/random/boot_id
+    /// The running system, to tell rows that a power cut may have made untrue.
     package let boot: String
     /// The last file that an earlier process wrote down: those up to here that have no row are done with.
     package let lastKnownFile: IntentID
@@ -84,8 +84,13 @@ package final class Journal: Sendable {
             throw .file(error)
         }
         self.stop = stop
+        boot = Self.currentBoot
+    }
+
+    /// The name of the running system; empty where it has none. /proc/sys/kernel/random/boot_id
+    package static var currentBoot: String {
         let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
-        boot = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
+        return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
 
     /// SQLite takes a file without bytes for a new one: that the journal was made, and so has had more, stands beside it.

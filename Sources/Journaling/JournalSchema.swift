@@ -199,7 +199,10 @@ enum JournalSchema {
 
     /// Of what a row holds and of where it is.
     private static func checksum(_ bytes: [UInt8], _ id: Int64, _ number: Int64 = 0) -> UInt32 {
-        CRC32C.value(of: bytes + Array(" \(id) \(number)".utf8))
+        var crc = CRC32C()
+        unsafe crc.update(bytes.span.bytes)
+        unsafe crc.update(Array(" \(id) \(number)".utf8).span.bytes)
+        return crc.value
     }
 
     private static func encode(_ value: some Encodable, _ id: Int64, _ number: Int64 = 0) throws(SQLiteError) -> String

@@ -26,30 +26,39 @@ final class JournalRemains {
             throw .file(FileError(errno: errno, operation: "make a directory (TMPDIR) in", path: parent))
         }
         scratch = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
-        let salvage: JournalSalvage
-        do throws(JournalingError) { salvage = try JournalSalvage(of: path, in: scratch) } catch {
+        do throws(JournalingError) {
+            let salvage = try JournalSalvage(of: path, in: scratch)
+            files = try Self.files(salvage, stagedIn: directory + "/staging", small: scratch)
+            lost = salvage.lost
+        } catch {
             try? FileManager.default.removeItem(atPath: scratch)
             throw error
         }
-        lost = salvage.lost
-        let boot = Self.boot
-        var files: [RecoverableFile] = []
-        for (id, intent) in salvage.contents.files.sorted(by: { $0.key < $1.key }) {
-            var place = "\(directory)/staging"
-            if let bytes = salvage.small[id] {
-                place = scratch
-                do throws(FileError) {
-                    try File("\(scratch)/\(intent.staging)", .readWrite, create: .ifMissing)
-                        .write(unsafe bytes.span.bytes, at: 0)
-                } catch { throw .file(error) }
-            }
-            let promised = intent.isAcknowledged ? intent.map : nil
-            files.append(RecoverableFile(id, intent, stagedIn: place, boot: boot, promised: promised))
-        }
-        self.files = files
         let named = Set(files.map(\.intent.staging))
         let present = (try? Directory.names(in: "\(directory)/staging")) ?? []
         nameless = present.map(\.description).filter { Int($0) != nil && !named.contains($0) }.sorted()
+    }
+
+    /// The files that have rows; bytes that were kept beside those are written to `scratch`.
+    private static func files(
+        _ salvage: JournalSalvage, stagedIn staging: String, small scratch: String
+    ) throws(JournalingError) -> [RecoverableFile] {
+        let boot = Journal.currentBoot
+        var files: [RecoverableFile] = []
+        for (id, intent) in salvage.contents.files.sorted(by: { $0.key < $1.key }) {
+            let small = salvage.small[id]
+            if let small {
+                do throws(FileError) {
+                    try File("\(scratch)/\(intent.staging)", .readWrite, create: .ifMissing)
+                        .write(unsafe small.span.bytes, at: 0)
+                } catch { throw .file(error) }
+            }
+            files.append(
+                RecoverableFile(
+                    id, intent, stagedIn: small == nil ? staging : scratch, boot: boot,
+                    promised: intent.isAcknowledged ? intent.map : nil))
+        }
+        return files
     }
 
     deinit { try? FileManager.default.removeItem(atPath: scratch) }
@@ -66,10 +75,5 @@ final class JournalRemains {
         CommandError(
             "the journal \(path) is damaged: \"pailfs recover save\" the files, then move its directory away and mount again"
         )
-    }
-
-    private static var boot: String {
-        let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
-        return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
 }
