@@ -60,6 +60,11 @@ final class ActiveFile: Sendable {
         /// Content or attributes differ from the object.
         var isDirty = false
         var isUnlinked = false
+        /// Somebody else has replaced the object: its name has this number now, and the handles of this one go on with what
+        /// they opened, like those of a file that rename(2) has replaced.
+        var successor: InodeNumber?
+        /// The metadata cache could not take down the newest version yet.
+        var isUntold = false
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.
         var deleteAtRelease: Deletion?
         /// What went wrong in the background for good: told once, by the next close or fsync.
@@ -95,6 +100,11 @@ final class ActiveFile: Sendable {
             return task
         }
         task?.cancel()
+    }
+
+    /// Whether the metadata cache knows all there is to know of the file.
+    var isSettled: Bool {
+        state.withLock { !$0.isDirty && $0.overlay == nil && !$0.isUnlinked && !$0.isUntold && $0.successor == nil }
     }
 
     var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }

@@ -55,7 +55,10 @@ extension BucketFileSystem {
     /// What the store has of the file is what programs see, and the store can copy it to the target.
     private func copyable(_ handle: FileHandle, _ target: InodeNumber) throws(FileSystemError) -> CachedObject {
         let (base, epoch, isOther) = handle.file.state.withLock { state in
-            (state.base, state.epoch, state.isDirty || state.isUnlinked || state.overlay != nil)
+            (
+                state.base, state.epoch,
+                state.isDirty || state.isUnlinked || state.overlay != nil || state.successor != nil
+            )
         }
         guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }
         let limits = store.capabilities

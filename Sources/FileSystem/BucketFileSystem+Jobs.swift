@@ -4,6 +4,7 @@ import Glibc
 import Journaling
 import Metadata
 import ObjectStorage
+import Synchronization
 
 /// Jobs that outlive the call that began them: what the store has refused is tried again while the mount lives.
 extension BucketFileSystem {
@@ -63,6 +64,7 @@ extension BucketFileSystem {
         because error: FileSystemError
     ) {
         let held = files.retain(file.ino) { file }
+        held.state.withLock { $0.isUntold = true }
         jobs.add(rooms.journal.newID(), .row, key.bytes, because: error.reason) {
             [weak self] () async throws(CommitError) in
             guard let self else { throw .cancelled }
@@ -72,6 +74,7 @@ extension BucketFileSystem {
             } catch {
                 throw .store(ObjectStoreError(.local(errno: EIO), .put, key: key, message: "\(error)"))
             }
+            held.state.withLock { $0.isUntold = false }
             _ = files.release(held)
         }
     }

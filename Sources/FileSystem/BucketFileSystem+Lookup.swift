@@ -32,11 +32,13 @@ extension BucketFileSystem {
 
     package func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply> {
         if let file = files.find(ino) {
-            let (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
+            let (attributes, isDirty, isNameless) = file.state.withLock {
+                ($0.attributes, $0.isDirty, $0.isUnlinked || $0.successor != nil)
+            }
             var status = shown(ino, attributes)
-            if isUnlinked { status.links = 0 }
+            if isNameless { status.links = 0 }
             return .success(
-                AttributeReply(status: status, timeout: isDirty || isUnlinked ? metadata.ttl : .seconds(1)))
+                AttributeReply(status: status, timeout: isDirty || isNameless ? metadata.ttl : .seconds(1)))
         }
         do {
             let entry = try entry(ino)
@@ -88,6 +90,7 @@ extension BucketFileSystem {
     /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Of a listing of names it
     /// does not take more than those.
     func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
+        let entry = current(entry)
         let file = files.find(entry.ino)
         var timeout = entry.isPending || file?.isDirty == true ? metadata.ttl : remaining(entry.freshUntil)
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.

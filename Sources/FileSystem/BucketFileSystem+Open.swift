@@ -38,23 +38,23 @@ extension BucketFileSystem {
     }
 
     /// Makes the handle; nothing here waits. Throws ESTALE, upon which the kernel looks the name up again and comes back,
-    /// when it knows the file by another length: reads would be cut to that. Where others have the file open, the new length
-    /// would show them zeros behind the bytes in the page cache; so that goes first, and this handle reads around it.
+    /// when it knows the file by another length: reads would be cut to that. What others have open it knows.
     func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> OpenReply {
         let file = activate(entry)
+        guard file.ino == entry.ino else {
+            _ = files.release(file)
+            files.settle(file)
+            throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
+        }
         let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.isDirty) }
         let shown = shownSizes.withLock { sizes in
             defer { sizes.insert(size, for: entry.ino) }
             return sizes.peek(entry.ino)
         }
-        let isKnown = flags.truncate || isOurs || shown == size
-        if !isKnown {
-            if !files.isShared(file) {
-                _ = files.release(file)
-                files.settle(file)
-                throw FileSystemError(.stale, "the length of \(entry.name) changed")
-            }
-            notifier?.invalidate(entry.ino)
+        guard flags.truncate || isOurs || shown == size || files.isShared(file) else {
+            _ = files.release(file)
+            files.settle(file)
+            throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
@@ -64,32 +64,32 @@ extension BucketFileSystem {
             versions.insert(etag, for: entry.ino)
             return isSame
         }
-        return OpenReply(handle: handle, keepCache: keepCache && isKnown, direct: flags.direct || !isKnown)
+        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct)
     }
 
-    /// The active file of an entry, with one more user. A file that is not open takes the entry's version as its base.
+    /// The active file of an entry, with one more user; under another number when the object of those who have it open was
+    /// replaced in the bucket.
     func activate(_ entry: Entry) -> ActiveFile {
-        let file = files.retain(entry.ino) {
-            ActiveFile(
-                ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
+        var entry = current(entry)
+        while true {
+            let file = files.retain(entry.ino) {
+                ActiveFile(
+                    ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
+            }
+            // Meanwhile a commit may have come to its end and its file have left the table, or somebody learnt more.
+            let latest = current((try? self.entry(entry.ino)) ?? entry)
+            if latest.ino == entry.ino {
+                let base = file.state.withLock { $0.base }
+                if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
+                return file
+            }
+            _ = files.release(file)
+            files.settle(file)
+            entry = latest
         }
-        // A commit may have come to its end since the entry was read, and its file have left the table. One that ends from
-        // here on bumps the epoch, and knows better than the entry.
-        let epoch = file.state.withLock { $0.epoch }
-        let entry = (try? self.entry(entry.ino)) ?? entry
-        let base = committed(entry)
-        if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
-        file.state.withLock { state in
-            guard state.overlay == nil, !state.isDirty, !state.isUnlinked, state.epoch == epoch, let base,
-                state.base?.version.etag != base.version.etag
-            else { return }
-            state.base = base
-            state.attributes = entry.attributes
-        }
-        return file
     }
 
-    private func committed(_ entry: Entry) -> CachedObject? {
+    func committed(_ entry: Entry) -> CachedObject? {
         entry.attributes.version.flatMap { version in
             (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
         }
@@ -106,13 +106,14 @@ extension BucketFileSystem {
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
-            guard let entry = try await resolve(name, in: parent) else {
+            guard var entry = try await resolve(name, in: parent) else {
                 return try makeFile(name, in: parent, mode, flags, caller)
             }
             if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
             guard entry.attributes.kind == .file else {
                 throw FileSystemError(.isDirectory, "\(name) is not a file")
             }
+            entry = current(entry)
             let opened = try open(entry, flags)
             if flags.truncate { try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0) }
             return CreateReply(entry: reply(for: entry), open: opened)

@@ -53,10 +53,6 @@ extension BucketFileSystem {
             (state.attributes.size, state.overlay, state.base, state.epoch)
         }
         let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : base
-        // The kernel keeps one set of pages for all handles: they belong to the version that was opened last.
-        if overlay == nil, let pinned, let base, pinned.version.etag != base.version.etag {
-            throw FileSystemError(.stale, "the object was replaced in the bucket, and its new version is open here")
-        }
         let known = overlay?.staged.size ?? pinned?.version.size ?? size
         let end = min(known, offset.addingReportingOverflow(Int64(count)).partialValue)
         return View(range: offset..<max(offset, end), staged: overlay?.staged, base: pinned)

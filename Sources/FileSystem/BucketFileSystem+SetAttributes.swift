@@ -11,6 +11,7 @@ extension BucketFileSystem {
     ) -> Outcome<AttributeReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
+            if handle == nil, files.find(ino)?.isSettled == true { try requireCurrent(try entry(ino)) }
             if let size = change.size { try await resize(ino, to: size, handle: handle) }
             if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil {
                 if let file = files.find(ino) {

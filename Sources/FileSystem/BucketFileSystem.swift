@@ -202,8 +202,10 @@ package final class BucketFileSystem: FileSystemOperations {
     /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
     func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
         let last = LastError(operation: operation, error: error, at: time.now())
-        lastErrors.withLock { _ = $0.insert(last, for: ino) }
-        let path = (try? metadata.key(of: ino))?.description ?? "inode \(ino)"
+        // Whoever asks asks for the name, which leads to another file once the object was replaced.
+        let (successor, base) = files.find(ino)?.state.withLock { ($0.successor, $0.base?.key) } ?? (nil, nil)
+        lastErrors.withLock { _ = $0.insert(last, for: successor ?? ino) }
+        let path = ((try? metadata.key(of: ino)) ?? base?.bytes)?.description ?? "inode \(ino)"
         rooms.logger.warning(
             "operation failed", metadata: ["op": "\(operation)", "key": "\(path)", "reason": "\(error.reason)"])
     }

@@ -110,6 +110,21 @@ extension MetadataCache {
         }
     }
 
+    /// Gives an entry another inode number, because those who have the object before it open keep the one it had. nil when
+    /// the entry is gone.
+    package func renumber(_ ino: InodeNumber) throws(MetadataError) -> Entry? {
+        let clock = clock
+        return try write { (connection) throws(SQLiteError) in
+            guard var row = try EntryRow.find(connection, ino: ino.row), row.attributes.kind != .directory else {
+                return nil
+            }
+            row.ino = try self.sequence.take(connection)
+            try row.put(connection)
+            try connection.run("UPDATE OR REPLACE headers SET ino = ?2 WHERE ino = ?1", ino.row, row.ino)
+            return try self.entry(row, clock, connection)
+        }
+    }
+
     // MARK: Pieces
 
     /// When the newest listing that has covered a component began, complete or not; the least number if none has.
@@ -194,7 +209,7 @@ extension ObjectVersion {
     }
 
     /// Whether the bytes are the same, as far as the store tells.
-    func hasContent(of other: ObjectVersion) -> Bool {
+    package func hasContent(of other: ObjectVersion) -> Bool {
         guard etag == other.etag, size == other.size else { return false }
         guard let versionID, let otherID = other.versionID else { return true }
         return versionID == otherID

@@ -66,20 +66,58 @@ import Testing
         #expect(tree.store.keys == ["f"])
     }
 
-    @Test func aHandleKeepsTheVersionItWasOpenedOnUntilTheNextOneIsOpened() async throws {
+    @Test func aReplacedObjectIsAnotherFileToWhoeverLooksAtItsName() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", Array("old".utf8))
-        let old = try await tree.open("f", readOnly)
+        let old = try await tree.open("f", readWrite)
         #expect(try await tree.read(old, at: 0, count: 100) == Array("old".utf8))
-        tree.time.advance(by: .seconds(61))
         tree.store.setObject("f", Array("brand new".utf8))
+        #expect(try await tree.find("f").size == 3)
+        tree.time.advance(by: .seconds(61))
+        let status = try await tree.find("f")
+        #expect(status.size == 9)
+        #expect(status.ino != old.0)
+        // Whoever has the old one open keeps it: its length, and the bytes that are here.
+        let open = try await tree.run(tree.system.attributes(old.0, handle: old.1)).status
+        #expect(open.size == 3)
+        #expect(open.links == 0)
         #expect(try await tree.read(old, at: 0, count: 100) == Array("old".utf8))
         let new = try await tree.open("f", readOnly)
         #expect(try await tree.read(new, at: 0, count: 100) == Array("brand new".utf8))
-        // The kernel's pages of the file are the new version's from here on.
+        #expect(try await tree.read(old, at: 0, count: 100) == Array("old".utf8))
+        // What is written to it could not be stored.
         await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
-            try await tree.read(old, at: 0, count: 100)
+            try await tree.write(old, Array("x".utf8), at: 0)
         }
+        try await tree.close(old)
+        try await tree.close(new)
+        #expect(try await tree.find("f").ino == status.ino)
+        #expect(tree.store.content("f") == Array("brand new".utf8))
+    }
+
+    @Test func anOpenFileWhoseAttributesAloneWereChangedElsewhereIsTheSame() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("same".utf8))
+        let file = try await tree.open("f", readOnly)
+        tree.time.advance(by: .seconds(61))
+        let headers = ObjectMetadata(user: ["mode": "33024", "mtime": "946684799"])
+        tree.store.setObject("f", Array("same".utf8), metadata: headers)
+        let status = try await tree.find("f")
+        #expect(status.ino == file.0)
+        #expect(status.mode & 0o777 == 0o400)
+        #expect(status.modified.seconds == 946_684_799)
+        try await tree.close(file)
+    }
+
+    @Test func aListingThatTellsOfAnotherVersionIsBelievedOfOpenFiles() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("d/f", Array("old".utf8))
+        let old = try await tree.open("d/f", readOnly)
+        tree.store.setObject("d/f", Array("brand new".utf8))
+        tree.time.advance(by: .seconds(61))
+        _ = try await tree.names("d")
+        #expect(try await tree.find("d/f").size == 9)
+        try await tree.close(old)
     }
 
     @Test func anObjectReplacedBeforeItWasReadIsStaleAndNeverAMix() async throws {

@@ -68,6 +68,65 @@ extension RealMounts {
             }
         }
 
+        /// SEMANTICS section 3, open for reading: an object that was replaced is another file to whoever looks at its name.
+        @Test(.timeLimit(.minutes(5)), arguments: ["ttl=0", "ttl=1"])
+        func aNameShowsTheNewObjectWhileTheOldOneIsOpen(_ ttl: String) async throws {
+            try await withMount(ttl, "attrs=exact") { world, _ in
+                try await world.python(
+                    Self.theirs + """
+                        import errno, mmap
+                        second = 946684799
+                        lengths = [100, 5000, 70000, 0, 1, 4096, 4095, 300000]
+                        put("d/file", b"@" * 9000, Metadata={"mode": "33188", "mtime": "1"})
+                        handles = []
+                        for number in range(8):
+                            length = lengths[number]
+                            before = os.stat("d/file").st_size
+                            old = os.open("d/file", os.O_RDWR)
+                            content = os.pread(old, 400000, 0)
+                            assert len(content) == before
+                            pages = mmap.mmap(old, 0, prot=mmap.PROT_READ) if content else None
+                            handles.append((old, content, pages))
+                            put("d/file", bytes([65 + number]) * length, Metadata={"mode": "33152", "mtime": str(second + number)})
+                            if number % 2: wait(lambda: os.stat("d/file").st_size == length)
+                            else: wait(lambda: [e.stat().st_size for e in os.scandir("d")] == [length])
+                            open("d/file").close()
+                            status = os.stat("d/file")
+                            assert (status.st_size, int(status.st_mtime), status.st_mode & 0o777) == (length, second + number,
+                                0o600), status
+                            for old, content, pages in handles:
+                                # The length an old handle began with is the one it reads to, in one piece or in many.
+                                assert os.fstat(old).st_size == len(content) and os.fstat(old).st_ino != status.st_ino
+                                assert os.pread(old, 400000, 0) == content
+                                assert b"".join(os.pread(old, 1000, at) for at in range(0, 400000, 1000)) == content
+                                assert not pages or pages[:] == content
+                                try: os.write(old, b"x")
+                                except OSError as error: assert error.errno == errno.ESTALE, error
+                                else: raise SystemExit("a write that can never be stored succeeded")
+                        for old, content, pages in handles: os.close(old)
+                        assert open("d/file", "rb").read() == b"H" * 300000
+                        """, deadline: .seconds(100))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func aRefreshShowsTheNewObjectWhileTheOldOneIsOpen() async throws {
+            try await withMount { world, _ in
+                try await world.python(
+                    Self.theirs + """
+                        import subprocess
+                        put("file", b"old")
+                        old = open("file", "rb", buffering=0)
+                        assert old.read(1) == b"o"
+                        put("file", b"brand new")
+                        assert os.stat("file").st_size == 3, "within ttl"
+                        subprocess.run(["\(Programs.pailfs)", "refresh", "file"], check=True)
+                        assert os.stat("file").st_size == 9
+                        assert open("file", "rb").read() == b"brand new" and old.read() == b"ld"
+                        """)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func theSecondWriterLosesNothing() async throws {
             try await withMount { world, _ in

@@ -1,0 +1,54 @@
+import Blocks
+import Metadata
+import ObjectStorage
+import Synchronization
+
+/// Objects that somebody else replaces while they are open here.
+///
+/// To the kernel an inode number is one length and one set of pages. So the new object gets a number of its own, as if it had
+/// come by rename(2): whoever looks at the name sees it whole, and open handles keep the length and the bytes they began
+/// with, as far as those are here.
+extension BucketFileSystem {
+    /// The entry as programs are to see it: with another number where its object is not the one that is open under this.
+    func current(_ entry: Entry) -> Entry {
+        guard let file = files.find(entry.ino) else { return entry }
+        let (epoch, shown) = file.state.withLock { ($0.epoch, $0.attributes) }
+        guard file.isSettled, shown != entry.attributes else { return entry }
+        // A commit may have come to its end since the entry was read.
+        guard let known = (try? metadata.entry(entry.ino)) ?? nil, let version = known.attributes.version else {
+            return entry
+        }
+        let base = file.state.withLock { $0.base }
+        guard let base, !base.version.hasContent(of: version) else {
+            let object = base ?? committed(known)
+            file.state.withLock { state in
+                guard state.epoch == epoch, state.overlay == nil, !state.isDirty, !state.isUnlinked else { return }
+                (state.base, state.attributes) = (object, known.attributes)
+                if base == nil { state.epoch += 1 }
+            }
+            return known
+        }
+        // Whoever is changing the file knows better than the entry.
+        guard file.writing.tryEnter(alone: true) else { return entry }
+        defer { file.writing.leave(alone: true) }
+        guard file.isSettled, file.state.withLock({ $0.epoch == epoch }),
+            let renumbered = (try? metadata.renumber(entry.ino)) ?? nil
+        else { return entry }
+        file.state.withLock { $0.successor = renumbered.ino }
+        return renumbered
+    }
+
+    /// Throws ESTALE, upon which the kernel looks the name up again, when the entry's object is not the one that is open.
+    func requireCurrent(_ entry: Entry) throws(FileSystemError) {
+        guard current(entry).ino == entry.ino else {
+            throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
+        }
+    }
+
+    /// Throws when the file is not what its name leads to any more: nothing that is written to it could be stored there.
+    func requireNotReplaced(_ file: ActiveFile) throws(FileSystemError) {
+        guard file.state.withLock({ $0.successor }) == nil else {
+            throw FileSystemError(.stale, "the object was replaced in the bucket since the file was opened")
+        }
+    }
+}
