@@ -247,8 +247,9 @@ extension FileCommit {
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
             if !request.needsUpload { await giveUpUpload() }
-            throw .conflict(
-                ObjectStoreError(.preconditionFailed, .head, key: request.key, message: "another version is there"))
+            let (kind, message): (ObjectStoreError.Kind, String) =
+                info == nil ? (.notFound, "the object is gone") : (.preconditionFailed, "another version is there")
+            throw .conflict(ObjectStoreError(kind, .head, key: request.key, message: message))
         }
     }
 

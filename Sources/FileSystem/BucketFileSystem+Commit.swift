@@ -121,6 +121,14 @@ extension BucketFileSystem {
             version = try await overlay.commit.commit(
                 to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
         } catch {
+            // Somebody else removed the object, and nothing of it is in the new one: that may have come after the removal as
+            // well, and nobody's bytes are lost by it.
+            if case .conflict(let cause) = error, cause.kind == .notFound, case .match = condition,
+                !overlay.staged.needsTheObject
+            {
+                file.state.withLock { $0.condition = .absent }
+                return try await commitAlone(file, overlay, key, replacing: removal)
+            }
             // An upload cannot change its key: what only it has stays in it.
             if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
                 try await keepConflict(file, overlay, headers)
@@ -141,7 +149,12 @@ extension BucketFileSystem {
     /// Headers nobody looked at yet would be lost by the new object.
     func learnHeadersToKeep(of file: ActiveFile) async throws(FileSystemError) {
         guard let entry = try? entry(file.ino), !entry.isPending, !entry.attributes.headersKnown else { return }
-        let learned = try await learnHeaders(of: entry)
+        let learned: Entry
+        do throws(FileSystemError) { learned = try await learnHeaders(of: entry) } catch {
+            // The commit finds that out, and decides.
+            guard error.kind == .notFound else { throw error }
+            return
+        }
         file.state.withLock { state in
             let known = state.attributes
             state.attributes.mode = known.mode ?? learned.attributes.mode

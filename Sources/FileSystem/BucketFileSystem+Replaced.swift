@@ -45,10 +45,13 @@ extension BucketFileSystem {
         }
     }
 
-    /// Throws when the file is not what its name leads to any more: nothing that is written to it could be stored there.
-    func requireNotReplaced(_ file: ActiveFile) throws(FileSystemError) {
-        guard file.state.withLock({ $0.successor }) == nil else {
+    /// Throws when the file is not what its name leads to any more, because somebody else replaced or removed its object:
+    /// nothing that is written to it could be stored there.
+    func requireName(_ file: ActiveFile) throws(FileSystemError) {
+        let (successor, isUnlinked) = file.state.withLock { ($0.successor, $0.isUnlinked) }
+        guard successor == nil else {
             throw FileSystemError(.stale, "the object was replaced in the bucket since the file was opened")
         }
+        if !isUnlinked { _ = try entry(file.ino) }
     }
 }

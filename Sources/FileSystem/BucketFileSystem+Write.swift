@@ -101,7 +101,7 @@ extension BucketFileSystem {
     func overlay(of file: ActiveFile) throws(FileSystemError) -> ActiveFile.Overlay {
         let (existing, base) = file.state.withLock { ($0.overlay, $0.base) }
         if let existing { return existing }
-        try requireNotReplaced(file)
+        try requireName(file)
         // A file without a name has no key: what was its key tells at least what it was.
         let place = base?.key ?? (try? key(of: file.ino)) ?? ObjectKey("unlinked")
         let made = try overlay(on: base, size: base?.version.size ?? 0, key: place)

@@ -30,5 +30,5 @@ package struct MountPolicy: Sendable {
     /// Where bytes are when a close has returned: in the bucket, or staged on the local disk and bound for it.
     package enum Durability: Sendable { case remote, local }
     /// What becomes of the bytes of the writer that came second.
-    package enum ConflictPolicy: Sendable { case keep, overwrite, fail }
+    package enum ConflictPolicy: Sendable, CaseIterable { case keep, overwrite, fail }
 }

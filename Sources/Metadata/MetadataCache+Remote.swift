@@ -165,7 +165,7 @@ extension MetadataCache {
     }
 
     /// Removes a row that the store does not have (any more). False when it stays: ours and newer, or a directory with
-    /// something newer of ours below it.
+    /// something newer of ours below it; or a file that has yet to be stored.
     func removeVanished(
         _ row: EntryRow, since start: RequestStart, now: Int64, by listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Bool {
@@ -173,7 +173,9 @@ extension MetadataCache {
         if try listedAt(row.component, in: row.parent, except: listing, connection) > start.at.nanosecondCount {
             return false
         }
-        if row.attributes.kind == .directory, try ancestorsOfOurs(since: start, connection).contains(row.ino) {
+        if row.attributes.kind == .directory {
+            if try ancestorsOfOurs(since: start, connection).contains(row.ino) { return false }
+        } else if dirty.contains(InodeNumber(row: row.ino)) {
             return false
         }
         try delete(row, connection)
@@ -187,6 +189,9 @@ extension MetadataCache {
             let statement = try connection.prepare("SELECT DISTINCT parent FROM entry WHERE ours > ?1")
             try statement.bind(start.sequence, at: 1)
             while try statement.step() { parents.insert(statement.int64(0)) }
+        }
+        for file in dirty {
+            if let row = try EntryRow.find(connection, ino: file.row) { parents.insert(row.parent) }
         }
         var all: Set<Int64> = []
         for parent in parents {

@@ -31,6 +31,8 @@ package final class MetadataCache: Sendable {
     let listingNumbers = Atomic<UInt64>(0)
     /// Set inside a write transaction that moves or removes a directory, so that remembered keys go when it commits.
     let treeChanged = Atomic(false)
+    /// Files with changes of ours that the bucket does not have yet.
+    private let dirtyFiles = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
 
@@ -145,7 +147,15 @@ package final class MetadataCache: Sendable {
         set { lifetime.withLock { $0 = newValue } }
     }
 
+    /// Connects who knows the files that have changes of ours beyond what the rows say. What the store no longer has of
+    /// them stays, with the directories above: their commit decides. Called inside transactions, so it must not come back here.
+    package func attach(dirtyFiles tell: @escaping @Sendable () -> Set<InodeNumber>) {
+        dirtyFiles.withLock { $0 = tell }
+    }
+
     // MARK: Pieces for the extensions
+
+    var dirty: Set<InodeNumber> { dirtyFiles.withLock { $0 }() }
 
     static let reapedWithEach = 256
 

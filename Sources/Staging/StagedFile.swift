@@ -126,6 +126,12 @@ package final class StagedFile: Sendable {
     package var needsItsUpload: Bool {
         mayNeedUpload.load(ordering: .relaxed) && content.withLock { $0.extents.has(.stored) }
     }
+    /// Whether some bytes are the committed version's, or may be: those in parts of an upload do not tell.
+    package var needsTheObject: Bool {
+        content.withLock { content in
+            [PieceSource.base, .filled, .stored].contains { content.extents.has($0) }
+        }
+    }
     /// Whether local space is so short that what can be had again should go.
     package var isSpaceShort: Bool { ledger.pressure > 0.5 }
 

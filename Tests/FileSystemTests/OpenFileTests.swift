@@ -144,6 +144,70 @@ import Testing
         #expect(try await tree.load("f") == Array("theirs".utf8))
     }
 
+    /// Nothing of the old object is in it, so it is as if the removal had come first.
+    @Test(arguments: MountPolicy.ConflictPolicy.allCases)
+    func aFileWrittenAnewIsStoredThoughOthersRemovedTheObject(_ conflict: MountPolicy.ConflictPolicy) async throws {
+        for isSeen in [false, true] {
+            let tree = try MountedTree()
+            tree.policy.conflict = conflict
+            try await tree.remount()
+            tree.store.setObject("d/f", Array("start".utf8))
+            _ = try await tree.names("d")
+            tree.store.removeObject("d/f")
+            let file = try await tree.open("d/f", OpenFlags(reads: false, writes: true, truncate: true))
+            try await tree.write(file, Array("new".utf8), at: 0)
+            if isSeen {
+                tree.time.advance(by: .seconds(61))
+                _ = try? await tree.names("d")
+                #expect(try await tree.names("") == ["d"])
+                #expect(try await tree.find("d/f").size == 3)
+                #expect(try await tree.names("d") == ["f"])
+            }
+            try await tree.close(file)
+            #expect(tree.store.content("d/f") == Array("new".utf8))
+            #expect(tree.store.keys == ["d/f"])
+            #expect(try await tree.load("d/f") == Array("new".utf8))
+        }
+    }
+
+    @Test func anEditOfAnObjectThatSomebodyElseRemovedIsStaleAndKept() async throws {
+        for isSeen in [false, true] {
+            let tree = try MountedTree()
+            tree.store.setObject("d/f", Array("start".utf8))
+            let file = try await tree.open("d/f", readWrite)
+            #expect(try await tree.read(file, at: 0, count: 5) == Array("start".utf8))
+            try await tree.write(file, Array("S".utf8), at: 0)
+            tree.store.removeObject("d/f")
+            if isSeen {
+                tree.time.advance(by: .seconds(61))
+                _ = try? await tree.names("d")
+                #expect(try await tree.find("d/f").size == 5)
+            }
+            await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+            #expect(tree.store.content("d/f") == nil)
+            let kept = tree.store.keys.filter { $0.description.hasPrefix("d/f.conflict-here-") }
+            #expect(kept.first.flatMap { tree.store.content($0) } == Array("Start".utf8), "\(isSeen)")
+            #expect(await tree.system.shutDown().isEmpty)
+        }
+    }
+
+    @Test func nothingIsWrittenToAFileWhoseRemovalElsewhereWasSeen() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("start".utf8))
+        let file = try await tree.open("f", readWrite)
+        #expect(try await tree.read(file, at: 0, count: 5) == Array("start".utf8))
+        tree.store.removeObject("f")
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.names("") == [])
+        #expect(try await tree.read(file, at: 0, count: 5) == Array("start".utf8))
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
+            try await tree.write(file, Array("x".utf8), at: 0)
+        }
+        try await tree.close(file)
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.keys.isEmpty)
+    }
+
     @Test func aFailedCommitIsReportedAtCloseAndTheBytesAreStillThere() async throws {
         let tree = try MountedTree()
         tree.store.fault = { operation, key in

@@ -150,6 +150,30 @@ extension RealMounts {
             }
         }
 
+        /// Nothing of the removed object is in what was written, so it is as if the removal had come first.
+        @Test(.timeLimit(.minutes(5)), arguments: Provider.allCases)
+        func aFileWrittenAnewIsStoredThoughSomebodyElseRemovedIt(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await world.mount()
+                try await world.sh("for name in small big edited; do echo old >$name; done; cat edited")
+                for name in ["small", "big", "edited"] {
+                    let removal = try await world.pailfs(
+                        ["rm", "\(world.bucket.url)/\(name)", "-o", world.options([])])
+                    #expect(removal.succeeded, "\(removal)")
+                }
+                try await world.sh(
+                    """
+                    echo new >small
+                    head -c 20000000 /dev/zero >big
+                    refuses dd if=/dev/zero of=edited bs=1 count=1 conv=notrunc status=none
+                    test "$(cat small)" = new
+                    test "$(stat -c %s big)" = 20000000
+                    test ! -e edited
+                    test "$(ls | sed 's/conflict-.*/conflict/' | tr '\\n' ' ')" = 'big edited.conflict small '
+                    """)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func attributesThatOtherMountsStoredAreShown() async throws {
             try await withMount("attrs=exact") { world, _ in
