@@ -115,10 +115,13 @@ extension BucketFileSystem {
             case .directory: attributes.mode ?? policy.directoryMode
             case .symlink: 0o777
             }
+        // Of a link of the store's own kind no listing tells the length.
+        let target = attributes.kind == .symlink ? targets.withLock { $0.peek(ino)?.count } : nil
         return FileStatus(
             ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
             uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,
-            size: isDirectory ? 4096 : attributes.size, accessed: attributes.mtime, modified: attributes.mtime,
+            size: isDirectory ? 4096 : target.map(Int64.init) ?? attributes.size, accessed: attributes.mtime,
+            modified: attributes.mtime,
             changed: attributes.ctime, blockSize: 1 << 20)
     }
 
@@ -180,7 +183,8 @@ extension BucketFileSystem {
 
     /// A known file that grew old: one HEAD tells whether it is the same, and its exact attributes with it.
     private func revalidate(_ entry: Entry) async throws(FileSystemError) -> Entry? {
-        guard entry.attributes.kind != .directory, let known = entry.attributes.version else {
+        // A HEAD of a link of the store's own kind tells of the object it leads to.
+        guard entry.attributes.kind != .directory, !isNative(entry), let known = entry.attributes.version else {
             return try await discover(entry.name, in: entry.parent)
         }
         let start = metadata.beginRequest()

@@ -53,6 +53,7 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         let (component, newKey) = try newKey(
             newName, in: newParent, kind: isNative(source) ? .file : source.attributes.kind)
+        if isNative(source) { try await requireSameTarget(source, at: newKey) }
         let file = files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }

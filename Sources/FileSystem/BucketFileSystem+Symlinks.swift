@@ -6,7 +6,8 @@ import Synchronization
 
 /// symlink and readlink: an object `name.rclonelink` whose body is the target, as rclone writes them, so that a listing shows
 /// links without further requests; or, with `symlinks=metadata`, an object of the plain name whose stored mode is a link's, as
-/// the s3fs family has it. Links of the store's own kind, which others have made, are understood as well.
+/// the s3fs family has it. Links of the store's own kind, which others have made, are understood as well, and with
+/// `symlinks=native` made where they tell the target's exact text.
 extension BucketFileSystem {
     /// Up to PATH_MAX; the kernel takes no longer target.
     static let targetLengths: ClosedRange<Int64> = 1...4095
@@ -16,7 +17,8 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let (component, key) = try newKey(name, in: parent, kind: .symlink)
+            let native = try nativeTarget(target, of: name, in: parent)
+            let (component, key) = try newKey(name, in: parent, kind: native == nil ? .symlink : .file)
             if try await resolve(name, in: parent) != nil {
                 throw FileSystemError(.exists, "\(name) exists already")
             }
@@ -29,8 +31,12 @@ extension BucketFileSystem {
             let condition: WriteCondition? = store.capabilities.putIfAbsent ? .absent : nil
             let answer: PutAnswer
             do throws(ObjectStoreError) {
-                answer = try await store.put(
-                    PutRequest(key, metadata: headers, condition: condition), body: MemorySource(target.bytes))
+                let request = PutRequest(key, metadata: headers, condition: condition)
+                if let native {
+                    answer = try await store.putSymlink(request, target: native)
+                } else {
+                    answer = try await store.put(request, body: MemorySource(target.bytes))
+                }
             } catch {
                 if error.kind == .preconditionFailed {
                     // What is known of the directory is older than that.
@@ -47,6 +53,28 @@ extension BucketFileSystem {
             targets.withLock { _ = $0.insert(target, for: entry.ino) }
             touch(parent)
             return reply(for: entry)
+        }
+    }
+
+    /// The key that a link of the store's own kind is to have; nil where such a link is not wanted, or would not tell the
+    /// text again: absolute targets, those outside of the mount, `./a`, `a//b`, `a/`.
+    private func nativeTarget(
+        _ target: ByteString, of name: ByteString, in parent: InodeNumber
+    ) throws(FileSystemError) -> ByteString? {
+        guard policy.nativeLinks, store.capabilities.symlinks else { return nil }
+        let link = try newKey(name, in: parent, kind: .file).key.bytes
+        guard let key = NativeLink.exactTarget(of: target, from: link), key.count <= store.capabilities.longestKey
+        else { return nil }
+        return key
+    }
+
+    /// Throws when a link of the store's own kind would tell another text at `newKey`; mv(1) then makes it anew.
+    func requireSameTarget(_ link: Entry, at newKey: ObjectKey) async throws(FileSystemError) {
+        let key = try key(of: link.ino)
+        let linked = try await remote { store throws(ObjectStoreError) in try await store.symlinkTarget(of: key) }
+        guard NativeLink.exactTarget(of: NativeLink.path(to: linked, from: key.bytes), from: newKey.bytes) != nil
+        else {
+            throw FileSystemError(.crossDevice, "a link of the store's own kind cannot have that target there")
         }
     }
 

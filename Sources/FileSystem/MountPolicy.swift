@@ -12,6 +12,8 @@ package struct MountPolicy: Sendable {
     package var attributes = AttributeSource.listing
     /// Symbolic links are objects whose stored mode says so; only their headers tell.
     package var linksInHeaders = false
+    /// Symbolic links are made as links of the store's own kind where that tells their exact text.
+    package var nativeLinks = false
     package var conflict = ConflictPolicy.keep
     package var durability = Durability.remote
     /// How long a writer waits for local space while nothing of what is staged gets to the store.

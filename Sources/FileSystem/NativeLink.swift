@@ -27,6 +27,14 @@ enum NativeLink {
         return target.isEmpty ? nil : joined(target)
     }
 
+    /// The same, if that is where the path leads and what the link then tells is its very text.
+    static func exactTarget(of path: ByteString, from link: ByteString) -> ByteString? {
+        guard !components(path).contains(where: { $0.isEmpty || $0 == "." }),
+            let target = target(of: path, from: link), self.path(to: target, from: link) == path
+        else { return nil }
+        return target
+    }
+
     private static func components(_ path: ByteString) -> [ByteString] {
         path.bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).map { ByteString($0) }
     }

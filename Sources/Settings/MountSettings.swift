@@ -82,7 +82,7 @@ package struct MountSettings: Sendable, Hashable {
     package var kernelFlags: [String] = []
 
     package enum Attributes: String, Sendable, CaseIterable { case listing, exact }
-    package enum Symlinks: String, Sendable, CaseIterable { case objects, metadata, off }
+    package enum Symlinks: String, Sendable, CaseIterable { case objects, native, metadata, off }
     package enum Names: String, Sendable, CaseIterable { case escaped, raw }
     package enum Durable: String, Sendable, CaseIterable { case remote, local }
     package enum Conflict: String, Sendable, CaseIterable { case keep, overwrite, fail }

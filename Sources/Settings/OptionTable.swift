@@ -59,8 +59,9 @@ package enum OptionTable {
                 + "or from its stored headers at one request each."),
         .choice(
             "symlinks", \.symlinks, default: .objects,
-            "Keep symbolic links as objects name.rclonelink; or as objects whose stored mode says so, as s3fs does, which "
-                + "asks for the headers of every small object; or show all such objects as files."),
+            "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "
+                + "which only OSS has; or as objects whose stored mode says so, as s3fs does, which asks for the headers of "
+                + "every small object; or show all such objects as files."),
         .choice(
             "names", \.names, default: .escaped,
             "Show keys that are no file names under escaped names, or hide them."),

@@ -223,6 +223,7 @@ final class Composition: Sendable {
             case .fail: .fail
             }
         policy.linksInHeaders = settings.symlinks == .metadata
+        policy.nativeLinks = settings.symlinks == .native
         policy.durability = settings.durable == .local ? .local : .remote
         if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }
         if let size = settings.size { policy.capacity = size }
@@ -247,7 +248,7 @@ final class Composition: Sendable {
     private static func names(_ settings: MountSettings) -> NameCodec {
         NameCodec(
             style: settings.names == .raw ? .raw : .escaped,
-            linkSuffix: settings.symlinks == .objects ? NameCodec.rcloneLinkSuffix : nil)
+            linkSuffix: [.objects, .native].contains(settings.symlinks) ? NameCodec.rcloneLinkSuffix : nil)
     }
 
     private static func blockOptions(_ settings: MountSettings) -> BlockOptions {

@@ -42,6 +42,44 @@ import Testing
         #expect(tree.store.content("moved/other") == nil)
     }
 
+    /// A link of the store's own kind holds a key: only what such a key tells byte for byte becomes one.
+    @Test func onesOfOursTellTheirExactText() async throws {
+        let tree = try await tree()
+        tree.policy.nativeLinks = true
+        try await tree.remount()
+        let native = ["file": "d/file", "e/far": "d/e/far", "../top": "top", "../x/y": "x/y", "no such": "d/no such"]
+        let others = [
+            "/etc/passwd", "../../out", "./file", "e//far", "e/", "..", ".", "../d/file", "e/../file", "../top/",
+        ]
+        for (number, text) in (native.keys.sorted() + others).enumerated() {
+            try await tree.symlink("d/ours\(number)", text)
+        }
+        for isNew in [true, false] {
+            for (number, text) in (native.keys.sorted() + others).enumerated() {
+                #expect(try await tree.readLink("d/ours\(number)") == text)
+                #expect(try await tree.find("d/ours\(number)").size == text.utf8.count)
+                if isNew, let target = native[text] {
+                    #expect(try await tree.store.symlinkTarget(of: ObjectKey("d/ours\(number)")) == ByteString(target))
+                } else if isNew {
+                    #expect(tree.store.content(ObjectKey("d/ours\(number).rclonelink")) == Array(text.utf8))
+                }
+            }
+            tree.time.advance(by: .seconds(61))
+            _ = try await tree.names("d")
+            try tree.system.refresh(.root)
+        }
+    }
+
+    @Test func onesThatWouldTellAnotherTextElsewhereAreLeftToMv() async throws {
+        let tree = try await tree()
+        try await tree.rename("d/near", to: "near")
+        #expect(try await tree.readLink("near") == "file")
+        await #expect(throws: MountedTree.Failure(kind: .crossDevice, reason: "")) {
+            try await tree.rename("d/up", to: "up")
+        }
+        #expect(try await tree.readLink("d/up") == "../top")
+    }
+
     @Test func newAttributesLeaveTheTarget() async throws {
         let tree = try await tree()
         let status = try await tree.find("d/near")

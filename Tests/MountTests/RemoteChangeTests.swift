@@ -228,6 +228,57 @@ extension RealMounts {
             }
         }
 
+        /// With `symlinks=native` OSS's own programs follow the links; what its keys cannot tell byte for byte stays an object.
+        @Test(.timeLimit(.minutes(5)))
+        func linksOfTheStoresOwnKindTellTheirExactText() async throws {
+            let texts = [
+                "target", "../top", "deeper/file", "no such", "Grüße +%20", "/etc/passwd", "../../out", "./target",
+                "deeper//file", "deeper/", "..", "../d/target",
+            ]
+            try await Provider.oss.withWorld { world in
+                let check = """
+                    import os
+                    texts = \(texts)
+                    for number, text in enumerate(texts):
+                        assert os.readlink(f"d/{number}") == text, (text, os.readlink(f"d/{number}"))
+                        assert os.lstat(f"d/{number}").st_size == len(text.encode()), text
+                    assert open("d/0").read() == "content" and open("d/1").read() == "top"
+                    """
+                try await world.mount(["symlinks=native"])
+                let make = "import os\nfor number, text in enumerate(\(texts)): os.symlink(text, f'd/{number}')\n"
+                try await world.sh(
+                    "mkdir -p d/deeper; printf content >d/target; printf top >top; printf x >d/deeper/file")
+                try await world.python(make + check)
+                try await world.unmount()
+                try await world.mount(["symlinks=native"], cache: "another")
+                #expect(try await world.sh("find d -type l | wc -l") == "\(texts.count)\n")
+                try await world.python(check)
+                try await world.sh(
+                    """
+                    mv d/1 d/deeper/moved; test "$(readlink d/deeper/moved)" = ../top
+                    ln -s ../top d/again; mv d/again .; test "$(readlink again)" = ../top
+                    cp -a d/0 d/copy; test "$(readlink d/copy)" = target
+                    git init -q repository; cd repository; ln -s ../d/target link; git add link
+                    test "$(git cat-file -p :link)" = ../d/target; git diff --exit-code --quiet
+                    """)
+                try await world.unmount()
+                try await world.python(
+                    """
+                    import oss2, os
+                    bucket = oss2.Bucket(oss2.AuthV4(os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]),
+                        "\(world.bucket.endpoint)", os.environ["BUCKET"], region="us-east-1")
+                    kinds = {entry.key: entry.type for entry in oss2.ObjectIterator(bucket)}
+                    targets = ["d/target", None, "d/deeper/file", "d/no such", "d/Grüße +%20"] + [None] * 7
+                    for number, target in enumerate(targets):
+                        if target: assert bucket.get_symlink(f"d/{number}").target_key == target
+                        assert (kinds.get(f"d/{number}") == "Symlink") == (target is not None), (number, kinds)
+                    assert kinds["again.rclonelink"] == "Normal" and kinds["d/copy"] == "Symlink", kinds
+                    assert bucket.get_object("d/0").read() == b"content"
+                    assert bucket.get_object("d/5.rclonelink").read() == b"/etc/passwd"
+                    """)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func rawNamesHideWhatCannotBeShownAndListIt() async throws {
             try await withMount("names=raw") { world, _ in
