@@ -42,6 +42,11 @@ class S3:
     def put(self, key, path):
         self.client.upload_file(path, bucket, key)
 
+    def put_bytes(self, key, data):
+        """When it was changed, in ns."""
+        self.client.put_object(Bucket=bucket, Key=key, Body=data)
+        return int(self.client.head_object(Bucket=bucket, Key=key)["LastModified"].timestamp()) * 10**9
+
     def create(self):
         self.client.create_bucket(Bucket=bucket)
 
@@ -148,4 +153,5 @@ def main(arguments):
             sys.exit(__doc__)
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -18,7 +18,10 @@ import mmap
 import os
 import random
 import sys
-import time
+
+sys.dont_write_bytecode = True
+
+import shrinking  # noqa: E402
 
 KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE = 1, 2, 16
 HANDLES = 4
@@ -331,22 +334,6 @@ def play(numbered, options):
     return None
 
 
-def shrink(numbered, options):
-    """Leaves out halves, quarters, ... as long as the difference stays, for at most a minute."""
-    deadline, step = time.monotonic() + 60, len(numbered) // 2
-    while step and time.monotonic() < deadline:
-        at = 0
-        while at < len(numbered) and time.monotonic() < deadline:
-            rest = numbered[:at] + numbered[at + step:]
-            failure = play(rest, options)
-            if failure:
-                numbered = rest[:failure[0]]
-            else:
-                at += step
-        step //= 2
-    return numbered
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("file")
@@ -360,16 +347,8 @@ def main():
     failure = play(numbered, options)
     if not failure:
         return
-    count, words = failure
-    print(f"seed {options.seed}: operation {count} of {len(numbered)}, {numbered[count - 1][1]}: {words}",
-          file=sys.stderr, flush=True)
-    short = shrink(numbered[:count], options)
-    again = play(short, options)
-    print("the shortest sequence that shows it:" if again else "not seen again; the last operations:", file=sys.stderr)
-    for number, operation in short if again else numbered[max(0, count - 40):count]:
-        print(f"  {number} {operation}", file=sys.stderr)
-    if again:
-        print(again[1], file=sys.stderr)
+    for line in shrinking.report(numbered, failure, lambda part: play(part, options), options.seed):
+        print(line, file=sys.stderr, flush=True)
     sys.exit(1)
 
 

@@ -1,0 +1,37 @@
+import Foundation
+import Testing
+
+private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
+
+extension RealMounts {
+    /// What programs do to a tree, at random, beside the same in a directory of the local disk, compared after every act:
+    /// with somebody else at work in the bucket, new mounts, other machines and deaths of the process that serves the mount
+    /// (programs/model.py).
+    @Suite struct RandomTree {
+        @Test(.timeLimit(.minutes(isLong ? 300 : 5)))
+        func aTreeLooksAsOnALocalDisk() async throws {
+            try await Self.run("durable=remote", isLong ? "--operations 5000 --runs 200" : "--operations 1500 --seed 1")
+        }
+
+        @Test(.timeLimit(.minutes(isLong ? 60 : 5)))
+        func aTreeLooksAsOnALocalDiskWhenClosesDoNotWaitForTheBucket() async throws {
+            try await Self.run("durable=local", isLong ? "--operations 5000 --runs 20" : "--operations 1000 --seed 2")
+        }
+
+        /// The program mounts by itself; it prints its seed first and, of a difference, the shortest sequence that shows it.
+        private static func run(_ durable: String, _ arguments: String) async throws {
+            try await withStore { world, _ in
+                let outcome = try await world.attempt(
+                    """
+                    cd $T
+                    PAILFS_BIN='\(Programs.pailfs)' "$PYTHON" '\(Programs.helper("model.py"))' $M $T/model \
+                    '\(world.bucket.url)' '\(world.options([durable]))' \(arguments)
+                    """, deadline: .seconds(isLong ? 290 * 60 : 280))
+                if !outcome.succeeded, world.isMounted {
+                    _ = try? await world.pailfs(["unmount", world.mountpoint])
+                }
+                #expect(outcome.succeeded, "\(outcome.output)\(outcome.errors)")
+            }
+        }
+    }
+}

@@ -1,0 +1,366 @@
+"""Works at random in a mount and in a directory of the local disk, and compares after every act.
+
+model.py MOUNTPOINT DIRECTORY URL OPTIONS [--operations N] [--seed N] [--runs N] [--replay FILE]
+
+Mounts URL with the mount options OPTIONS at MOUNTPOINT, empties it, and does each act there and in DIRECTORY: both have to
+answer the same error or the same value, and to look the same afterwards: names, kinds, modes, owners, sizes, content,
+extended attributes, and modification times, which change in the mount when they change in the directory and at no other
+moment. Inode numbers stay with their files. Among the acts are those of somebody else on the bucket (boto3, as for
+bucket.py), new mounts, mounts with an empty cache, and the death of the process that serves the mount.
+
+--operations  acts of one run (3000)
+--runs        runs, each with a seed of its own and from an empty tree (1)
+--seed        of the first run; without it one is made up
+--replay      does the acts of a file instead, in the form in which they are printed
+
+Of a difference the seed is printed, and the shortest sequence that still shows it.
+"""
+
+import argparse
+import ast
+import errno
+import json
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+
+import acts  # noqa: E402
+import bucket  # noqa: E402
+import shrinking  # noqa: E402
+
+# How far the clocks of two file systems may be apart, in ns: the kernel's own moves in steps of up to 10 ms.
+CLOCKS = 12_000_000
+WHOLE_TREE_EVERY = 40
+RENAMES = ("rename", "rename_noreplace", "replace")
+PAILFS = os.environ.get("PAILFS_BIN", "pailfs")
+
+
+class Difference(Exception):
+    pass
+
+
+class Status:
+    """What lstat(2) tells of a path."""
+
+    def __init__(self, path):
+        status = os.lstat(path)
+        self.kind = stat.S_IFMT(status.st_mode)
+        self.mtime, self.ino = status.st_mtime_ns, status.st_ino
+        self.compared = {"mode": oct(status.st_mode), "uid": status.st_uid, "gid": status.st_gid}
+        if self.kind != stat.S_IFDIR:
+            self.compared |= {"size": status.st_size, "nlink": status.st_nlink}
+
+
+def look(root):
+    """Every path of a tree, its top as the empty one."""
+    found = {"": Status(root)}
+
+    def below(folder, prefix):
+        for name in os.listdir(folder):
+            path = f"{folder}/{name}"
+            status = found[prefix + name] = Status(path)
+            if status.kind == stat.S_IFDIR:
+                below(path, prefix + name + "/")
+
+    below(root, "")
+    return found
+
+
+def do(act, *arguments):
+    """The value or the error: what a program is told."""
+    try:
+        return act(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+class Mount:
+    def __init__(self, options):
+        self.point, self.url, self.options = options.mountpoint, options.url, options.options
+        self.cache = next(word[10:] for word in options.options.split(",") if word.startswith("cache-dir="))
+        self.isLocal = "durable=local" in options.options
+
+    def run(self, *command):
+        outcome = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if outcome.returncode:
+            raise Difference(f"{command[:3]}: {outcome.stdout}{outcome.stderr}")
+        return outcome.stdout
+
+    def begin(self, more=""):
+        self.run(PAILFS, "mount", self.url, self.point, "-o", self.options + more)
+        mounts = json.loads(self.run(PAILFS, "status", "--json", self.point))["mounts"]
+        self.holder = mounts[0]["pid"]
+
+    def end(self):
+        self.run(PAILFS, "unmount", self.point)
+
+    def worker(self):
+        with open(f"/proc/{self.holder}/task/{self.holder}/children") as children:
+            return next(map(int, children.read().split()), None)
+
+    def kill(self):
+        killed = self.worker()
+        os.kill(killed, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while self.worker() in (killed, None):
+            if time.monotonic() > deadline:
+                raise Difference("no other process serves the mount")
+            time.sleep(0.01)
+
+    def flush(self):
+        self.run(PAILFS, "flush", "--wait", self.point)
+
+
+class Run:
+    def __init__(self, mount, options, is_patient):
+        self.mount, self.is_patient, self.act = mount, is_patient, None
+        self.ours, self.model = acts.Side(options.mountpoint), acts.Side(options.directory)
+        for side in self.ours, self.model:
+            for name in os.listdir(side.root):
+                path = f"{side.root}/{name}"
+                subprocess.run(["rm", "-rf", path], check=True)
+            os.chown(side.root, 0, 0)
+            os.chmod(side.root, 0o755)
+            for name in os.listxattr(side.root):
+                os.removexattr(side.root, name)
+        self.before = look(self.ours.root), look(self.model.root)
+
+    def end(self):
+        for side in self.ours, self.model:
+            do(side.close_all, 0)
+
+    # The acts that are not a program's.
+
+    def is_open(self, path):
+        wanted = os.stat(self.model.at(path))
+        held = [os.fstat(fd) for fd in self.model.handles if fd is not None]
+        return any(os.path.samestat(each, wanted) for each in held)
+
+    def is_plain(self, path):
+        """Whether nothing on the way is a link."""
+        full = self.model.at(path)
+        return len(os.path.basename(path)) < 256 and not os.path.islink(full) and os.path.realpath(full) == full
+
+    def refresh(self, path):
+        """At once, instead of within `ttl`."""
+        parent = os.path.dirname(path)
+        os.setxattr(self.ours.at(parent), "user.pailfs.refresh", b"1")
+
+    def somebody_puts(self, number, path, length):
+        model = self.model.at(path)
+        parent = os.path.dirname(model)
+        if not self.is_plain(path) or not os.path.isdir(parent) or os.path.isdir(model):
+            return
+        if os.path.exists(model) and self.is_open(path):
+            return
+        if self.mount.isLocal:
+            self.mount.flush()
+        data = acts.payload(number, length)
+        modified = bucket.store.put_bytes(path, data)
+        kept = os.stat(parent)
+        with open(model, "wb") as file:
+            file.write(data)
+        os.chmod(model, 0o644)
+        os.chown(model, 0, 0)
+        for name in os.listxattr(model):
+            os.removexattr(model, name)
+        os.utime(model, ns=(modified, modified))
+        os.utime(parent, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        self.refresh(path)
+
+    def somebody_deletes(self, number, path):
+        model = self.model.at(path)
+        if not self.is_plain(path) or not os.path.isfile(model) or self.is_open(path):
+            return
+        if self.mount.isLocal:
+            self.mount.flush()
+        bucket.store.delete(path)
+        parent = os.path.dirname(model)
+        kept = os.stat(parent)
+        os.unlink(model)
+        os.utime(parent, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        self.refresh(path)
+
+    def refused(self, number, old, new):
+        """Hard links and fifos, which no object can be: an error that a program understands, and nothing is made."""
+        ours, model = self.ours, self.model
+        fine = os.path.lexists(model.at(old)) and not os.path.isdir(model.at(old)) and not os.path.lexists(model.at(new))
+        fine = fine and os.path.isdir(os.path.dirname(model.at(new))) and len(os.path.basename(new)) < 256
+        for act in (lambda: os.link(ours.at(old), ours.at(new), follow_symlinks=False), lambda: os.mkfifo(ours.at(new))):
+            answer = do(act)
+            if answer is None or fine and answer != "EPERM":
+                raise Difference(f"{answer or 'no error'} where nothing can be made")
+
+    def pause(self, number):
+        """Some stores count the seconds only."""
+        time.sleep(1.1)
+
+    def kill(self, number):
+        self.mount.kill()
+
+    def remount(self, number):
+        self.compare_calls(number, "close_all")
+        self.mount.end()
+        self.mount.begin()
+        self.compare_contents(self.before[1])
+
+    def another_machine(self, number):
+        """Nothing cached: what the bucket tells."""
+        self.compare_calls(number, "close_all")
+        self.mount.end()
+        subprocess.run(["rm", "-rf", self.mount.cache], check=True)
+        self.mount.begin(",attrs=exact")
+        ours = look(self.ours.root)
+        # The times of directories, and all there is of the top, are not in the bucket.
+        top = os.lstat(self.ours.root)
+        os.chmod(self.model.root, stat.S_IMODE(top.st_mode))
+        os.chown(self.model.root, top.st_uid, top.st_gid)
+        for name in os.listxattr(self.model.root):
+            os.removexattr(self.model.root, name)
+        for path, status in self.before[1].items():
+            if status.kind == stat.S_IFDIR and path in ours:
+                os.utime(self.model.at(path), ns=(ours[path].mtime, ours[path].mtime))
+        # Numbers stay on one machine only.
+        self.before = ours, look(self.model.root)
+        self.compare_contents(self.before[1])
+
+    # Comparing.
+
+    def compare_calls(self, number, name, *arguments):
+        found, wanted = (do(getattr(side, name), number, *arguments) for side in (self.ours, self.model))
+        if found != wanted:
+            raise Difference(f"{shown(found)} instead of {shown(wanted)}")
+
+    def compare_content(self, path):
+        found, wanted = (do(side.load, 0, path) for side in (self.ours, self.model))
+        if found != wanted:
+            raise Difference(f"content of {path!r}: {shown(found)} instead of {shown(wanted)}")
+
+    def compare_contents(self, tree):
+        for path, status in tree.items():
+            if status.kind == stat.S_IFREG:
+                self.compare_content(path)
+            if status.kind == stat.S_IFLNK:
+                found, wanted = (os.readlink(side.at(path)) for side in (self.ours, self.model))
+                if found != wanted:
+                    raise Difference(f"the link {path!r} leads to {found!r} instead of {wanted!r}")
+                continue
+            found, wanted = ({name: os.getxattr(side.at(path), name) for name in os.listxattr(side.at(path))}
+                             for side in (self.ours, self.model))
+            if found != wanted:
+                raise Difference(f"attributes of {path!r}: {found} instead of {wanted}")
+
+    def compare_trees(self, number, began):
+        ours, model = look(self.ours.root), look(self.model.root)
+        ended = time.time_ns()
+        if set(ours) != set(model):
+            raise Difference(f"shown and not there: {set(ours) - set(model)}; there and not shown: {set(model) - set(ours)}")
+        ours_before, model_before = self.before
+        # What each file of the model was, and how the mount showed it, wherever it is now.
+        known = {status.ino: (status, ours_before[path]) for path, status in model_before.items()}
+        for path, wanted in model.items():
+            found = ours[path]
+            if found.compared != wanted.compared:
+                raise Difference(f"{path!r} is {found.compared} instead of {wanted.compared}")
+            was, shown_before = known.get(wanted.ino, (None, None))
+            # Local disks give a number that became free to the next file.
+            if path not in model_before and self.act not in RENAMES:
+                was = None
+            if was and shown_before.ino != found.ino:
+                raise Difference(f"{path!r} has another number")
+            if was and was.mtime == wanted.mtime:
+                # The process that takes a dirty file over has its time from the kernel's clock.
+                fits = abs(found.mtime - shown_before.mtime) <= (CLOCKS if self.act == "kill" else 0)
+            elif began - CLOCKS <= wanted.mtime <= ended:
+                fits = began - CLOCKS <= found.mtime <= ended + CLOCKS
+            else:
+                fits = found.mtime == wanted.mtime
+            # truncate(2) to the length that a file has changes its time on some file systems; by POSIX it does not.
+            if was and self.act == "truncate" and was.compared == wanted.compared:
+                fits = fits or found.mtime == shown_before.mtime
+            if not fits:
+                raise Difference(f"{path!r} was changed at {found.mtime}, in the model at {wanted.mtime}; "
+                                 f"the act took from {began} to {ended}")
+        changed = [path for path, status in model.items() if status.kind == stat.S_IFREG and (
+            path not in model_before or model_before[path].mtime != status.mtime)]
+        if number % 2:
+            for path in changed:
+                self.compare_content(path)
+        if number % WHOLE_TREE_EVERY == 0:
+            self.compare_contents(model)
+        self.before = ours, model
+
+    def apply(self, number, act):
+        name, *arguments = act
+        if self.is_patient:
+            time.sleep(2 * CLOCKS / 1e9)
+        began = time.time_ns()
+        self.act = name
+        try:
+            if hasattr(Run, name):
+                getattr(self, name)(number, *arguments)
+            else:
+                self.compare_calls(number, name, *arguments)
+            self.compare_trees(number, began)
+        except OSError as error:
+            raise Difference(f"{type(error).__name__}: {error}") from error
+
+
+def shown(value):
+    if isinstance(value, bytes) and len(value) > 60:
+        return f"{len(value)} bytes {value[:24]!r}"
+    return "success" if value is None else repr(value)
+
+
+def play(numbered, mount, options, is_patient=False):
+    """None, or how many acts it took to see a difference, and which. Patience lets the clock move between two acts."""
+    run, done = Run(mount, options, is_patient), 0
+    try:
+        for number, act in numbered:
+            done += 1
+            run.apply(number, act)
+        run.remount(0)
+        run.compare_trees(0, time.time_ns())
+    except Difference as difference:
+        return done, str(difference)
+    finally:
+        run.end()
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("mountpoint", "directory", "url", "options"):
+        parser.add_argument(name)
+    parser.add_argument("--operations", type=int, default=3000)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    parser.add_argument("--replay")
+    options = parser.parse_args()
+    os.umask(0o022)
+    os.makedirs(options.directory, exist_ok=True)
+    mount = Mount(options)
+    mount.begin()
+    if options.replay:
+        with open(options.replay) as file:
+            numbered = [(int(number), ast.literal_eval(act)) for number, _, act in (line.strip().partition(" ") for line in file)]
+        sys.exit(str(play(numbered, mount, options, True) or "no difference"))
+    for seed in range(options.seed, options.seed + options.runs):
+        print(f"seed {seed}", flush=True)
+        generator = random.Random(seed)
+        numbered = [(number, acts.an_act(generator)) for number in range(1, options.operations + 1)]
+        failure = play(numbered, mount, options)
+        if failure:
+            for line in shrinking.report(numbered, failure, lambda part: play(part, mount, options, True), seed, seconds=40):
+                print(line, file=sys.stderr, flush=True)
+            sys.exit(1)
+    mount.end()
+
+
+main()
