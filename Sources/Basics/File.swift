@@ -199,6 +199,17 @@ package final class File: Sendable {
         if fdatasync(rawDescriptor) != 0 { throw failure("flush") }
     }
 
+    /// Sets the modification time, and leaves that of the last access. futimens(2)
+    package func setModified(_ modified: Timestamp) throws(FileError) {
+        // UTIME_OMIT of sys/stat.h is an expression, which is not imported.
+        let omitted = (1 << 30) - 2
+        let times = [
+            timespec(tv_sec: 0, tv_nsec: omitted),
+            timespec(tv_sec: Int(modified.seconds), tv_nsec: Int(modified.nanoseconds)),
+        ]
+        if futimens(rawDescriptor, times) != 0 { throw failure("set the time of") }
+    }
+
     /// Takes the file's lock unless another open file holds it; it ends with this object. flock(2)
     package func tryLock() throws(FileError) -> Bool {
         let status = linux_lock_exclusive(rawDescriptor)

@@ -63,6 +63,8 @@ final class ActiveFile: Sendable {
         /// Somebody else has replaced the object: its name has this number now, and the handles of this one go on with what
         /// they opened, like those of a file that rename(2) has replaced.
         var successor: InodeNumber?
+        /// No name leads to it any more.
+        var isNameless: Bool { isUnlinked || successor != nil }
         /// The metadata cache could not take down the newest version yet.
         var isUntold = false
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.

@@ -77,7 +77,11 @@ extension BucketFileSystem {
 
     /// Headers as the next commit would carry them, without asking the store; nil when only it can tell.
     private func knownHeaders(of ino: InodeNumber) throws(FileSystemError) -> ObjectMetadata? {
-        if let changed = files.find(ino)?.state.withLock({ $0.metadata }) { return changed }
+        if let file = files.find(ino) {
+            let (changed, isUnlinked) = file.state.withLock { ($0.metadata, $0.isUnlinked) }
+            if let changed { return changed }
+            if isUnlinked { return ObjectMetadata() }
+        }
         let entry = try entry(ino)
         if entry.isPending || entry.attributes.version == nil || entry.attributes.kind == .directory {
             return try cached({ metadata throws(MetadataError) in try metadata.metadata(of: ino) }) ?? ObjectMetadata()
@@ -102,27 +106,31 @@ extension BucketFileSystem {
             try edit(&attributes)
             var headers = before
             ExtendedAttributeCodec.encode(attributes, into: &headers)
-            let entry = try entry(ino)
             let file = files.find(ino)
-            let current = file?.attributes ?? entry.attributes
+            let current = if let file { file.attributes } else { try entry(ino).attributes }
             let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
             guard cost <= store.capabilities.metadataBudget else {
                 throw FileSystemError(
                     .argumentTooLong,
                     "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
             }
-            if let file, file.isDirty {
+            if let file, file.needsRelease {
                 file.interruptUpload()
                 do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
                 defer { file.writing.leave(alone: true) }
-                if file.isDirty {
-                    file.state.withLock { $0.metadata = headers }
+                if file.needsRelease {
+                    // Carried by the commit that comes anyway, if the file has a name still.
+                    let (isPromised, isUnlinked) = file.state.withLock { state in
+                        state.metadata = headers
+                        return (state.isPromised, state.isUnlinked)
+                    }
+                    if isUnlinked { return keepUnlinked(file) }
                     try describe(file)
-                    if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
+                    if isPromised { try await promiseAlone(file) }
                     return
                 }
             }
-            try await storeHeaders(headers, of: entry, file)
+            try await storeHeaders(headers, of: try entry(ino), file)
         }
     }
 

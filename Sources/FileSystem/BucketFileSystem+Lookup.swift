@@ -32,13 +32,9 @@ extension BucketFileSystem {
 
     package func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply> {
         if let file = files.find(ino) {
-            let (attributes, isDirty, isNameless) = file.state.withLock {
-                ($0.attributes, $0.isDirty, $0.isUnlinked || $0.successor != nil)
-            }
-            var status = shown(ino, attributes)
-            if isNameless { status.links = 0 }
+            let (isDirty, isNameless) = file.state.withLock { ($0.isDirty, $0.isNameless) }
             return .success(
-                AttributeReply(status: status, timeout: isDirty || isNameless ? metadata.ttl : .seconds(1)))
+                AttributeReply(status: shown(file), timeout: isDirty || isNameless ? metadata.ttl : .seconds(1)))
         }
         do {
             let entry = try entry(ino)
@@ -66,7 +62,7 @@ extension BucketFileSystem {
         let isExact = policy.attributes == .exact
         switch entry.attributes.kind {
         case .file: return isExact || policy.linksInHeaders && Self.targetLengths.contains(entry.attributes.size)
-        case .symlink: return false
+        case .symlink: return isExact && !isNative(entry)
         case .directory:
             guard isExact else { return false }
             // Many have no marker: the store is not asked for it again before what it said is old.
@@ -90,8 +86,13 @@ extension BucketFileSystem {
     /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Of a listing of names it
     /// does not take more than those.
     func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
-        let entry = current(entry)
-        let file = files.find(entry.ino)
+        var entry = current(entry)
+        var file = files.find(entry.ino)
+        // A commit may have come to its end since the entry was read, and its file have left the table.
+        while file == nil, !metadata.isCurrent(entry), let newer = try? self.entry(entry.ino) {
+            entry = current(newer)
+            file = files.find(entry.ino)
+        }
         var timeout = entry.isPending || file?.isDirty == true ? metadata.ttl : remaining(entry.freshUntil)
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
         if file == nil, needsHeaders(entry) { timeout = .zero }
@@ -105,6 +106,13 @@ extension BucketFileSystem {
     func shown(_ ino: InodeNumber, _ attributes: Attributes) -> FileStatus {
         if attributes.kind == .file { shownSizes.withLock { _ = $0.insert(attributes.size, for: ino) } }
         return status(ino, attributes)
+    }
+
+    func shown(_ file: ActiveFile) -> FileStatus {
+        let (attributes, isNameless) = file.state.withLock { ($0.attributes, $0.isNameless) }
+        var status = shown(file.ino, attributes)
+        if isNameless { status.links = 0 }
+        return status
     }
 
     func status(_ ino: InodeNumber, _ attributes: Attributes) -> FileStatus {

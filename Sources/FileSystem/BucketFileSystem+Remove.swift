@@ -57,6 +57,8 @@ extension BucketFileSystem {
                 try journal.write([.job(job, .removal(removal), items: [])], flushed: true)
             }
         }
+        // Nothing else will know them.
+        let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
         if entry.isPending || isNeeded {
             // What may be there until a job is done must not be listed.
             let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
@@ -75,6 +77,7 @@ extension BucketFileSystem {
         if isNeeded { doomed.withLock { $0[key] = file } }
         file.state.withLock { state in
             state.isUnlinked = true
+            state.metadata = state.metadata ?? headers
             if isNeeded {
                 state.deleteAtRelease = ActiveFile.Deletion(
                     key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version,

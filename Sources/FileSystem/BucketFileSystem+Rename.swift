@@ -223,8 +223,11 @@ extension BucketFileSystem {
         guard let target else { return }
         if let file = files.find(target.ino) {
             file.interruptUpload()
+            // Nothing else will know them.
+            let headers = (try? metadata.metadata(of: target.ino)) ?? nil
             let (overlay, fallback) = file.state.withLock { state in
                 state.isUnlinked = true
+                state.metadata = state.metadata ?? headers
                 state.isPromised = false
                 return (state.overlay, state.fallback.take())
             }

@@ -70,6 +70,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in
             _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
         }
+        try adoptVersion(copies, of: try entry(source.ino))
         try adoptVersions(copies, below: source.ino)
         try moveRows(below: newKey.bytes)
         reopenBases(copies)
@@ -86,7 +87,17 @@ extension BucketFileSystem {
         }
     }
 
-    /// Rows below a renamed directory show the versions of the copies, so that the next listing finds nothing new.
+    /// A renamed directory and the rows below it show the versions of the copies, so that the next listing finds nothing new.
+    private func adoptVersion(_ copies: [ObjectKey: ObjectVersion], of row: Entry) throws(FileSystemError) {
+        guard let key = try? key(of: row.ino), let version = copies[key], !row.isPending else { return }
+        let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: row.ino) }
+        var attributes = row.attributes
+        attributes.version = version
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(row.ino, attributes, metadata: headers, pending: false)
+        }
+    }
+
     private func adoptVersions(
         _ copies: [ObjectKey: ObjectVersion], below directory: InodeNumber
     ) throws(FileSystemError) {
@@ -96,14 +107,7 @@ extension BucketFileSystem {
                 try metadata.children(of: directory, after: last, limit: 256)
             }
             for row in rows {
-                if let key = try? key(of: row.ino), let version = copies[key], !row.isPending {
-                    let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: row.ino) }
-                    var attributes = row.attributes
-                    attributes.version = version
-                    try cached { metadata throws(MetadataError) in
-                        try metadata.update(row.ino, attributes, metadata: headers, pending: false)
-                    }
-                }
+                try adoptVersion(copies, of: row)
                 if row.attributes.kind == .directory { try adoptVersions(copies, below: row.ino) }
             }
             guard rows.count == 256, let component = rows.last?.component else { return }

@@ -12,7 +12,12 @@ extension BucketFileSystem {
     /// The entry as programs are to see it: with another number where its object is not the one that is open under this.
     func current(_ entry: Entry) -> Entry {
         guard let file = files.find(entry.ino) else { return entry }
-        let (epoch, shown) = file.state.withLock { ($0.epoch, $0.attributes) }
+        let (epoch, shown, successor) = file.state.withLock { ($0.epoch, $0.attributes, $0.successor) }
+        if let successor {
+            // Since the entry was read.
+            let known = (try? metadata.entry(successor)) ?? nil
+            return known.flatMap { ($0.parent, $0.component) == (entry.parent, entry.component) ? $0 : nil } ?? entry
+        }
         guard file.isSettled, shown != entry.attributes else { return entry }
         // A commit may have come to its end since the entry was read.
         guard let known = (try? metadata.entry(entry.ino)) ?? nil, let version = known.attributes.version else {

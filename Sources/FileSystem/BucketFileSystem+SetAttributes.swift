@@ -20,22 +20,23 @@ extension BucketFileSystem {
                     try await set(change, of: try entry(ino))
                 }
             }
-            let attributes: Attributes
-            if let file = files.find(ino) {
-                attributes = file.attributes
-            } else {
-                attributes = try entry(ino).attributes
-            }
-            return AttributeReply(status: shown(ino, attributes), timeout: metadata.ttl)
+            let status = if let file = files.find(ino) { shown(file) } else { shown(ino, try entry(ino).attributes) }
+            return AttributeReply(status: status, timeout: metadata.ttl)
         }
     }
 
     private func resize(_ ino: InodeNumber, to size: Int64, handle: HandleID?) async throws(FileSystemError) {
         if let handle {
-            try await truncate(try fileHandle(handle, of: ino).file, to: size)
+            let file = try fileHandle(handle, of: ino).file
+            if try await !truncate(file, to: size) {
+                // ftruncate(2) is a change all the same.
+                var change = AttributeChange()
+                change.modified = time.now()
+                try await set(change, of: file)
+            }
             return
         }
-        // truncate(2) has no handle whose close would commit, so it commits itself.
+        // truncate(2) has no handle whose close would commit, so it commits itself; it changes nothing but the length.
         let entry = try entry(ino)
         guard entry.attributes.kind == .file else {
             throw FileSystemError(.isDirectory, "\(entry.name) is not a file")
@@ -45,7 +46,8 @@ extension BucketFileSystem {
             _ = files.release(file)
             files.settle(file)
         }
-        let wasDirty = file.isDirty
+        let (wasDirty, length) = (file.isDirty, file.attributes.size)
+        if length == size { return }
         try await truncate(file, to: size)
         if !wasDirty { try await secure(file) }
     }
@@ -82,7 +84,12 @@ extension BucketFileSystem {
         guard apply(change, to: &attributes) else { return }
         if isDirty || isUnlinked {
             // Carried by the commit that comes anyway.
-            file.state.withLock { $0.attributes = attributes }
+            let overlay = file.state.withLock { state in
+                state.attributes = attributes
+                return state.overlay
+            }
+            if let overlay, change.modified != nil { try setModified(of: overlay.staged, to: attributes.mtime) }
+            if isUnlinked { return keepUnlinked(file) }
             try describe(file)
             if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }
             return

@@ -71,6 +71,7 @@ extension BucketFileSystem {
         let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: intent.key) }
         guard let entry = known, entry.attributes.kind == .file else { return false }
         let isCopy = intent.isCopy ?? false
+        let modified = rooms.staging.modified(intent.staging)
         let reopened: StagedFile?
         do throws(StagingError) {
             // A copy begins empty.
@@ -90,10 +91,10 @@ extension BucketFileSystem {
         let overlay = overlay(staged, on: base, record)
         overlay.commit.resume(intent, uploads: uploads)
         var attributes = entry.attributes
-        if let headers = intent.headers {
-            AttributeCodec.decode(headers.metadata, into: &attributes)
-        } else if let written = (try? LocalFileStatus(of: staged.path))??.modified, staged.reservedBytes > 0 {
-            (attributes.mtime, attributes.ctime) = (written, written)
+        if let headers = intent.headers { AttributeCodec.decode(headers.metadata, into: &attributes) }
+        if let modified {
+            attributes.mtime = modified
+            try setModified(of: staged, to: modified)
         }
         attributes.size = staged.size
         let shown = attributes
@@ -111,6 +112,11 @@ extension BucketFileSystem {
         }
         if isCopy, let base { remember(copyOf: base.key, file) }
         return true
+    }
+
+    /// Keeps the time of a dirty file for whoever may have to go on with it.
+    func setModified(of staged: StagedFile, to modified: Timestamp) throws(FileSystemError) {
+        do { try staged.setModified(modified) } catch { throw FileSystemError(error) }
     }
 
     /// Whoever has the file open must not write on as if nothing were missing.

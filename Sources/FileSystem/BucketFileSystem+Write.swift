@@ -10,7 +10,7 @@ import Synchronization
 /// write, truncate, fallocate: into staging, while full parts go up behind a forward writer.
 extension BucketFileSystem {
     package func write(
-        _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan
+        _ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan
     ) -> Outcome<Int> {
         do throws(FileSystemError) {
             let handle = try fileHandle(handle, of: ino)
@@ -20,7 +20,7 @@ extension BucketFileSystem {
             if pause == nil, file.writing.tryEnter() {
                 defer { file.writing.leave() }
                 if !file.state.withLock({ $0.isPromised }) {
-                    do throws(FileSystemError) { return .success(try stage(bytes, in: handle, at: offset)) } catch {
+                    do throws(FileSystemError) { return .success(try stage(bytes, in: file, at: offset)) } catch {
                         guard error.lacksLocalSpace || error.needsCommit else {
                             rememberWrite(error, file)
                             throw error
@@ -38,7 +38,7 @@ extension BucketFileSystem {
                     return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                         try await enterToWrite(file)
                         defer { file.writing.leave() }
-                        return try unsafe stage(copy.span.bytes, in: handle, at: offset)
+                        return try unsafe stage(copy.span.bytes, in: file, at: offset)
                     }
                 } catch {
                     rememberWrite(error, file)
@@ -54,24 +54,23 @@ extension BucketFileSystem {
 
     /// Inside the `writing` gate.
     private func stage(
-        _ bytes: RawSpan, in handle: FileHandle, at offset: Int64
+        _ bytes: RawSpan, in file: ActiveFile, at offset: Int64?
     ) throws(FileSystemError) -> Int {
         let count = Int64(bytes.byteCount)
         let limit = store.capabilities.largestObject
-        guard offset >= 0, offset <= limit - count else {
+        let overlay = try overlay(of: file)
+        let place = offset ?? overlay.staged.size
+        guard place >= 0, place <= limit - count else {
             throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
         }
-        let file = handle.file
-        let overlay = try overlay(of: file)
-        let place = handle.flags.append ? overlay.staged.size : offset
         if overlay.commit.needsCommit(before: ByteRange(at: place, count: count)) { throw .onlyInUpload }
         let start: Int64
         do throws(StagingError) {
-            if handle.flags.append {
-                start = try overlay.staged.append(bytes)
-            } else {
+            if let offset {
                 try overlay.staged.write(bytes, at: offset)
                 start = offset
+            } else {
+                start = try overlay.staged.append(bytes)
             }
         } catch { throw FileSystemError(error) }
         changed(file, overlay)
@@ -151,8 +150,10 @@ extension BucketFileSystem {
         do { try record.end(also: changes) } catch { throw FileSystemError(error) }
     }
 
-    /// ftruncate, or the O_TRUNC of an open file.
-    func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) {
+    /// ftruncate, truncate, or the O_TRUNC of an open file, which writes an empty file too. False when the file has that
+    /// length already and nothing was done.
+    @discardableResult
+    func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) -> Bool {
         guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
         guard size <= store.capabilities.largestObject else {
             throw FileSystemError(
@@ -163,11 +164,13 @@ extension BucketFileSystem {
             try requireChangeable(file, from: size, emptying: size == 0)
         }
         defer { file.writing.leave(alone: true) }
-        if file.state.withLock({ $0.overlay == nil && $0.attributes.size == size }) { return }
+        if size > 0, file.state.withLock({ $0.attributes.size == size }) { return false }
         let overlay = try overlay(of: file)
         do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
         overlay.commit.noteTruncate()
         changed(file, overlay)
+        try setModified(of: overlay.staged, to: file.attributes.mtime)
+        return true
     }
 
     /// Throws, out of the gate, when bytes from `offset` on are only in an upload, which their change would spoil.
@@ -215,6 +218,7 @@ extension BucketFileSystem {
             } catch { throw FileSystemError(error) }
             overlay.commit.noteTruncate()
             changed(file, overlay)
+            try setModified(of: overlay.staged, to: file.attributes.mtime)
         }
     }
 }

@@ -37,8 +37,10 @@ package protocol FileSystemOperations: Sendable {
     func read(
         _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
     ) -> Outcome<Int>
-    /// `bytes` belong to the caller again as soon as this returns: `.pending` work holds a copy.
-    func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan) -> Outcome<Int>
+    /// Without `offset` at the end of the file as it is then (O_APPEND, which a program may set and unset while the file is
+    /// open, and which means nothing for pages written through a mapping). `bytes` belong to the caller again as soon as this
+    /// returns: `.pending` work holds a copy.
+    func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int>
     /// close(2) of one descriptor of the handle.
     func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
     func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void>
@@ -174,17 +176,15 @@ package struct AttributeChange: Sendable, Hashable {
 package struct OpenFlags: Sendable, Hashable {
     package var reads: Bool
     package var writes: Bool
-    package var append: Bool
     package var truncate: Bool
     package var exclusive: Bool
     /// O_DIRECT: around the page cache.
     package var direct: Bool
 
     package init(
-        reads: Bool, writes: Bool, append: Bool = false, truncate: Bool = false, exclusive: Bool = false,
-        direct: Bool = false
+        reads: Bool, writes: Bool, truncate: Bool = false, exclusive: Bool = false, direct: Bool = false
     ) {
-        (self.reads, self.writes, self.append, self.truncate) = (reads, writes, append, truncate)
+        (self.reads, self.writes, self.truncate) = (reads, writes, truncate)
         (self.exclusive, self.direct) = (exclusive, direct)
     }
 }

@@ -69,8 +69,7 @@ struct HandleNumber: Sendable, Hashable {
     init(_ id: HandleID) {
         let bits = UInt8(truncatingIfNeeded: id.rawValue >> 56)
         if bits & 16 != 0 {
-            flags = OpenFlags(
-                reads: bits & 1 != 0, writes: bits & 2 != 0, append: bits & 4 != 0, direct: bits & 8 != 0)
+            flags = OpenFlags(reads: bits & 1 != 0, writes: bits & 2 != 0, direct: bits & 8 != 0)
         }
         generation = UInt16(truncatingIfNeeded: id.rawValue >> 40)
         count = id.rawValue & ((1 << 40) - 1)
@@ -79,8 +78,7 @@ struct HandleNumber: Sendable, Hashable {
     var id: HandleID {
         var bits: UInt64 = 0
         if let flags {
-            bits = 16 | (flags.reads ? 1 : 0) | (flags.writes ? 2 : 0)
-            bits |= (flags.append ? 4 : 0) | (flags.direct ? 8 : 0)
+            bits = 16 | (flags.reads ? 1 : 0) | (flags.writes ? 2 : 0) | (flags.direct ? 8 : 0)
         }
         return HandleID(rawValue: bits << 56 | UInt64(generation) << 40 | count & ((1 << 40) - 1))
     }

@@ -85,6 +85,7 @@ extension BucketFileSystem {
         guard (try? metadata.entry(ino)) ?? nil == nil, files.find(ino) == nil else { return }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         var overlay: ActiveFile.Overlay?
+        let modified = record.staging.flatMap { rooms.staging.modified($0) }
         if let name = record.staging {
             do throws(FileSystemError) {
                 overlay = try goOn(name, base, baseSize: record.isCopy ? 0 : record.base?.size ?? 0)
@@ -99,6 +100,10 @@ extension BucketFileSystem {
         var attributes = Attributes(
             kind: .file, size: overlay?.staged.size ?? record.size, mtime: changed, version: base?.version)
         AttributeCodec.decode(record.headers.metadata, into: &attributes)
+        if let overlay, let modified {
+            attributes.mtime = modified
+            try? overlay.staged.setModified(modified)
+        }
         var state = ActiveFile.State(attributes: attributes, base: base)
         (state.overlay, state.isCopy, state.isUnlinked, state.isDirty) = (overlay, record.isCopy, true, overlay != nil)
         state.metadata = record.headers.metadata

@@ -48,9 +48,10 @@ extension FuseBridge {
         }
     }
 
-    /// `bytes` are libfuse's until this returns.
-    func write(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan)
-    {
+    /// `bytes` are libfuse's until this returns; without `offset` they go to the end of the file.
+    func write(
+        _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan
+    ) {
         answer(request, fileSystem.write(ino, handle: handle, at: offset, bytes: bytes)) { request, count in
             request.written(count)
         }

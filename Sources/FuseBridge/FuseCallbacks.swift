@@ -112,14 +112,15 @@ enum FuseCallbacks {
         table.write = { request, ino, bytes, size, offset, file in
             let bytes = UnsafeRawBufferPointer(start: bytes, count: size)
             let bridge = FuseBridge.of(request)
-            if HeldConnection.isRepeated, flags(of: file) & O_APPEND != 0 {
+            let appends = flags(of: file) & O_APPEND != 0 && !isFromPageCache(file)
+            if HeldConnection.isRepeated, appends {
                 bridge.appendAgain(
                     FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
                     bytes: [UInt8](bytes))
             } else {
                 bridge.write(
-                    FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file), at: Int64(offset),
-                    bytes: bytes.bytes)
+                    FuseRequest(request, .write, ino), .init(ino), handle: HandleID(file),
+                    at: appends ? nil : Int64(offset), bytes: bytes.bytes)
             }
         }
         table.flush = { request, ino, file in
@@ -178,6 +179,11 @@ enum FuseCallbacks {
 private func flags(of file: UnsafeMutablePointer<fuse_file_info>?) -> Int32 {
     guard let file else { fatalError("libfuse passed no file") }
     return file.pointee.flags
+}
+
+/// Whether the kernel writes pages back, through whichever descriptor it has at hand.
+private func isFromPageCache(_ file: UnsafeMutablePointer<fuse_file_info>?) -> Bool {
+    file?.pointee.writepage == 1
 }
 
 extension InodeNumber {

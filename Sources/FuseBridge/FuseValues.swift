@@ -81,7 +81,7 @@ extension OpenFlags {
         let access = flags & O_ACCMODE
         self.init(
             reads: access == O_RDONLY || access == O_RDWR, writes: access == O_WRONLY || access == O_RDWR,
-            append: flags & O_APPEND != 0, truncate: flags & O_TRUNC != 0, exclusive: flags & O_EXCL != 0,
+            truncate: flags & O_TRUNC != 0, exclusive: flags & O_EXCL != 0,
             direct: flags & linux_o_direct != 0)
     }
 }

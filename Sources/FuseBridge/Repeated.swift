@@ -44,7 +44,7 @@ extension FuseBridge {
                     .value()
                 let there = UnsafeRawBufferPointer(start: buffer.base, count: bytes.count)
                 if case .success(bytes.count) = read, there.elementsEqual(bytes) { return .success(bytes.count) }
-                return await fileSystem.write(ino, handle: handle, at: offset, bytes: bytes.span.bytes).value()
+                return await fileSystem.write(ino, handle: handle, at: nil, bytes: bytes.span.bytes).value()
             }
         ) { request, count in request.written(count) }
     }

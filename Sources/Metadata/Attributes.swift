@@ -54,6 +54,8 @@ package struct Entry: Hashable, Sendable {
     package var freshUntil: Timestamp
     /// Ours, and not in the bucket yet.
     package var isPending: Bool
+    /// How many updates of entries there had been when it was read.
+    var updates: UInt64
 }
 
 /// What the cache can say about a name.

@@ -5,6 +5,8 @@ struct Clock {
     let now: Int64
     let ttl: Int64
     let negativeTTL: Int64
+    /// How many updates there had been (`Entry.updates`).
+    let updates: UInt64
 
     /// When knowledge from `checkedAt` stops to count.
     func until(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, ttl) }

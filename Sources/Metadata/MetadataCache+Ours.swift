@@ -58,6 +58,7 @@ extension MetadataCache {
                 try state.put(connection, ino: row.ino)
             }
         }
+        updates.add(1, ordering: .releasing)
     }
 
     /// Removes an entry and leaves a tombstone, so that older listings cannot bring it back. `pending` while the store

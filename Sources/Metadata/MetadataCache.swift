@@ -35,6 +35,8 @@ package final class MetadataCache: Sendable {
     private let dirtyFiles = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
+    /// Of entries, by our own doing.
+    let updates = Atomic<UInt64>(0)
 
     /// Opens the cache over a database that was made with `migrations`.
     ///
@@ -67,6 +69,10 @@ package final class MetadataCache: Sendable {
     }
 
     // MARK: Questions
+
+    /// Whether no entry was updated since this one was read. Who leaves off knowing better than the cache updates it first:
+    /// then one that finds nobody who does has to be read again.
+    package func isCurrent(_ entry: Entry) -> Bool { updates.load(ordering: .acquiring) == entry.updates }
 
     /// nil when no live entry has the number.
     package func entry(_ ino: InodeNumber) throws(MetadataError) -> Entry? {
@@ -165,7 +171,9 @@ package final class MetadataCache: Sendable {
         // that was set back is believed.
         let invalidated = invalidatedAt.load(ordering: .relaxed)
         if now <= invalidated, now > invalidated - 1_000_000 { now = invalidated + 1 }
-        return Clock(now: now, ttl: ttl.nanosecondCount, negativeTTL: negativeTTL.nanosecondCount)
+        return Clock(
+            now: now, ttl: ttl.nanosecondCount, negativeTTL: negativeTTL.nanosecondCount,
+            updates: updates.load(ordering: .acquiring))
     }
 
     func read<Result>(
@@ -231,7 +239,7 @@ package final class MetadataCache: Sendable {
             ino: InodeNumber(row: row.ino), parent: InodeNumber(row: row.parent), component: row.component, name: name,
             attributes: row.attributes, checkedAt: Timestamp(nanosecondCount: row.checkedAt),
             freshUntil: Timestamp(nanosecondCount: clock.freshUntil(row, in: directory, covered: covered)),
-            isPending: row.isPending)
+            isPending: row.isPending, updates: clock.updates)
     }
 }
 

@@ -42,6 +42,10 @@ struct LocalFile: Sendable {
         do { try file.truncate(to: size) } catch { throw StagingError(error) }
     }
 
+    func setModified(_ modified: Timestamp) throws(StagingError) {
+        do { try file.setModified(modified) } catch { throw StagingError(error) }
+    }
+
     /// False where the file system cannot.
     func punch(_ range: ByteRange) -> Bool {
         do { try file.punchHole(range) } catch { return false }

@@ -98,6 +98,10 @@ package final class StagedFile: Sendable {
     /// Whether the file outlives this object: somebody was promised its bytes.
     package func keep(_ isKept: Bool) { self.isKept.store(isKept, ordering: .relaxed) }
 
+    /// Sets what the file's own modification time says, which each later write moves on: that of the dirty file, for whoever
+    /// has to go on with it (`StagingArea.modified`).
+    package func setModified(_ modified: Timestamp) throws(StagingError) { try file.setModified(modified) }
+
     /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and so says
     /// every later call. fdatasync(2)
     package func flush() throws(StagingError) {

@@ -95,6 +95,9 @@ package final class StagingArea: Sendable {
         return allocated == 0 ? try open(name, extents: ExtentMap(baseSize: baseSize)) : nil
     }
 
+    /// When a file that an earlier process left was changed last, as programs were told. To be asked before it is reopened.
+    package func modified(_ name: String) -> Timestamp? { (try? LocalFileStatus(of: path(name)))??.modified }
+
     /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
     package func copy(_ original: StagedFile, _ row: IntentID) throws(StagingError) -> StagedFile {
         let copy = try create(row, baseSize: 0)

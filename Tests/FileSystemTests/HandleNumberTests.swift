@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct HandleNumberTests {
     @Test(arguments: [
-        nil, OpenFlags(reads: true, writes: false), OpenFlags(reads: false, writes: true, append: true),
+        nil, OpenFlags(reads: true, writes: false), OpenFlags(reads: false, writes: true),
         OpenFlags(reads: true, writes: true, direct: true),
     ])
     func aNumberTellsHowItsHandleWasOpenedAndByWhichProcess(_ flags: OpenFlags?) {

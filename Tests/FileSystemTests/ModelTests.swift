@@ -176,9 +176,8 @@ struct Model {
             try await tree.write(file, bytes, at: Int64(offset))
             try await tree.close(file)
         case .append(let path, let bytes):
-            let flags = OpenFlags(reads: false, writes: true, append: true)
-            let file = try await requireFile(path).open(path, flags, create: true)
-            try await tree.write(file, bytes, at: 0)
+            let file = try await requireFile(path).open(path, OpenFlags(reads: false, writes: true), create: true)
+            try await tree.append(file, bytes)
             try await tree.close(file)
         case .resize(let path, let size): try await requireFile(path).change(path) { $0.size = Int64(size) }
         case .makeDirectory(let path): try await tree.makeDirectory(path)

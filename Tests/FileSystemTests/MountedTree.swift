@@ -214,6 +214,10 @@ final class MountedTree {
         try flushed.get()
     }
 
+    func append(_ file: (InodeNumber, HandleID), _ bytes: [UInt8]) async throws(Failure) {
+        _ = try await run(system.write(file.0, handle: file.1, at: nil, bytes: bytes.span.bytes))
+    }
+
     func write(_ file: (InodeNumber, HandleID), _ bytes: [UInt8], at offset: Int64) async throws(Failure) {
         var done = 0
         while done < bytes.count {

@@ -250,15 +250,14 @@ import Testing
         #expect(tree.store.keys.allSatisfy { $0.description.hasPrefix("e/") })
     }
 
-    @Test func appendsGoToTheEndWhateverTheOffset() async throws {
+    @Test func appendsGoToTheEnd() async throws {
         let tree = try MountedTree()
         try await tree.store("log", Array("1".utf8))
-        let flags = OpenFlags(reads: false, writes: true, append: true)
-        let first = try await tree.open("log", flags)
-        let second = try await tree.open("log", flags)
-        try await tree.write(first, Array("2".utf8), at: 0)
-        try await tree.write(second, Array("3".utf8), at: 0)
-        try await tree.write(first, Array("4".utf8), at: 0)
+        let first = try await tree.open("log", readWrite)
+        let second = try await tree.open("log", readWrite)
+        try await tree.append(first, Array("2".utf8))
+        try await tree.append(second, Array("3".utf8))
+        try await tree.append(first, Array("4".utf8))
         try await tree.close(first)
         try await tree.close(second)
         #expect(tree.store.content("log") == Array("1234".utf8))

@@ -230,12 +230,12 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
-    func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: RawSpan) -> Outcome<Int> {
+    func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int> {
         let new = bytes.withUnsafeBytes { Array($0) }
         return answer { state throws(FileSystemError) in
             var node = try Self.node(ino, state)
             state.nodes[ino]?.bytes = []
-            let start = Int(offset)
+            let start = offset.map(Int.init) ?? node.bytes.count
             if node.bytes.count < start + new.count { Self.resize(&node, to: start + new.count) }
             node.bytes.replaceSubrange(start..<(start + new.count), with: new)
             node.status.modified = time.now()

@@ -17,6 +17,16 @@ import Testing
         for gone in ["a", "b", "d"] as [ByteString] { #expect(try fixture.isAbsent(gone)) }
     }
 
+    @Test func anEntryReadBeforeAnUpdateIsNotCurrent() throws {
+        let fixture = try CacheFixture()
+        let created = try fixture.cache.create("a", in: .root, fixture.file("x"), pending: true)
+        let before = try #require(try fixture.cache.entry(created.ino))
+        #expect(fixture.cache.isCurrent(before))
+        try fixture.cache.update(created.ino, fixture.file("y"), pending: false)
+        #expect(!fixture.cache.isCurrent(before))
+        #expect(fixture.cache.isCurrent(try #require(try fixture.cache.entry(created.ino))))
+    }
+
     @Test func newDirectoryNeedsNoListing() throws {
         let fixture = try CacheFixture()
         let ino = try fixture.cache.create("d/", in: .root, fixture.folder, pending: true).ino

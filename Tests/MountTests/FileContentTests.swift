@@ -184,6 +184,109 @@ extension RealMounts {
             }
         }
 
+        /// The kernel writes pages back through any descriptor of the file, be it one that appends.
+        @Test(.timeLimit(.minutes(5)))
+        func aMappingWritesInPlaceThroughADescriptorThatAppends() async throws {
+            try await withMount { world, _ in
+                try await world.python(
+                    """
+                    import fcntl, mmap, os
+                    file = os.open("file", os.O_RDWR | os.O_CREAT | os.O_APPEND)
+                    os.write(file, bytes(10_000))
+                    os.pwrite(file, b"end", 0)
+                    with mmap.mmap(file, 10_003) as map:
+                        map[5000:5003] = b"map"
+                        map.flush()
+                    wanted = bytes(5000) + b"map" + bytes(4997) + b"end"
+                    assert os.pread(file, 20_000, 0) == wanted
+                    fcntl.fcntl(file, fcntl.F_SETFL, 0)
+                    os.pwrite(file, b"start", 0)
+                    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+                    os.pwrite(file, b"again", 0)
+                    os.close(file)
+                    assert open("file", "rb").read() == b"start" + wanted[5:] + b"again"
+                    """)
+            }
+        }
+
+        /// What a program has done to a file is what every program sees from then on, also while it goes up.
+        @Test(.timeLimit(.minutes(5)), arguments: ["durable=remote", "durable=local"])
+        func aListingThatMeetsACommitShowsTheNewLength(_ durable: String) async throws {
+            try await withMount(durable) { world, _ in
+                try await world.python(
+                    """
+                    import multiprocessing, os, random, time
+
+                    def work(number):
+                        choose = random.Random(number)
+                        for turn in range(80):
+                            name = f"{number}-{turn % 3}"
+                            with open(name, "wb", 0) as file: file.write(b"x" * 30_000)
+                            time.sleep(choose.random() * 0.01)
+                            with open(name, "ab", 0) as file: file.write(b"y" * 3000)
+                            for _ in range(5):
+                                for entry in os.scandir("."):
+                                    if entry.name == name: assert entry.stat().st_size == 33_000, (turn, "scandir")
+                                assert os.stat(name).st_size == 33_000, (turn, "stat")
+
+                    with multiprocessing.Pool(3) as pool: pool.map(work, range(3))
+                    """, deadline: .seconds(200))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func anOpenFileWithoutANameKeepsItsAttributes() async throws {
+            try await withMount { world, _ in
+                try await world.python(
+                    """
+                    import os
+                    for replaces in False, True:
+                        open("file", "w").write("content")
+                        os.setxattr("file", "user.colour", b"blue")
+                        file = os.open("file", os.O_RDWR)
+                        if replaces:
+                            open("other", "w").close()
+                            os.rename("other", "file")
+                        else:
+                            os.unlink("file")
+                        os.setxattr(file, "user.shape", b"round")
+                        assert {name: os.getxattr(file, name) for name in os.listxattr(file)} == {
+                            "user.colour": b"blue", "user.shape": b"round"}
+                        os.removexattr(file, "user.colour")
+                        assert os.listxattr(file) == ["user.shape"]
+                        os.fchmod(file, 0o604)
+                        status = os.fstat(file)
+                        assert (status.st_mode & 0o777, status.st_nlink) == (0o604, 0), status
+                        os.close(file)
+                    assert os.listxattr("file") == []
+                    """)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func cuttingAFileToTheLengthItHasIsAChangeThroughADescriptorOnly() async throws {
+            try await withMount { world, _ in
+                try await world.python(
+                    """
+                    import os
+                    old = 1_000_000_000 * 10**9
+                    for size in 0, 5:
+                        open("file", "w").write("x" * size)
+                        os.utime("file", ns=(old, old))
+                        os.truncate("file", size)
+                        assert os.stat("file").st_mtime_ns == old
+                        file = os.open("file", os.O_RDWR)
+                        os.ftruncate(file, size)
+                        os.close(file)
+                        assert os.stat("file").st_mtime_ns > old
+                    open("file", "w").close()
+                    os.utime("file", ns=(old, old))
+                    open("file", "w").close()
+                    assert os.stat("file").st_mtime_ns > old, "make's stamps"
+                    """)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func whatNoObjectStoreHasIsRefusedByName() async throws {
             try await withMount { world, _ in
