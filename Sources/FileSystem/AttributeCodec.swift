@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 package import Metadata
 package import ObjectStorage
 
@@ -28,9 +28,15 @@ package enum AttributeCodec {
         return metadata
     }
 
-    /// Whether the stored mode is that of a symbolic link.
+    /// Whether headers make the object a symbolic link: its stored mode, as the s3fs family has it, or a target among them.
     package static func isLink(_ metadata: ObjectMetadata) -> Bool {
-        metadata.user["mode"].flatMap { bits($0) }.map { $0 & 0o170000 == 0o120000 } ?? false
+        linkTarget(metadata) != nil
+            || metadata.user["mode"].flatMap { bits($0) }.map { $0 & 0o170000 == 0o120000 } ?? false
+    }
+
+    /// The target of a link as geesefs stores it, percent-encoded in a header of an empty object; read, never written.
+    package static func linkTarget(_ metadata: ObjectMetadata) -> ByteString? {
+        metadata.user["--symlink-target"].flatMap { PercentEncoding.decode($0) }.map { ByteString($0) }
     }
 
     /// Bytes that names and values of user metadata take in the store's account.

@@ -92,7 +92,7 @@ extension BucketFileSystem {
                 let next = place.offset + 1
                 let entry = DirectoryEntry(
                     name: row.name, status: status, offset: next, entryTimeout: answer.entryTimeout,
-                    attributeTimeout: answer.attributeTimeout)
+                    attributeTimeout: answer.attributeTimeout, isKindOpen: mayBeLink(row))
                 guard reply.append(entry) else { return true }
                 place.offset = next
                 handedOut.append(place)

@@ -71,6 +71,13 @@ extension BucketFileSystem {
         }
     }
 
+    /// Whether only headers nobody has seen tell if it is a file or a symbolic link. With `attrs=exact` alone a listing is
+    /// believed until then: links of that form are rare there, and find(1) would ask for every object.
+    func mayBeLink(_ entry: Entry) -> Bool {
+        metadata.codec.linkSuffix == nil && policy.linksInHeaders && needsHeaders(entry)
+            && entry.attributes.kind == .file && Self.targetLengths.contains(entry.attributes.size)
+    }
+
     private func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
         needsHeaders(entry) ? try await learnHeaders(of: entry) : entry
     }
@@ -218,8 +225,9 @@ extension BucketFileSystem {
             kind: entry.attributes.kind, size: info.version.size, mtime: info.version.modified, version: info.version,
             storageClass: info.storageClass)
         AttributeCodec.decode(info.metadata, into: &attributes)
-        if policy.linksInHeaders, attributes.kind != .directory, !isNative(entry) {
+        if policy.linksInHeaders, metadata.codec.role(of: entry.component) == .object, !isNative(entry) {
             attributes.kind = AttributeCodec.isLink(info.metadata) ? .symlink : .file
+            if let target = AttributeCodec.linkTarget(info.metadata) { attributes.size = Int64(target.count) }
         }
         return try cached { metadata throws(MetadataError) in
             try metadata.recordRemote(

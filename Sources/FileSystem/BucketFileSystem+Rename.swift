@@ -51,8 +51,9 @@ extension BucketFileSystem {
     private func renameFile(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
     ) async throws(FileSystemError) {
-        let (component, newKey) = try newKey(
-            newName, in: newParent, kind: isNative(source) ? .file : source.attributes.kind)
+        // A link that its name does not tell has a plain one.
+        let isPlain = metadata.codec.role(of: source.component) == .object
+        let (component, newKey) = try newKey(newName, in: newParent, kind: isPlain ? .file : source.attributes.kind)
         if isNative(source) { try await requireSameTarget(source, at: newKey) }
         let file = files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.

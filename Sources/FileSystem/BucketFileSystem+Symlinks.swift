@@ -9,8 +9,8 @@ import Synchronization
 /// the s3fs family has it. Links of the store's own kind, which others have made, are understood as well, and with
 /// `symlinks=native` made where they tell the target's exact text.
 extension BucketFileSystem {
-    /// Up to PATH_MAX; the kernel takes no longer target.
-    static let targetLengths: ClosedRange<Int64> = 1...4095
+    /// Up to PATH_MAX; the kernel takes no longer target. Empty ones have theirs in a header.
+    static let targetLengths: ClosedRange<Int64> = 0...4095
 
     package func symlink(
         _ name: ByteString, in parent: InodeNumber, target: ByteString, caller: Caller
@@ -91,6 +91,11 @@ extension BucketFileSystem {
                     try await store.symlinkTarget(of: key)
                 }
                 let target = NativeLink.path(to: linked, from: key.bytes)
+                targets.withLock { _ = $0.insert(target, for: ino) }
+                return target
+            }
+            let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: ino) }
+            if let target = headers.flatMap({ AttributeCodec.linkTarget($0) }) {
                 targets.withLock { _ = $0.insert(target, for: ino) }
                 return target
             }

@@ -224,12 +224,15 @@ package struct DirectoryEntry: Sendable {
     package var offset: UInt64
     package var entryTimeout: Duration
     package var attributeTimeout: Duration
+    /// Nobody knows yet what it is: whoever wants to has to look the name up.
+    package var isKindOpen: Bool
 
     package init(
-        name: ByteString, status: FileStatus, offset: UInt64, entryTimeout: Duration, attributeTimeout: Duration
+        name: ByteString, status: FileStatus, offset: UInt64, entryTimeout: Duration, attributeTimeout: Duration,
+        isKindOpen: Bool = false
     ) {
         (self.name, self.status, self.offset) = (name, status, offset)
-        (self.entryTimeout, self.attributeTimeout) = (entryTimeout, attributeTimeout)
+        (self.entryTimeout, self.attributeTimeout, self.isKindOpen) = (entryTimeout, attributeTimeout, isKindOpen)
     }
 }
 

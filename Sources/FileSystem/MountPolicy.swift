@@ -10,7 +10,7 @@ package struct MountPolicy: Sendable {
     package var directoryMode: UInt16 = 0o755
     package var readOnly = false
     package var attributes = AttributeSource.listing
-    /// Symbolic links are objects whose stored mode says so; only their headers tell.
+    /// Objects whose headers say so are symbolic links, which only those tell.
     package var linksInHeaders = false
     /// Symbolic links are made as links of the store's own kind where that tells their exact text.
     package var nativeLinks = false

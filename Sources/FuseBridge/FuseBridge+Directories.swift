@@ -82,25 +82,28 @@ private final class DirectoryPage: DirectoryReply, @unchecked Sendable {
 
     func append(_ entry: DirectoryEntry) -> Bool {
         let count = entry.name.count
-        let isSelfOrParent = entry.name == "." || entry.name == ".."
+        let isNameOnly = entry.name == "." || entry.name == ".." || entry.isKindOpen
         let needed = withUnsafeTemporaryAllocation(of: CChar.self, capacity: count + 1) { name in
             for (index, byte) in entry.name.bytes.enumerated() { name[index] = CChar(bitPattern: byte) }
             name[count] = 0
             let start = buffer.base.advanced(by: used).assumingMemoryBound(to: CChar.self)
             guard attributes else {
                 var status = stat(entry.status)
+                // DT_UNKNOWN (readdir(3)).
+                if entry.isKindOpen { status.st_mode &= ~mode_t(S_IFMT) }
                 return fuse_add_direntry(nil, start, limit - used, name.baseAddress, &status, off_t(entry.offset))
             }
             var parameter = fuse_entry_param(
                 EntryReply(
                     status: entry.status, entryTimeout: entry.entryTimeout, attributeTimeout: entry.attributeTimeout))
             // With no ino the kernel takes the name alone, and counts no reference.
-            if isSelfOrParent { parameter.ino = 0 }
+            if isNameOnly { parameter.ino = 0 }
+            if entry.isKindOpen { parameter.attr.st_mode &= ~mode_t(S_IFMT) }
             return fuse_add_direntry_plus(nil, start, limit - used, name.baseAddress, &parameter, off_t(entry.offset))
         }
         guard needed <= limit - used else { return false }
         used += needed
-        if attributes, !isSelfOrParent { referenced.append(entry.status.ino) }
+        if attributes, !isNameOnly { referenced.append(entry.status.ino) }
         return true
     }
 }

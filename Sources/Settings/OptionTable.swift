@@ -60,7 +60,7 @@ package enum OptionTable {
         .choice(
             "symlinks", \.symlinks, default: .objects,
             "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "
-                + "which only OSS has; or as objects whose stored mode says so, as s3fs does, which asks for the headers of "
+                + "which only OSS has; or as objects whose headers say so, as s3fs does, which asks for the headers of "
                 + "every small object; or show all such objects as files."),
         .choice(
             "names", \.names, default: .escaped,

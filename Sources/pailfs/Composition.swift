@@ -222,7 +222,9 @@ final class Composition: Sendable {
             case .overwrite: .overwrite
             case .fail: .fail
             }
-        policy.linksInHeaders = settings.symlinks == .metadata
+        // Where headers are asked for anyway, they may tell of links, too.
+        policy.linksInHeaders =
+            settings.symlinks == .metadata || settings.symlinks != .off && settings.attributes == .exact
         policy.nativeLinks = settings.symlinks == .native
         policy.durability = settings.durable == .local ? .local : .remote
         if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }

@@ -70,6 +70,7 @@ enum Programs {
     static let pailstore = program("PAILSTORE_BIN", orBuilt: "pailstore")
     /// Python with boto3: the one `scripts/setup test` makes.
     static let python = ProcessInfo.processInfo.environment["PAILFS_TEST_PYTHON"] ?? "\(root)/.build/venv/bin/python"
+    static let rclone = URL(fileURLWithPath: python).deletingLastPathComponent().appending(path: "rclone").path
     static let weed = ProcessInfo.processInfo.environment["PAILFS_TEST_WEED"] ?? "\(root)/.build/venv/bin/weed"
 
     /// The repository.
