@@ -171,6 +171,16 @@ extension BucketFileSystem {
         // The object is committed, and the view of it must follow.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
+        var attributes = file.attributes
+        (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
+        let committed = attributes
+        // Before the file counts as clean, here and in the journal: who opens it then, and the process that may have to go on
+        // with it, believe the metadata cache about its version.
+        let isKnown = Result { () throws(FileSystemError) in
+            try cached { metadata throws(MetadataError) in
+                try metadata.update(file.ino, committed, metadata: headers, pending: false)
+            }
+        }
         let fallback = file.state.withLock { $0.fallback.take() }
         let changes = changes + (fallback.map { [.endFile($0.record.id)] } ?? [])
         do throws(FileSystemError) { try end(overlay.record, also: changes) } catch {
@@ -189,15 +199,6 @@ extension BucketFileSystem {
                 reserved: handover.reservedBytes)
         }
         let object = rooms.blocks.open(key, version)
-        var attributes = file.attributes
-        (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
-        let committed = attributes
-        // Before the file counts as clean: who opens it then believes the metadata cache about its version.
-        let isKnown = Result { () throws(FileSystemError) in
-            try cached { metadata throws(MetadataError) in
-                try metadata.update(file.ino, committed, metadata: headers, pending: false)
-            }
-        }
         file.state.withLock { state in
             state.attributes.version = version
             state.attributes.size = version.size
