@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // linux/fuse.h, protocol 7.40: its in and out headers, and the numbers needed here.
@@ -39,9 +40,44 @@ int linux_held_create(void) {
     return -error;
 }
 
+// A holder of an older version has less memory, which ends before the open files.
+static int handle_slots;
+
 struct linux_held *linux_held_map(int fd) {
+    struct stat status;
+    if (fstat(fd, &status) != 0) return NULL;
+    if (status.st_size >= (off_t)sizeof(struct linux_held)) {
+        handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
+    }
     void *memory = mmap(NULL, sizeof(struct linux_held), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return memory == MAP_FAILED ? NULL : memory;
+}
+
+void linux_held_opened(struct linux_held *held, uint64_t handle, uint64_t inode) {
+    for (uint64_t probe = 0; handle_slots > 0 && probe < probes; probe++) {
+        uint64_t empty = 0, slot = (handle + probe) % handle_slots;
+        if (!__atomic_compare_exchange_n(
+                &held->handles[slot].handle, &empty, handle, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+        __atomic_store_n(&held->handles[slot].inode, inode, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+void linux_held_closed(struct linux_held *held, uint64_t handle) {
+    for (uint64_t probe = 0; handle_slots > 0 && probe < probes; probe++) {
+        uint64_t slot = (handle + probe) % handle_slots;
+        if (__atomic_load_n(&held->handles[slot].handle, __ATOMIC_RELAXED) != handle) continue;
+        __atomic_store_n(&held->handles[slot].inode, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&held->handles[slot].handle, 0, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *handle, uint64_t *inode) {
+    if (slot >= handle_slots) return -1;
+    *handle = held->handles[slot].handle;
+    *inode = held->handles[slot].inode;
+    return *handle != 0 && *inode != 0;
 }
 
 void *linux_held_init_request(struct linux_held *held) { return held->init_request; }

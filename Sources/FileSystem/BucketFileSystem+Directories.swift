@@ -185,8 +185,8 @@ extension BucketFileSystem {
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
         if rows.contains(where: { $0.isPending }) { throw notEmpty }
-        let page = try await remote { store throws(ObjectStoreError) in
-            try await store.list(ListRequest(prefix: prefix, limit: 2))
+        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: prefix, limit: 2), without: doomed)
         }
         // A marker has no bytes; an object of that key that has some is a file in the directory.
         if page.objects.contains(where: { $0.key.bytes != prefix || $0.version.size > 0 }) { throw notEmpty }
@@ -212,8 +212,9 @@ extension BucketFileSystem {
         let key = try key(of: directory)
         if !(state.isComplete && state.isFresh) {
             let leavingKey = try self.key(of: leaving.ino).bytes
-            let page = try await remote { store throws(ObjectStoreError) in
-                try await store.list(ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3))
+            let page = try await remote { [doomed] store throws(ObjectStoreError) in
+                try await store.list(
+                    ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3), without: doomed)
             }
             let remain =
                 page.objects.contains { $0.key.bytes != leavingKey }

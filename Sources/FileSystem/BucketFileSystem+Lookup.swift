@@ -295,8 +295,8 @@ extension BucketFileSystem {
         let ingest = try cached { metadata throws(MetadataError) in
             try metadata.beginListing(of: parent, .prefix(base))
         }
-        let page = try await remote { store throws(ObjectStoreError) in
-            try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")))
+        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")), without: doomed)
         }
         try cached { metadata throws(MetadataError) in try ingest.add(page) }
         if let entry = try present(name, in: parent) { return entry }
@@ -304,8 +304,8 @@ extension BucketFileSystem {
             for role in [NameCodec.Role.directory, .link] {
                 guard let component = metadata.codec.component(base, role) else { continue }
                 let start = metadata.beginRequest()
-                let exact = try await remote { store throws(ObjectStoreError) in
-                    try await store.list(ListRequest(prefix: ingest.key + component, limit: 1))
+                let exact = try await remote { [doomed] store throws(ObjectStoreError) in
+                    try await store.list(ListRequest(prefix: ingest.key + component, limit: 1), without: doomed)
                 }
                 guard let object = exact.objects.first,
                     role == .directory || object.key.bytes == ingest.key + component

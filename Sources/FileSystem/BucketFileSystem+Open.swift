@@ -155,9 +155,13 @@ extension BucketFileSystem {
     package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
         // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
         if files.find(ino)?.needsRelease == true { _ = try? fileHandle(handle, of: ino) }
-        guard let work = close(handle) else { return .success(()) }
-        return .pending {
+        guard let work = close(handle) else {
+            handles.settle(handle)
+            return .success(())
+        }
+        return .pending { [self] in
             await work()
+            handles.settle(handle)
             return .success(())
         }
     }

@@ -40,7 +40,9 @@ extension BucketFileSystem {
         }
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
-        let (overlay, fallback, base) = file.state.withLock { ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base) }
+        let (overlay, fallback, base, replaced) = file.state.withLock {
+            ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base, $0.replacedObject)
+        }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
         let job = rooms.journal.newID()
@@ -59,7 +61,7 @@ extension BucketFileSystem {
         }
         // Nothing else will know them.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
-        if entry.isPending || isNeeded {
+        if entry.isPending && replaced == nil || isNeeded {
             // What may be there until a job is done must not be listed.
             let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
@@ -74,7 +76,7 @@ extension BucketFileSystem {
                 throw error
             }
         }
-        if isNeeded { doomed.withLock { $0[key] = file } }
+        if isNeeded { doomed[key] = file }
         file.state.withLock { state in
             state.isUnlinked = true
             state.metadata = state.metadata ?? headers
@@ -159,7 +161,7 @@ extension BucketFileSystem {
         }
         try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
         forgetJob(deletion.job)
-        doomed.withLock { if $0[deletion.key] === file { $0[deletion.key] = nil } }
+        doomed.remove(deletion.key, of: file)
         rooms.blocks.forget(deletion.key)
     }
 
@@ -186,10 +188,10 @@ extension BucketFileSystem {
     /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
     /// the old object keep the bytes that are here.
     func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
-        guard doomed.withLock({ $0[key] }) != nil else { return nil }
+        guard doomed[key] != nil else { return nil }
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
-        guard let file = doomed.withLock({ $0.removeValue(forKey: key) }),
+        guard let file = doomed.remove(key),
             let deletion = file.state.withLock({ $0.deleteAtRelease.take() })
         else { return nil }
         jobs.forget(deletion.job)
@@ -201,7 +203,7 @@ extension BucketFileSystem {
     func giveBack(_ takeover: Takeover) async {
         let (file, deletion) = (takeover.file, takeover.deletion)
         file.state.withLock { $0.deleteAtRelease = deletion }
-        doomed.withLock { $0[deletion.key] = file }
+        doomed[deletion.key] = file
         keepUnlinked(file)
         if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
     }

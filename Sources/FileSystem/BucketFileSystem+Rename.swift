@@ -73,9 +73,12 @@ extension BucketFileSystem {
                 file.writing.leave(alone: true)
                 throw error
             }
-            // What was written belongs to the object that is copied; a file never committed just takes the new key.
-            let hasReachedStore = file.state.withLock { $0.overlay?.record.hasReachedStore ?? false }
-            if !(try entry(source.ino)).isPending || hasReachedStore {
+            // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
+            // has taken the place of an object, which must not come back.
+            let needsCommit = file.state.withLock {
+                $0.replacedObject != nil || $0.overlay?.record.hasReachedStore ?? false
+            }
+            if !(try entry(source.ino)).isPending || needsCommit {
                 do { try await commitAlone(file) } catch {
                     file.writing.leave(alone: true)
                     throw error
@@ -86,7 +89,9 @@ extension BucketFileSystem {
         var current = try entry(source.ino)
         if current.isPending {
             let replaced = target?.component == component ? target?.attributes.version : nil
-            let condition = replaced.map { WriteCondition.match($0.etag) } ?? .absent
+            let condition =
+                replaced.map { WriteCondition.match($0.etag) }
+                ?? replacedFile?.state.withLock { target?.component == component ? $0.replacedObject : nil } ?? .absent
             let rows = file?.state.withLock { ($0.overlay, $0.fallback) }
             let (overlay, fallback) = (rows?.0, rows?.1)
             // What is promised under the new name from now on takes the place of what was, in one step.
@@ -222,7 +227,9 @@ extension BucketFileSystem {
     /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place.
     private func detach(_ target: Entry?, unlessAt component: ByteString) async throws(FileSystemError) {
         guard let target else { return }
+        var hasObject = !target.isPending
         if let file = files.find(target.ino) {
+            hasObject = hasObject || file.state.withLock { $0.replacedObject } != nil
             file.interruptUpload()
             // Nothing else will know them.
             let headers = (try? metadata.metadata(of: target.ino)) ?? nil
@@ -243,7 +250,7 @@ extension BucketFileSystem {
         }
         targets.withLock { _ = $0.removeValue(for: target.ino) }
         guard target.component != component else { return }
-        if !target.isPending {
+        if hasObject {
             let key = try key(of: target.ino)
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
         }

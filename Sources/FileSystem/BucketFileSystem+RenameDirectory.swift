@@ -31,7 +31,8 @@ extension BucketFileSystem {
         where try isBelow(file.ino, oldPrefix)
             && (!isPending(file.ino)
                 || file.state.withLock {
-                    $0.isPromised || $0.fallback != nil || $0.overlay?.staged.needsItsUpload ?? false
+                    $0.isPromised || $0.fallback != nil || $0.replacedObject != nil
+                        || $0.overlay?.staged.needsItsUpload ?? false
                 })
         {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -136,7 +137,9 @@ extension BucketFileSystem {
         var objects: [ListedObject] = []
         var request = ListRequest(prefix: prefix)
         while true {
-            let page = try await remote { [request] store throws(ObjectStoreError) in try await store.list(request) }
+            let page = try await remote { [request, doomed] store throws(ObjectStoreError) in
+                try await store.list(request, without: doomed)
+            }
             objects += page.objects
             guard let next = page.next else { return objects }
             request.cursor = next

@@ -57,9 +57,8 @@ package final class BucketFileSystem: FileSystemOperations {
     /// Targets of symbolic links; a link is never changed in place.
     let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
     let namespace = TaskGate()
-    /// Objects whose names are gone and that open handles still need, by key. `deletions` is shared by those who delete one
-    /// and taken alone by a commit to its key.
-    let doomed = Mutex<[ObjectKey: ActiveFile]>([:])
+    let doomed: DoomedObjects
+    /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate()
     /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
     let kept = Mutex<[IntentID: FileIntent]>([:])
@@ -88,8 +87,11 @@ package final class BucketFileSystem: FileSystemOperations {
     var time: any TimeSource { rooms.time }
 
     /// `generation` counts the processes that serve one mount after another.
-    package init(rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0) {
-        handles = HandleTable(generation: generation)
+    package init(
+        rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0,
+        openFiles: (any OpenFileLog)? = nil
+    ) {
+        handles = HandleTable(generation: generation, log: openFiles)
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions
@@ -99,7 +101,8 @@ package final class BucketFileSystem: FileSystemOperations {
             return nil
         }
         store = InterceptedStore(bare, watch)
-        listings = DirectoryListings(metadata: rooms.metadata, store: store, pool: rooms.pool)
+        doomed = DoomedObjects()
+        listings = DirectoryListings(metadata: rooms.metadata, store: store, doomed: doomed, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
         jobs = JobQueue(

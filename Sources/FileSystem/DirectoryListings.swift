@@ -10,13 +10,14 @@ import Synchronization
 final class DirectoryListings: Sendable {
     private let metadata: MetadataCache
     private let store: any ObjectStore
+    private let doomed: DoomedObjects
     private let pool: WorkerPool
     private let running = Mutex<[InodeNumber: DirectoryListing]>([:])
     private let walks: TreeWalks
 
-    init(metadata: MetadataCache, store: any ObjectStore, pool: WorkerPool) {
-        (self.metadata, self.store, self.pool) = (metadata, store, pool)
-        walks = TreeWalks(metadata: metadata, store: store, pool: pool)
+    init(metadata: MetadataCache, store: any ObjectStore, doomed: DoomedObjects, pool: WorkerPool) {
+        (self.metadata, self.store, self.doomed, self.pool) = (metadata, store, doomed, pool)
+        walks = TreeWalks(metadata: metadata, store: store, doomed: doomed, pool: pool)
     }
 
     /// The listing of `directory` under way, or a new one. Call `leave` on it when done.
@@ -43,7 +44,7 @@ final class DirectoryListings: Sendable {
             var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
             var progress = ListingProgress()
             while true {
-                let page = try await store.list(request)
+                let page = try await store.list(request, without: doomed)
                 try progress.take(page)
                 try ingest.add(page)
                 guard let next = page.next else {

@@ -1,6 +1,14 @@
 import Basics
-import Metadata
+package import Metadata
 import Synchronization
+
+/// Notes which files are open for a process that may have to go on with the mount. Any thread, at any time.
+package protocol OpenFileLog: Sendable {
+    /// To be called before the kernel learns the handle.
+    func opened(_ handle: HandleID, of ino: InodeNumber)
+    /// To be called when nothing is left to do for the handle.
+    func closed(_ handle: HandleID)
+}
 
 /// Open files and directories by the number the kernel keeps for them. Numbers are never reused. A leaf lock.
 ///
@@ -19,9 +27,10 @@ final class HandleTable: Sendable {
 
     /// Which process of the mount this is.
     private let generation: UInt32
+    private let log: (any OpenFileLog)?
     private let state = Mutex(State())
 
-    init(generation: UInt32 = 0) { self.generation = generation }
+    init(generation: UInt32 = 0, log: (any OpenFileLog)? = nil) { (self.generation, self.log) = (generation, log) }
 
     func insert(_ handle: Handle) -> HandleID {
         state.withLock { state in
@@ -29,9 +38,13 @@ final class HandleTable: Sendable {
             let flags: OpenFlags? = if case .file(let file) = handle { file.flags } else { nil }
             let id = HandleNumber(flags: flags, generation: generation, count: state.last).id
             state.handles[id] = handle
+            if case .file(let file) = handle { log?.opened(id, of: file.file.ino) }
             return id
         }
     }
+
+    /// The last is done for a handle that was removed before.
+    func settle(_ id: HandleID) { log?.closed(id) }
 
     func find(_ id: HandleID) -> Handle? { state.withLock { $0.handles[id] } }
 
@@ -90,10 +103,16 @@ extension FileSystemError {
     static let badHandle = FileSystemError(.badHandle, "no such open file")
 }
 
-/// Handles, whoever gave them out. What is not known here and was an earlier process's is made again: the inode's entry and
+/// Handles, whoever gave them out. Those of an earlier process are made again, all that it had noted before anything is served
+/// and one that it could not note when it is used: the inode's entry and
 /// its dirty bytes are, so what is missing is only which version the handle had pinned, and that is the one known now. A file
 /// without a name is there again with what was kept of it.
 extension BucketFileSystem {
+    /// Makes the handles of an earlier process again. Of one whose file cannot be gone on with each use says so.
+    package func takeUp(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
+        for (handle, ino) in openFiles { _ = try? fileHandle(handle, of: ino) }
+    }
+
     func fileHandle(_ id: HandleID, of ino: InodeNumber) throws(FileSystemError) -> FileHandle {
         switch handles.find(id) {
         case .file(let handle): return handle

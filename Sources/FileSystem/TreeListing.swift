@@ -82,24 +82,26 @@ final class TreeListing: Sendable {
 
     // MARK: The listing's side
 
-    func run(_ metadata: MetadataCache, _ store: any ObjectStore) async {
-        try? await list(metadata, store)
+    func run(_ metadata: MetadataCache, _ store: any ObjectStore, without doomed: DoomedObjects) async {
+        try? await list(metadata, store, doomed)
         report { $0.isEnded = true }
     }
 
-    private func list(_ metadata: MetadataCache, _ store: any ObjectStore) async throws {
+    private func list(
+        _ metadata: MetadataCache, _ store: any ObjectStore, _ doomed: DoomedObjects
+    ) async throws {
         // Takes in nothing; it is what renames and removals below the root end.
         let whole = try metadata.beginListing(of: root, isDeep: true)
         guard whole.key == prefix else { return }
         var open: [Directory] = []
         var (inOne, start) = (0, whole.start)
         var page = try await store.list(
-            ListRequest(prefix: prefix, startAfter: state.withLock { $0.position }))
+            ListRequest(prefix: prefix, startAfter: state.withLock { $0.position }), without: doomed)
         while true {
             // The next page is on its way while this one is taken in.
             let next = page.next.map { ListRequest(prefix: prefix, cursor: $0) }
             let asked = metadata.beginRequest()
-            async let coming = Self.page(next, store)
+            async let coming = Self.page(next, store, doomed)
             try take(page, since: start, &open, of: whole, metadata)
             inOne = open.last.map { $0.objects.count == page.objects.count } ?? false ? inOne + 1 : 0
             for index in open.indices { try hand(on: &open[index], isWhole: next == nil, of: whole) }
@@ -116,10 +118,10 @@ final class TreeListing: Sendable {
     }
 
     private static func page(
-        _ request: ListRequest?, _ store: any ObjectStore
+        _ request: ListRequest?, _ store: any ObjectStore, _ doomed: DoomedObjects
     ) async -> Result<ListingPage?, ObjectStoreError> {
         guard let request else { return .success(nil) }
-        return await Result { () async throws(ObjectStoreError) in try await store.list(request) }
+        return await Result { () async throws(ObjectStoreError) in try await store.list(request, without: doomed) }
     }
 
     private func take(

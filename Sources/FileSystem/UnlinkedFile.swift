@@ -115,7 +115,7 @@ extension BucketFileSystem {
         }
         let isDoomed = state.deleteAtRelease != nil
         let file = files.adopt(ino) { ActiveFile(ino: ino, state: state) }
-        if isDoomed, let base { doomed.withLock { $0[base.key] = file } }
+        if isDoomed, let base { doomed[base.key] = file }
     }
 
     /// What was written to it; nil when that is not known.

@@ -1,8 +1,19 @@
 import Basics
 import CFuse3
 import CLinux
+package import FileSystem
 import Glibc
 import Logging
+package import Metadata
+
+/// Where open files are noted for the worker after this one.
+extension HeldConnection: OpenFileLog {
+    package func opened(_ handle: HandleID, of ino: InodeNumber) {
+        linux_held_opened(memory, handle.rawValue, ino.rawValue)
+    }
+
+    package func closed(_ handle: HandleID) { linux_held_closed(memory, handle.rawValue) }
+}
 
 /// A connection to the kernel that a holder keeps while workers come and go, as a worker sees it.
 ///
@@ -36,6 +47,18 @@ package struct HeldConnection: @unchecked Sendable {
 
     /// How many workers came before this one.
     package var generation: UInt32 { memory.pointee.generation }
+
+    /// The files that programs had open when the worker before this one ended.
+    package var openFiles: [(handle: HandleID, ino: InodeNumber)] {
+        var files: [(HandleID, InodeNumber)] = []
+        var (slot, handle, ino) = (Int32(0), UInt64(0), UInt64(0))
+        while true {
+            let found = linux_held_open_file(memory, slot, &handle, &ino)
+            guard found >= 0 else { return files }
+            if found > 0 { files.append((HandleID(rawValue: handle), InodeNumber(rawValue: ino))) }
+            slot += 1
+        }
+    }
 
     /// Whether there is a mount that an earlier worker made; a holder starts no other one before.
     package var isTakenOver: Bool { generation > 0 }

@@ -114,11 +114,12 @@ final class Composition: Sendable {
                 uploads: uploads, buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
-            generation: held?.generation ?? 0)
+            generation: held?.generation ?? 0, openFiles: held)
         listener.attach(fileSystem)
         do { try Self.takeUp(plan, unlinked, fileSystem, isRestart: takesOver, pool) } catch {
             throw cache.unusable("\(error)")
         }
+        if takesOver, let held { fileSystem.takeUp(held.openFiles) }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(

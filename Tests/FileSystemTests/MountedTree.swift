@@ -31,6 +31,7 @@ final class MountedTree {
     private var commitOptions = CommitOptions()
     private var generation: UInt32 = 0
     private var dead: [BucketFileSystem] = []
+    private let openFiles = OpenFiles()
     let caller = Caller(uid: 1000, gid: 100)
 
     struct Failure: Error, Equatable, CustomStringConvertible {
@@ -58,8 +59,19 @@ final class MountedTree {
         let journal = try Journal(path: directory.path("journal.db"))
         rooms = try Self.open(
             directory.path, listener, InterceptedStore(self.front, life), journal, kept: [], time, pool, ttl, capacity)
-        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions)
+        system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
+    }
+
+    /// What the kernel has open, in place of the memory that the processes of a mount share.
+    private final class OpenFiles: OpenFileLog {
+        private let files = Mutex<[HandleID: InodeNumber]>([:])
+
+        var all: [(handle: HandleID, ino: InodeNumber)] { files.withLock { $0.map { ($0.key, $0.value) } } }
+
+        func opened(_ handle: HandleID, of ino: InodeNumber) { files.withLock { $0[handle] = ino } }
+
+        func closed(_ handle: HandleID) { files.withLock { _ = $0.removeValue(forKey: handle) } }
     }
 
     /// The block cache is made before the file system that it tells what it learns.
@@ -152,10 +164,13 @@ final class MountedTree {
             keepingPending: isRestart)
         if isRestart { generation += 1 }
         system = BucketFileSystem(
-            rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation)
+            rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
         try system.takeUp(plan)
-        if isRestart { await system.settlePending() }
+        if isRestart {
+            await system.settlePending()
+            system.takeUp(openFiles.all)
+        }
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

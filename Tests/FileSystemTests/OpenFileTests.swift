@@ -250,6 +250,39 @@ import Testing
         #expect(tree.store.keys.allSatisfy { $0.description.hasPrefix("e/") })
     }
 
+    /// A new file takes an object's place in the tree before it does in the bucket.
+    @Test func anObjectThatANewFileWasRenamedOverNeverComesBack() async throws {
+        let tree = try MountedTree()
+        for kept in ["removed", "moved", "replaced", "linked", "d/below"] {
+            if kept == "d/below" { try await tree.makeDirectory("d") }
+            try await tree.store(kept, Array("old".utf8))
+        }
+        var open: [(InodeNumber, HandleID)] = []
+        for name in ["removed", "moved", "replaced", "linked", "d/below"] {
+            let file = try await tree.open("new", readWrite, create: true)
+            try await tree.write(file, Array("new of \(name)".utf8), at: 0)
+            try await tree.rename("new", to: name)
+            open.append(file)
+        }
+        let other = try await tree.open("other", readWrite, create: true)
+        try await tree.write(other, Array("other".utf8), at: 0)
+        try await tree.unlink("removed")
+        try await tree.rename("moved", to: "elsewhere")
+        try await tree.rename("other", to: "replaced")
+        try await tree.symlink("link", "target")
+        try await tree.rename("link", to: "linked")
+        try await tree.rename("d", to: "e")
+        for file in open { try await tree.close(file) }
+        try await tree.close(other)
+        tree.time.advance(by: .seconds(100))
+        #expect(try await tree.names("") == ["e", "elsewhere", "linked", "replaced"])
+        #expect(
+            Set(tree.store.keys.map(\.description)) == ["e/", "e/below", "elsewhere", "linked.rclonelink", "replaced"])
+        #expect(try await tree.load("elsewhere") == Array("new of moved".utf8))
+        #expect(try await tree.load("replaced") == Array("other".utf8))
+        #expect(try await tree.load("e/below") == Array("new of d/below".utf8))
+    }
+
     @Test func appendsGoToTheEnd() async throws {
         let tree = try MountedTree()
         try await tree.store("log", Array("1".utf8))

@@ -1,4 +1,5 @@
 import Basics
+import Blocks
 import FileSystem
 import TestSupport
 import Testing
@@ -21,6 +22,35 @@ import Testing
         expected.replaceSubrange(50_000..<50_005, with: Array("first".utf8))
         expected.replaceSubrange(70_000..<70_006, with: Array("second".utf8))
         #expect(tree.store.content("f") == expected)
+    }
+
+    @Test func whatIsOpenIsKnownBeforeItIsUsedAgain() async throws {
+        let tree = try MountedTree()
+        let content = [UInt8](repeating: 7, count: 200_000)
+        for name in ["clean", "dirty", "replaced", "other"] { try await tree.store(name, content) }
+        try await tree.remount()
+        tree.rooms.blocks.forget("clean")
+        tree.rooms.blocks.forget("replaced")
+        let clean = try await tree.open("clean", OpenFlags(reads: true, writes: false))
+        let again = try await tree.open("clean", OpenFlags(reads: true, writes: false))
+        let dirty = try await tree.open("dirty", readWrite)
+        let replaced = try await tree.open("replaced", readWrite)
+        try await tree.write(dirty, Array("changed".utf8), at: 100)
+        try await tree.restart()
+        try await tree.unlink("clean")
+        try await tree.unlink("dirty")
+        try await tree.rename("other", to: "replaced")
+        #expect(try await tree.names("") == ["replaced"])
+        #expect(try await tree.read(clean, at: 0, count: 200_000) == content)
+        try await tree.close(clean)
+        #expect(try await tree.read(again, at: 100_000, count: 100_000) == Array(content[100_000...]))
+        #expect(try await tree.read(dirty, at: 100, count: 7) == Array("changed".utf8))
+        try await tree.write(dirty, Array("more".utf8), at: 0)
+        try await tree.write(replaced, Array("kept".utf8), at: 0)
+        #expect(try await tree.read(replaced, at: 0, count: 4) == Array("kept".utf8))
+        for file in [again, dirty, replaced] { try await tree.close(file) }
+        #expect(tree.store.keys == ["replaced"])
+        #expect(tree.store.content("replaced") == content)
     }
 
     @Test func aCopyGoesOnWhereItWas() async throws {

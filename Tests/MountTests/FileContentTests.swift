@@ -234,6 +234,33 @@ extension RealMounts {
             }
         }
 
+        /// As of a local disk: what an open file needs of its object is nobody else's business.
+        @Test(.timeLimit(.minutes(5)))
+        func aDirectoryOfARemovedFileThatIsOpenGoesAndComesAgain() async throws {
+            try await withMount { world, _ in
+                try await world.sh("mkdir -p a/b; head -c 300000 /dev/urandom >$T/model; cp $T/model a/b/file")
+                try await world.unmount()
+                try await world.mount(cache: "another")
+                try await world.python(
+                    """
+                    import os, shutil
+                    model = open(os.environ["T"] + "/model", "rb").read()
+                    file = open("a/b/file", "rb", 0)
+                    shutil.rmtree("a")
+                    os.setxattr(".", "user.pailfs.refresh", b"1")
+                    assert os.listdir(".") == []
+                    os.makedirs("a/b")
+                    os.setxattr("a", "user.pailfs.refresh", b"1")
+                    assert os.listdir("a/b") == []
+                    open("a/b/other", "w").write("other")
+                    os.rename("a", "c")
+                    assert os.listdir("c/b") == ["other"] and os.listdir(".") == ["c"]
+                    assert file.read() == model
+                    """)
+                #expect(try await world.outside("keys").split(separator: "\n") == ["c/", "c/b/", "c/b/other"])
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func anOpenFileWithoutANameKeepsItsAttributes() async throws {
             try await withMount { world, _ in

@@ -21,6 +21,9 @@ struct linux_held {
     char mountpoint[4097];
     /// Requests that were read and not answered: a table with open addressing, 0 is free.
     uint64_t uniques[16384];
+    /// Files that programs have open, by the number of the handle: a table like the one before. An inode of 0 is one whose
+    /// opening or closing was not through.
+    struct { uint64_t handle, inode; } handles[32768];
 };
 
 /// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
@@ -28,6 +31,13 @@ int linux_held_create(void);
 
 /// mmap(2) of what linux_held_create made; NULL if that fails.
 struct linux_held *linux_held_map(int fd);
+
+/// Notes an open file, and forgets it. What finds no room, or no table in the memory of an older holder, is not noted.
+void linux_held_opened(struct linux_held *held, uint64_t handle, uint64_t inode);
+void linux_held_closed(struct linux_held *held, uint64_t handle);
+
+/// The noted file in a slot from 0 on. Returns 1, 0 for an empty slot, or -1 behind the last one.
+int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *handle, uint64_t *inode);
 
 /// The parts that Swift does not import as fields.
 void *linux_held_init_request(struct linux_held *held);

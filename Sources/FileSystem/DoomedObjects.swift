@@ -1,0 +1,51 @@
+import Basics
+import ObjectStorage
+import Synchronization
+
+/// Objects that have lost their names here and that open handles still need, by key. Each is deleted with its file's last
+/// handle; until then listings are taken as if it were gone, so that its directory can be removed, renamed and made again.
+///
+/// A leaf lock. A crash leaves the journal's word for each, and the next mount deletes them.
+final class DoomedObjects: Sendable {
+    private let files = Mutex<[ObjectKey: ActiveFile]>([:])
+
+    subscript(_ key: ObjectKey) -> ActiveFile? {
+        get { files.withLock { $0[key] } }
+        set { files.withLock { $0[key] = newValue } }
+    }
+
+    func remove(_ key: ObjectKey) -> ActiveFile? { files.withLock { $0.removeValue(forKey: key) } }
+
+    /// Removes the object if it is that of `file`.
+    func remove(_ key: ObjectKey, of file: ActiveFile) { files.withLock { if $0[key] === file { $0[key] = nil } } }
+
+    fileprivate var keys: Set<ObjectKey> { files.withLock { Set($0.keys) } }
+}
+
+extension ObjectStore {
+    /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
+    /// object below costs one more request, which tells whether there is anything else.
+    func list(
+        _ request: ListRequest, without doomed: DoomedObjects
+    ) async throws(ObjectStoreError) -> ListingPage {
+        var request = request
+        while true {
+            // What goes or comes while the store answers is in one of the two.
+            let before = doomed.keys
+            var page = try await list(request)
+            let hidden = before.union(doomed.keys)
+            if hidden.isEmpty { return page }
+            page.objects.removeAll { hidden.contains($0.key) }
+            for prefix in page.commonPrefixes {
+                let below = hidden.filter { $0.bytes.hasPrefix(prefix.bytes) }
+                if below.isEmpty { continue }
+                let inner = try await list(ListRequest(prefix: prefix.bytes, limit: below.count + 1))
+                if inner.objects.contains(where: { !below.contains($0.key) }) || inner.next != nil { continue }
+                page.commonPrefixes.removeAll { $0 == prefix }
+            }
+            // Who asks for a few keys wants to know whether there are any.
+            guard page.objects.isEmpty, page.commonPrefixes.isEmpty, let next = page.next else { return page }
+            request.cursor = next
+        }
+    }
+}
