@@ -24,7 +24,9 @@ struct PartPlan {
         self.layout = layout
         let canCopy = capabilities.canCopyParts(ofSize: baseSize)
         largestCopy = canCopy ? min(capabilities.largestCopy, capabilities.largestPart) : 0
-        mergedCopy = capabilities.equalParts ? 0 : min(options.copySize, largestCopy)
+        // A part that is several together leaves the numbers of the others out.
+        let canMerge = capabilities.partGaps && !capabilities.equalParts
+        mergedCopy = canMerge ? min(options.copySize, largestCopy) : 0
     }
 
     /// What `sent` and the transfers under way leave of a file, in order.

@@ -13,6 +13,8 @@ package struct Capabilities: Sendable, Hashable {
     package var mostParts = 10_000
     /// Every part but the last must have one size (Cloudflare R2).
     package var equalParts = false
+    /// Part numbers may leave some out (COS: they follow from 1 without a gap).
+    package var partGaps = true
     /// Keys one batch delete takes; 1 when there is none.
     package var deleteBatch = 1000
     /// Names and values of user metadata together.

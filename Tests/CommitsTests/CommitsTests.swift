@@ -102,6 +102,19 @@ struct FileCommitTests {
         #expect(rig.store.requests(.get).compactMap(\.range?.length).reduce(0, +) == Int64(part - 3))
     }
 
+    @Test("leaves no part number out where the store wants them all")
+    func noPartGaps() async throws {
+        var content = Rig.bytes(9 * part + 100)
+        let store = MemoryStore(capabilities: Rig.capabilities { $0.partGaps = false })
+        let rig = try Rig(store, base: "file", content: content)
+        content[5 * part] ^= 255
+        try rig.write([content[5 * part]], at: 5 * part)
+        try await rig.land()
+        #expect(store.content("file") == content)
+        #expect(store.requests(.uploadPart).compactMap(\.bytes) == [Int64(part)])
+        #expect(store.count(.uploadPartCopy) == 9)
+    }
+
     @Test("fills and uploads where the store cannot copy parts")
     func noPartCopy() async throws {
         var content = Rig.bytes(3 * part + 100)

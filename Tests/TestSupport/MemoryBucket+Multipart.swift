@@ -55,6 +55,9 @@ extension MemoryBucket {
             guard let stored = upload.parts[part.number], stored.etag == part.etag else {
                 throw rejected(key, "InvalidPart", "part \(part.number) was never uploaded so")
             }
+            guard capabilities.partGaps || part.number == index + 1 else {
+                throw rejected(key, "InvalidPart", "there is no part \(index + 1)")
+            }
             if index < parts.count - 1 {
                 guard stored.content.count >= capabilities.smallestPart else {
                     throw rejected(key, "EntityTooSmall", "part \(part.number) has \(stored.content.count) bytes")

@@ -37,6 +37,8 @@ extension FamilyProfile {
         capabilities.longestKey = 850
         capabilities.largestObject = 10_000 * (5 << 30)
         capabilities.smallestPart = 1 << 20
+        // Section 4.7.
+        capabilities.partGaps = false
         capabilities.metadataBudget = 2048
         capabilities.putIfMatch = false
         // Known of puts and completed uploads only: section 4.4.
