@@ -7,18 +7,25 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
 
     var testDescription: String { rawValue }
 
+    /// Those that pailstore serves.
+    static let ofPailstore: [Provider] = [.s3, .oss, .cos, .kodo, .cssp]
+
     /// Runs `body` in a world of its own whose bucket this provider serves, and leaves nothing of it.
     func withWorld(_ body: (World) async throws -> Void) async throws {
         switch self {
         case .swift: try await withSwift(body)
-        case .s3, .oss, .cos, .kodo, .cssp:
-            try await withStore(bucket: bucketName) { world, store in
-                var bucket = Bucket(of: store)
-                bucket.scheme = rawValue
-                bucket.endpoint = try #require(store.endpoints[rawValue])
-                bucket.options = options
-                try await withWorld(scratch: world.scratch, bucket, body)
-            }
+        case .s3, .oss, .cos, .kodo, .cssp: try await withPailstore { world, _ in try await body(world) }
+        }
+    }
+
+    /// The same with the pailstore that serves it.
+    func withPailstore(_ body: (World, Store) async throws -> Void) async throws {
+        try await withStore(bucket: bucketName) { world, store in
+            var bucket = Bucket(of: store)
+            bucket.scheme = rawValue
+            bucket.endpoint = try #require(store.endpoints[rawValue])
+            bucket.options = options
+            try await withWorld(scratch: world.scratch, bucket) { try await body($0, store) }
         }
     }
 

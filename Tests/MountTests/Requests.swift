@@ -3,10 +3,28 @@ import Glibc
 /// How many requests of each operation an act cost, counted at the store.
 struct Requests: CustomStringConvertible {
     let counts: [String: Int]
+    /// Bytes of bodies to the store, and from it.
+    let sent: Int
+    let received: Int
 
-    init(_ requests: some Sequence<LoggedRequest>) {
-        counts = requests.reduce(into: [:]) { $0[$1.operation, default: 0] += 1 }
+    init(_ requests: some Collection<LoggedRequest>) {
+        counts = requests.reduce(into: [:]) { $0[Self.word(for: $1.operation), default: 0] += 1 }
+        sent = requests.reduce(0) { $0 + $1.bytesIn }
+        received = requests.reduce(0) { $0 + $1.bytesOut }
     }
+
+    /// S3's word for an operation of any dialect, where it has one.
+    private static func word(for operation: String) -> String {
+        let word = operation.prefix(1).uppercased() + operation.dropFirst()
+        return words[word] ?? word
+    }
+
+    private static let words = [
+        "GetBucket": "ListObjectsV2", "ListObjects": "ListObjectsV2", "List": "ListObjectsV2",
+        "Stat": "HeadObject", "Get": "GetObject", "Upload": "PutObject", "Delete": "DeleteObject",
+        "DeleteMultipleObjects": "DeleteObjects", "Batch": "DeleteObjects",
+        "PutObjectCopy": "CopyObject", "Copy": "CopyObject", "InitiateMultipartUpload": "CreateMultipartUpload",
+    ]
 
     /// No operation more often than the ceiling says; one it does not name, never.
     func areWithin(_ ceiling: [String: Int]) -> Bool {

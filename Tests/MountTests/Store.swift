@@ -7,6 +7,15 @@ struct LoggedRequest: Decodable, Sendable {
     let operation: String
     let key: String?
     let status: Int
+    /// Of the request's body.
+    let bytesIn: Int
+    let bytesOut: Int
+
+    private enum CodingKeys: String, CodingKey {
+        case operation, key, status
+        case bytesIn = "bytes_in"
+        case bytesOut = "bytes_out"
+    }
 }
 
 /// A pailstore serving one bucket on a port the kernel chose.
