@@ -120,10 +120,12 @@ package final class BlockCache: Sendable {
         return statistics
     }
 
-    /// Gives up the blocks of every version of `key` known now; readers that are open go on with what they find. Reads the
-    /// index; the rest happens in the background.
-    package func forget(_ key: ObjectKey) {
-        guard let versions = try? index.versions(of: key), !versions.isEmpty else { return }
+    /// Gives up the blocks of every version of `key` known now, but those of `kept`; readers that are open go on with what
+    /// they find. Reads the index; the rest happens in the background.
+    package func forget(_ key: ObjectKey, except kept: [ObjectVersion] = []) {
+        let known = (try? index.versions(of: key)) ?? []
+        let versions = known.filter { version in !kept.contains { $0.etag == version.etag } }
+        guard !versions.isEmpty else { return }
         pool.start { [self] in
             let dropped = state.withLock { state in
                 let dropped = state.recent.filter { $0.key == key && versions.contains($0.version) }

@@ -192,7 +192,7 @@ extension BucketFileSystem {
                 do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
             }
         }
-        if base != nil { rooms.blocks.forget(key) }
+        if base != nil { forgetBlocks(of: key) }
         if let handover = overlay.staged.release() {
             rooms.blocks.adopt(
                 stagingFile: handover.path, size: handover.size, present: handover.present, key: key, version: version,

@@ -162,7 +162,7 @@ extension BucketFileSystem {
         try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
         forgetJob(deletion.job)
         doomed.remove(deletion.key, of: file)
-        rooms.blocks.forget(deletion.key)
+        forgetBlocks(of: deletion.key)
     }
 
     private func carryOut(_ deletion: ActiveFile.Deletion) async throws(CommitError) {
@@ -173,6 +173,12 @@ extension BucketFileSystem {
         let removal = RemovalRecord(
             key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
         try await jobs.runner.finish(deletion.job, JournalContents.Job(intent: .removal(removal), items: []))
+    }
+
+    /// Nothing that has a name needs the blocks of what was at `key`; files without one that are open may.
+    func forgetBlocks(of key: ObjectKey) {
+        let bases = files.all.compactMap { file in file.state.withLock { $0.isNameless ? $0.base : nil } }
+        rooms.blocks.forget(key, except: bases.filter { $0.key == key }.map(\.version))
     }
 
     /// A new object takes the place of one that was to be deleted: it replaces that one, and nothing deletes the new one.
@@ -214,6 +220,6 @@ extension BucketFileSystem {
         try await settleJobs(at: key)
         try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
         try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
-        if !files.isOpen(entry.ino) { rooms.blocks.forget(key) }
+        if !files.isOpen(entry.ino) { forgetBlocks(of: key) }
     }
 }

@@ -24,17 +24,19 @@ final class DoomedObjects: Sendable {
 
 extension ObjectStore {
     /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
-    /// object below costs one more request, which tells whether there is anything else.
+    /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
+    /// entries as there are up to it.
     func list(
         _ request: ListRequest, without doomed: DoomedObjects
     ) async throws(ObjectStoreError) -> ListingPage {
         var request = request
+        var whole = ListingPage()
         while true {
             // What goes or comes while the store answers is in one of the two.
             let before = doomed.keys
             var page = try await list(request)
             let hidden = before.union(doomed.keys)
-            if hidden.isEmpty { return page }
+            if hidden.isEmpty, whole == ListingPage() { return page }
             page.objects.removeAll { hidden.contains($0.key) }
             for prefix in page.commonPrefixes {
                 let below = hidden.filter { $0.bytes.hasPrefix(prefix.bytes) }
@@ -43,8 +45,11 @@ extension ObjectStore {
                 if inner.objects.contains(where: { !below.contains($0.key) }) || inner.next != nil { continue }
                 page.commonPrefixes.removeAll { $0 == prefix }
             }
-            // Who asks for a few keys wants to know whether there are any.
-            guard page.objects.isEmpty, page.commonPrefixes.isEmpty, let next = page.next else { return page }
+            whole.objects += page.objects
+            whole.commonPrefixes += page.commonPrefixes
+            whole.next = page.next
+            let count = whole.objects.count + whole.commonPrefixes.count
+            guard let next = page.next, count < request.limit ?? 1 else { return whole }
             request.cursor = next
         }
     }

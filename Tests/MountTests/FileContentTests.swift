@@ -243,14 +243,19 @@ extension RealMounts {
                 try await world.mount(cache: "another")
                 try await world.python(
                     """
-                    import os, shutil
+                    import errno, os, shutil
                     model = open(os.environ["T"] + "/model", "rb").read()
                     file = open("a/b/file", "rb", 0)
                     shutil.rmtree("a")
                     os.setxattr(".", "user.pailfs.refresh", b"1")
                     assert os.listdir(".") == []
                     os.makedirs("a/b")
+                    open("a/b/more", "w").close()
                     os.setxattr("a", "user.pailfs.refresh", b"1")
+                    try: os.rmdir("a/b")
+                    except OSError as error: assert error.errno == errno.ENOTEMPTY, error
+                    else: raise AssertionError("a directory with a file was removed")
+                    os.unlink("a/b/more")
                     assert os.listdir("a/b") == []
                     open("a/b/other", "w").write("other")
                     os.rename("a", "c")
@@ -258,6 +263,28 @@ extension RealMounts {
                     assert file.read() == model
                     """)
                 #expect(try await world.outside("keys").split(separator: "\n") == ["c/", "c/b/", "c/b/other"])
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func aReplacedFileThatIsOpenOutlivesWhatReplacedIt() async throws {
+            try await withMount { world, _ in
+                try await world.python(
+                    """
+                    import os, time
+                    def save(name, data):
+                        with open(name, "wb", 0) as file: file.write(data)
+                    save("file", b"first" * 1000)
+                    file = open("file", "rb", 0)
+                    for number in range(3):
+                        save("other", b"other" * number)
+                        os.rename("other", "file")
+                        save("file", b"again")
+                    os.unlink("file")
+                    time.sleep(0.2)
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                    assert file.read() == b"first" * 1000
+                    """)
             }
         }
 
