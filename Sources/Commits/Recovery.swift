@@ -22,6 +22,8 @@ package struct Recovery: Sendable {
         package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
         /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
         package var touched: Set<ByteString> = []
+        /// Objects that commits had made when the process ended before it wrote that down, among those `touched`.
+        package var landed: [ObjectKey: ObjectInfo] = [:]
         /// What the store refused: to be tried while the mount lives.
         package var left: [Left] = []
 
@@ -85,7 +87,8 @@ package struct Recovery: Sendable {
         for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
-            if await hasLanded(intent) {
+            if let info = await landed(intent) {
+                plan.landed[ObjectKey(intent.key)] = info
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
                 try journal.write([.endFile(id)] + made.map { .endUpload($0.id) }, flushed: true)
                 for other in uploads where other.upload.record.attempt != intent.attempt {
@@ -130,11 +133,11 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// Whether the last attempt made the object that is there. What cannot be asked counts as no: the next commit asks again.
-    private func hasLanded(_ intent: FileIntent) async -> Bool {
-        guard let attempt = intent.attempt else { return false }
-        guard let info = try? await store.head(ObjectKey(intent.key), condition: nil) else { return false }
-        return info.metadata.user[CommitOptions.commitHeader] == attempt
+    /// The object that is there if the last attempt made it. What cannot be asked counts as no: the next commit asks again.
+    private func landed(_ intent: FileIntent) async -> ObjectInfo? {
+        guard let attempt = intent.attempt else { return nil }
+        guard let info = try? await store.head(ObjectKey(intent.key), condition: nil) else { return nil }
+        return info.metadata.user[CommitOptions.commitHeader] == attempt ? info : nil
     }
 
     private static func keys(of job: JobIntent) -> [ByteString] {

@@ -16,6 +16,11 @@ extension BucketFileSystem {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
+        // A listing would tell nothing of mode, owner and time.
+        for (key, info) in plan.landed {
+            let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
+            if let known, known.attributes.kind == .file { try adopt(info, as: known.ino) }
+        }
         // Before the files: some have to wait for these.
         for left in plan.left { takeUp(left) }
         var promised: [ActiveFile] = []
@@ -141,6 +146,11 @@ extension BucketFileSystem {
             guard error.kind == .notFound else { throw FileSystemError(error) }
             return try cached { metadata throws(MetadataError) in try metadata.remove(ino) }
         }
+        try adopt(info, as: ino)
+    }
+
+    /// The object is what the entry stands for.
+    private func adopt(_ info: ObjectInfo, as ino: InodeNumber) throws(FileSystemError) {
         var attributes = Attributes(
             kind: .file, size: info.version.size, mtime: info.version.modified, version: info.version,
             storageClass: info.storageClass)

@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import FileSystem
+import ObjectStorage
 import TestSupport
 import Testing
 
@@ -51,6 +52,22 @@ import Testing
         for file in [again, dirty, replaced] { try await tree.close(file) }
         #expect(tree.store.keys == ["replaced"])
         #expect(tree.store.content("replaced") == content)
+    }
+
+    @Test func aCommitWhoseReplyNobodyHeardKeepsItsAttributes() async throws {
+        let tree = try MountedTree(durability: .local)
+        try await tree.store("f", Array("old".utf8))
+        try await tree.remount()
+        let gate = tree.store.hold(.put, beforeReply: true)
+        try await tree.store("f", Array("stored".utf8))
+        await gate.waitForArrivals()
+        let before = try await tree.find("f")
+        tree.crash()
+        gate.open()
+        try await tree.restart()
+        #expect(try await tree.names("") == ["f"])
+        let after = try await tree.find("f")
+        #expect((after.mode, after.modified, after.size) == (0o640, before.modified, 6))
     }
 
     @Test func aCopyGoesOnWhereItWas() async throws {
