@@ -166,10 +166,7 @@ extension BucketFileSystem {
     }
 
     private func carryOut(_ deletion: ActiveFile.Deletion) async throws(CommitError) {
-        guard deletion.isInherited else {
-            do { return try await store.delete(deletion.key, ifMatch: nil) } catch { throw .store(error) }
-        }
-        // What this process was told may be out of date: the object has to be the one that was meant.
+        // Long after the unlink the object has to be the one that was meant: somebody else may have put another one there.
         let removal = RemovalRecord(
             key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
         try await jobs.runner.finish(deletion.job, JournalContents.Job(intent: .removal(removal), items: []))

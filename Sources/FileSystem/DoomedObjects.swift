@@ -19,7 +19,10 @@ final class DoomedObjects: Sendable {
     /// Removes the object if it is that of `file`.
     func remove(_ key: ObjectKey, of file: ActiveFile) { files.withLock { if $0[key] === file { $0[key] = nil } } }
 
-    fileprivate var keys: Set<ObjectKey> { files.withLock { Set($0.keys) } }
+    /// Each with the version that is doomed; what somebody else has put there since is not.
+    fileprivate var versions: [ObjectKey: ETag?] {
+        files.withLock { $0 }.mapValues { file in file.state.withLock { $0.deleteAtRelease?.version?.etag } }
+    }
 }
 
 extension ObjectStore {
@@ -33,16 +36,20 @@ extension ObjectStore {
         var whole = ListingPage()
         while true {
             // What goes or comes while the store answers is in one of the two.
-            let before = doomed.keys
+            let before = doomed.versions
             var page = try await list(request)
-            let hidden = before.union(doomed.keys)
+            let hidden = before.merging(doomed.versions) { old, _ in old }
+            func isHidden(_ object: ListedObject) -> Bool {
+                guard let version = hidden[object.key] else { return false }
+                return version == nil || version == object.version.etag
+            }
             if hidden.isEmpty, whole == ListingPage() { return page }
-            page.objects.removeAll { hidden.contains($0.key) }
+            page.objects.removeAll(where: isHidden)
             for prefix in page.commonPrefixes {
-                let below = hidden.filter { $0.bytes.hasPrefix(prefix.bytes) }
-                if below.isEmpty { continue }
-                let inner = try await list(ListRequest(prefix: prefix.bytes, limit: below.count + 1))
-                if inner.objects.contains(where: { !below.contains($0.key) }) || inner.next != nil { continue }
+                let below = hidden.keys.count { $0.bytes.hasPrefix(prefix.bytes) }
+                if below == 0 { continue }
+                let inner = try await list(ListRequest(prefix: prefix.bytes, limit: below + 1))
+                if !inner.objects.allSatisfy(isHidden) || inner.next != nil { continue }
                 page.commonPrefixes.removeAll { $0 == prefix }
             }
             whole.objects += page.objects

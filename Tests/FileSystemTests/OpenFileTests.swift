@@ -250,6 +250,21 @@ import Testing
         #expect(tree.store.keys.allSatisfy { $0.description.hasPrefix("e/") })
     }
 
+    @Test func whatOthersPutWhereARemovedFileIsStillOpenIsTheirs() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("first".utf8))
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: false))
+        try await tree.unlink("f")
+        #expect(try await tree.names("") == [])
+        tree.time.advance(by: .seconds(1))
+        tree.store.setObject("f", Array("theirs".utf8))
+        try await tree.close(file)
+        #expect(tree.store.content("f") == Array("theirs".utf8))
+        tree.time.advance(by: .seconds(100))
+        #expect(try await tree.names("") == ["f"])
+        #expect(try await tree.load("f") == Array("theirs".utf8))
+    }
+
     /// A new file takes an object's place in the tree before it does in the bucket.
     @Test func anObjectThatANewFileWasRenamedOverNeverComesBack() async throws {
         let tree = try MountedTree()

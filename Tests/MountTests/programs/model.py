@@ -159,6 +159,9 @@ class Run:
             return
         if os.path.exists(model) and self.is_open(path):
             return
+        # A removed file that is open keeps its name from others' files until it is closed.
+        if any(fd is not None and os.fstat(fd).st_nlink == 0 for fd in self.model.handles):
+            return
         if self.mount.isLocal:
             self.mount.flush()
         # By its bytes alone the store tells it from what was there.
