@@ -193,6 +193,20 @@ final class ActiveFiles: Sendable {
         }
     }
 
+    /// The same; nil when there is none and one made now would not be up to date.
+    func retain(_ ino: InodeNumber, if isUpToDate: () -> Bool, make: () -> ActiveFile) -> ActiveFile? {
+        slots.withLock { slots in
+            if let slot = slots[ino] {
+                slots[ino]?.users += 1
+                return slot.file
+            }
+            guard isUpToDate() else { return nil }
+            let file = make()
+            slots[ino] = Slot(file: file, users: 1)
+            return file
+        }
+    }
+
     /// A file that nobody has open yet.
     func adopt(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
         slots.withLock { slots in

@@ -72,12 +72,17 @@ extension BucketFileSystem {
     func activate(_ entry: Entry) -> ActiveFile {
         var entry = current(entry)
         while true {
-            let file = files.retain(entry.ino) {
-                ActiveFile(
-                    ino: entry.ino, state: ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
+            let (ino, state) = (entry.ino, ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
+            // A commit may have come to its end since the entry was read, and its file have left the table: the version before
+            // must not be taken for one that somebody else has replaced.
+            let file = files.retain(ino) { [entry] in metadata.isCurrent(entry) } make: {
+                ActiveFile(ino: ino, state: state)
             }
-            // Meanwhile a commit may have come to its end and its file have left the table, or somebody learnt more.
-            let latest = current((try? self.entry(entry.ino)) ?? entry)
+            let latest = current((try? self.entry(ino)) ?? entry)
+            guard let file else {
+                entry = latest
+                continue
+            }
             if latest.ino == entry.ino {
                 let base = file.state.withLock { $0.base }
                 if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }

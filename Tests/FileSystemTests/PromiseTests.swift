@@ -42,6 +42,19 @@ import Testing
         #expect(tree.store.content(key) == content)
     }
 
+    /// Whoever opens a file at the end of its upload may have read its entry before that.
+    @Test func aFileKeepsItsNumberWhenItIsOpenedAtTheEndOfItsUpload() async throws {
+        try await tree.store("f", body)
+        let number = try await tree.find("f").ino
+        for round in 0..<300 {
+            try await tree.store("f", Array("\(round)".utf8))
+            for _ in 0..<20 {
+                try await tree.close(tree.open("f", OpenFlags(reads: true, writes: false)))
+                try #require(try await tree.find("f").ino == number, "round \(round)")
+            }
+        }
+    }
+
     @Test func aCloseReturnsWithoutTheStoreAndTheBytesGetThere() async throws {
         let gate = tree.store.hold(.put)
         try await tree.store("f", body)
