@@ -90,9 +90,11 @@ package final class JobQueue: Sendable {
     /// Carries out what is in the journal, for attempts.
     package let runner: JobRunner
     private let journal: Journal
-    private let pool: WorkerPool
-    private let time: any TimeSource
+    let pool: WorkerPool
+    let time: any TimeSource
     private let logger: Logger
+    /// Promised, and not sent yet.
+    let removals = RemovalBatch()
     private let state = Mutex(State())
     private let signal = ChangeSignal()
 
@@ -105,7 +107,8 @@ package final class JobQueue: Sendable {
 
     /// Whether an object at `key` is still to go.
     package func removes(_ key: ByteString) -> Bool {
-        state.withLock { $0.jobs.values.contains { $0.shown.act == .removal && $0.shown.key == key } }
+        if removals.touches(key) { return true }
+        return state.withLock { $0.jobs.values.contains { $0.shown.act == .removal && $0.shown.key == key } }
     }
 
     /// Every job that is not finished, the oldest first.
@@ -145,6 +148,7 @@ package final class JobQueue: Sendable {
     /// there now. Throws when one cannot be done yet. One that the store will not do at all and that no program was told is
     /// done is given up instead.
     package func settle(_ key: ByteString) async throws(CommitError) {
+        await sendRemovals(at: key)
         while let job = await claim(where: { $0.touches(key) }) {
             do throws(CommitError) { try await attempt(job) } catch {
                 guard !error.mayPass, job.shown.isOpen else { throw error }
@@ -159,6 +163,7 @@ package final class JobQueue: Sendable {
 
     /// Begins nothing more, waits for what runs, and tries each job once more. Returns those that stay.
     package func finish() async -> [UnfinishedJob] {
+        await sendRemovals()
         state.withLock { $0.isStopped = true }
         var seen: Set<IntentID> = []
         await withTaskGroup(of: Void.self) { group in

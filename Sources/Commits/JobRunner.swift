@@ -9,10 +9,10 @@ package import ObjectStorage
 /// a row speaks of was put there by somebody else, and is left as it is.
 package struct JobRunner: Sendable {
     /// Objects looked at or copied at the same time.
-    private static let width = 16
+    static let width = 16
 
-    private let store: any ObjectStore
-    private let journal: Journal
+    let store: any ObjectStore
+    let journal: Journal
     private let copier: ObjectCopier
     private let logger: Logger
 
@@ -59,17 +59,23 @@ package struct JobRunner: Sendable {
 
     // MARK: Pieces
 
-    private func remove(
+    /// False when what is there now is somebody else's, and stays.
+    @discardableResult
+    func remove(
         _ record: RemovalRecord, _ files: [IntentID: FileIntent]
-    ) async throws(ObjectStoreError) {
+    ) async throws(ObjectStoreError) -> Bool {
         let key = ObjectKey(record.key)
-        guard let found = try await info(key) else { return }
+        guard let found = try await info(key) else { return true }
         let commit = found.metadata.user[CommitOptions.commitHeader]
         // A new file has taken the name and the object's place; with the same bytes it has the same ETag.
-        if let commit, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) { return }
+        if let commit, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) { return true }
         let isOurs = commit.map { commit in record.commits.contains { commit.hasPrefix($0 + "-") } } ?? false
-        guard isOurs || found.version.etag.text == record.etag else { return leave(key) }
+        guard isOurs || found.version.etag.text == record.etag else {
+            leave(key)
+            return false
+        }
         try await store.delete(key, ifMatch: store.capabilities.deleteIfMatch ? found.version.etag : nil)
+        return true
     }
 
     /// Nothing is deleted before its copy was seen. False when the objects are not those that were meant.
@@ -158,7 +164,7 @@ package struct JobRunner: Sendable {
         }
     }
 
-    private func leave(_ key: ObjectKey) {
+    func leave(_ key: ObjectKey) {
         logger.warning("an object changed since a job began, and is left as it is", metadata: ["key": "\(key)"])
     }
 }

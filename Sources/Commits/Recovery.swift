@@ -64,12 +64,40 @@ package struct Recovery: Sendable {
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
 
+    /// Whether it removes an object that was seen, and no file speaks of its key.
+    private static func isPlainRemoval(_ job: JournalContents.Job, _ files: [IntentID: FileIntent]) -> Bool {
+        guard case .removal(let record) = job.intent, record.etag != nil, record.commits.isEmpty else { return false }
+        return !files.values.contains { $0.key == record.key }
+    }
+
+    /// `rm -r` leaves many.
+    private func remove(_ jobs: [(key: IntentID, value: JournalContents.Job)], _ plan: inout Plan) async {
+        var removals: [(id: IntentID, record: RemovalRecord)] = []
+        for (id, job) in jobs {
+            plan.touched.formUnion(Self.keys(of: job.intent))
+            if case .removal(let record) = job.intent { removals.append((id, record)) }
+        }
+        let outcomes = await runner.finish(removals: removals)
+        for (id, job) in jobs {
+            guard case .refused(let reason) = outcomes[id] else { continue }
+            plan.left.append(Left(row: .job(id, job, replaced: [:]), reason: reason))
+        }
+    }
+
     /// Throws when the journal cannot be read.
     package func run() async throws(JournalingError) -> Plan {
         var contents = try journal.contents()
         var plan = Plan()
         // In the order of their beginning: a later job may stand on an earlier one.
-        for (id, job) in contents.jobs.sorted(by: { $0.key < $1.key }) where !waiting.contains(id) {
+        var jobs = contents.jobs.sorted { $0.key < $1.key }.filter { !waiting.contains($0.key) }[...]
+        while let (id, job) = jobs.first {
+            let removals = jobs.prefix { Self.isPlainRemoval($0.value, contents.files) }
+            if removals.count > 1 {
+                await remove(Array(removals), &plan)
+                jobs = jobs.dropFirst(removals.count)
+                continue
+            }
+            jobs = jobs.dropFirst()
             plan.touched.formUnion(Self.keys(of: job.intent))
             do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
                 let replaced = contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }

@@ -1,4 +1,5 @@
 import Basics
+import Commits
 package import Metadata
 
 /// fsync of a directory, `pailfs flush` and the end of a mount: everything below a place is brought where it belongs.
@@ -11,6 +12,7 @@ extension BucketFileSystem {
 
     package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
+            await sendRemovals(below: ino)
             let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
                 do throws(FileSystemError) { try await secure(file) } catch {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
@@ -23,6 +25,7 @@ extension BucketFileSystem {
 
     /// Brings what is dirty at or below `ino` to the store, whatever `durable` says. Answers what is not there, and why.
     package func store(below ino: InodeNumber) async -> [UnstoredFile] {
+        await sendRemovals(below: ino)
         let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
             do throws(FileSystemError) { try await commit(file) } catch {
                 if error.kind != .interrupted { remember(error, "flush", file.ino) }
@@ -31,6 +34,12 @@ extension BucketFileSystem {
             files.settle(file)
         }
         return unstored(failures)
+    }
+
+    /// What was removed at or below `ino` leaves for the store.
+    func sendRemovals(below ino: InodeNumber) async {
+        guard let key = (try? metadata.key(of: ino)) ?? nil else { return }
+        await jobs.sendRemovals(at: key)
     }
 
     /// By name, for whoever has to be told.

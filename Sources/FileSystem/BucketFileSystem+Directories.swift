@@ -1,4 +1,5 @@
 package import Basics
+import Commits
 package import Metadata
 import ObjectStorage
 
@@ -168,7 +169,6 @@ extension BucketFileSystem {
             }
             try requireBucket(name, in: parent)
             let key = try key(of: entry.ino)
-            try await settleJobs(at: key)
             try await requireEmpty(entry)
             try await keepDirectory(parent, without: entry)
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
@@ -177,10 +177,12 @@ extension BucketFileSystem {
         }
     }
 
-    /// Counts remote keys too, so nothing that this mount does not show is lost: one LIST of two keys.
+    /// Counts remote keys too, so nothing that this mount does not show is lost: one LIST of two keys. What is still to be
+    /// removed there goes first.
     func requireEmpty(_ directory: Entry) async throws(FileSystemError) {
         let notEmpty = FileSystemError(.notEmpty, "\(directory.name) is not empty")
         let prefix = try key(of: directory.ino).bytes
+        try await settleJobs(at: ObjectKey(prefix))
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
@@ -211,6 +213,7 @@ extension BucketFileSystem {
         if others.contains(where: { $0.ino != leaving.ino && !$0.isPending }) { return }
         let key = try key(of: directory)
         if !(state.isComplete && state.isFresh) {
+            await jobs.sendRemovals(at: key.bytes)
             let leavingKey = try self.key(of: leaving.ino).bytes
             let page = try await remote { [doomed] store throws(ObjectStoreError) in
                 try await store.list(

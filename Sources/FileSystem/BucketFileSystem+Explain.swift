@@ -82,8 +82,9 @@ extension BucketFileSystem {
     }
 
     /// A command changed the object of a path at the store: the next use of the name, and of what is below it, asks.
-    package func noteChange(at path: ByteString) throws(FileSystemError) {
-        if let ino = try? inode(at: path) { try refresh(ino) }
+    package func noteChange(at path: ByteString) async throws(FileSystemError) {
+        await jobs.sendRemovals()
+        if let ino = try? inode(at: path) { try distrust(ino) }
         let (directory, name) = Self.split(path)
         let parent = try inode(at: directory)
         try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
@@ -105,8 +106,15 @@ extension BucketFileSystem {
     }
 
     /// The next use of what is at or below `ino` asks the store, whatever the kernel and the cache still believe. Changes of
-    /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one.
-    package func refresh(_ ino: InodeNumber) throws(FileSystemError) {
+    /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one. What was removed
+    /// there leaves for the store first, which then shows whatever else is at the name.
+    package func refresh(_ ino: InodeNumber) async throws(FileSystemError) {
+        await sendRemovals(below: ino)
+        try distrust(ino)
+    }
+
+    /// The same without waiting for anything.
+    package func distrust(_ ino: InodeNumber) throws(FileSystemError) {
         try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
         targets.withLock { $0 = LRU(capacity: 4096) }

@@ -30,7 +30,7 @@ extension BucketFileSystem {
             return .failure(.notSupported, "object stores keep user attributes only")
         }
         if text == "user.pailfs.refresh" {
-            return now { () throws(FileSystemError) in try refresh(ino) }
+            return later { [self] () async throws(FileSystemError) in try await refresh(ino) }
         }
         guard !text.hasPrefix("user.pailfs.") else {
             return .failure(.notPermitted, "\(text) tells the state of the object and cannot be set")

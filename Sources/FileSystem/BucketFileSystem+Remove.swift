@@ -26,7 +26,7 @@ extension BucketFileSystem {
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
     func remove(_ entry: Entry) async throws(FileSystemError) {
         guard let file = files.find(entry.ino) else {
-            try await removeObject(entry)
+            try await removeObject(entry, mayWait: true)
             return
         }
         file.interruptUpload()
@@ -66,7 +66,7 @@ extension BucketFileSystem {
             let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
         } else {
-            do throws(FileSystemError) { try await removeObject(entry) } catch {
+            do throws(FileSystemError) { try await removeObject(entry, mayWait: false) } catch {
                 if replacesPromise {
                     // The program is told that it failed: it must not happen later.
                     try journalled { journal throws(JournalingError) in
@@ -211,12 +211,42 @@ extension BucketFileSystem {
         if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
     }
 
-    private func removeObject(_ entry: Entry) async throws(FileSystemError) {
+    /// `mayWait` says that nobody needs the object any more and no row speaks of the file: in a row of such the program does not
+    /// wait for the store.
+    private func removeObject(_ entry: Entry, mayWait: Bool) async throws(FileSystemError) {
         try await keepDirectory(entry.parent, without: entry)
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
-        try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
-        try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+        if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
+            try await promiseRemoval(of: entry, version, at: key)
+        } else {
+            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+        }
+        jobs.noteRemoval()
         if !files.isOpen(entry.ino) { forgetBlocks(of: key) }
+    }
+
+    /// The name is gone, and its object goes with others that are removed soon after.
+    private func promiseRemoval(
+        of entry: Entry, _ version: ObjectVersion, at key: ObjectKey
+    ) async throws(FileSystemError) {
+        let job = rooms.journal.newID()
+        let record = RemovalRecord(key: key.bytes, etag: version.etag.text, commits: [])
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.job(job, .removal(record), items: [])], flushed: true)
+        }
+        do throws(FileSystemError) {
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: true) }
+        } catch {
+            // The program is told that it failed: it must not happen later.
+            try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+            throw error
+        }
+        await jobs.gather(
+            PromisedRemoval(id: job, record: record) { [metadata] isOpen in
+                try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+                if isOpen { try? metadata.distrust(key.bytes) }
+            })
     }
 }

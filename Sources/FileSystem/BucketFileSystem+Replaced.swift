@@ -1,3 +1,4 @@
+import Basics
 import Blocks
 import Metadata
 import ObjectStorage

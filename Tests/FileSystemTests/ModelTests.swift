@@ -189,7 +189,9 @@ struct Model {
             if try await tree.find(path).kind == .file { try await tree.change(path) { $0.mode = mode } }
         case .remotePut(let path, let bytes):
             guard reference.parentError(path) == nil, case .file(bytes, _) = reference.node(path) else { return }
+            // Removals that wait for others leave within a second.
             tree.time.advance(by: .seconds(1))
+            _ = await tree.system.store(below: .root)
             tree.store.setObject(ObjectKey(path), bytes)
             tree.time.advance(by: .seconds(61))
         case .remount:

@@ -66,7 +66,7 @@ import Testing
             }
             tree.time.advance(by: .seconds(61))
             _ = try await tree.names("d")
-            try tree.system.refresh(.root)
+            try await tree.system.refresh(.root)
         }
     }
 

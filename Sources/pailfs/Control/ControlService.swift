@@ -41,18 +41,16 @@ struct ControlService: Sendable {
         case .explain(let path):
             return answer(for: path) { ino throws(FileSystemError) in .explained(try fileSystem.explain(ino)) }
         case .refresh(let path):
-            return answer(for: path) { ino throws(FileSystemError) in
-                try fileSystem.refresh(ino)
-                return .done
+            return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
+                try await fileSystem.refresh(try fileSystem.inode(at: path))
             }
         case .locate(let path):
             return answer { () throws(FileSystemError) in
                 .located(ObjectPlace(asked, try fileSystem.locate(path)))
             }
         case .changed(let path):
-            return answer { () throws(FileSystemError) in
-                try fileSystem.noteChange(at: path)
-                return .done
+            return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
+                try await fileSystem.noteChange(at: path)
             }
         case .set(let options):
             guard let live else { return .failed("nothing is mounted here whose options could change") }

@@ -91,7 +91,7 @@ final class LiveSettings: Sendable {
         throttle.setTransfers(new.uploads + new.downloads)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.
-        if new.ttl < old.ttl { try? fileSystem.refresh(.root) }
+        if new.ttl < old.ttl { try? fileSystem.distrust(.root) }
     }
 
     /// What an earlier worker of a mount left.

@@ -165,7 +165,7 @@ class Run:
         if self.mount.isLocal:
             self.mount.flush()
         # By its bytes alone the store tells it from what was there.
-        data = b"somebody's " + acts.payload(number, length)
+        data = b"somebody's %d " % number + acts.payload(number, length)
         modified = bucket.store.put_bytes(path, data)
         kept = os.stat(parent)
         with open(model, "wb") as file:

@@ -1,0 +1,161 @@
+import Basics
+import Commits
+import FileSystem
+import Journaling
+import Metadata
+import ObjectStorage
+import Synchronization
+import TestSupport
+import Testing
+
+/// `rm -r`: programs do not wait for the store from the third removal on, and objects go many to a request.
+@Suite struct RemovalsInARowTests {
+    private let tree: MountedTree
+    private let body = Array("content".utf8)
+
+    init() throws { tree = try MountedTree() }
+
+    private func fill(_ directory: String, _ count: Int) {
+        tree.store.setObject(ObjectKey(directory + "/"), [])
+        for number in 0..<count { tree.store.setObject(name(directory, number), body) }
+    }
+
+    private func name(_ directory: String, _ number: Int) -> ObjectKey { ObjectKey("\(directory)/f\(1000 + number)") }
+
+    private func removeAll(_ directory: String) async throws {
+        for name in try await tree.names(directory) { try await tree.unlink("\(directory)/\(name)") }
+    }
+
+    private func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
+        for _ in 0..<20_000 where !condition() {
+            tree.time.advance(by: .milliseconds(20))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try #require(condition(), "\(what)")
+    }
+
+    @Test func aDirectoryOfFilesGoesInAFewRequests() async throws {
+        fill("d", 2500)
+        let names = try await tree.names("d")
+        #expect(names.count == 2500)
+        tree.store.forgetRequests()
+        for name in names { try await tree.unlink("d/\(name)") }
+        #expect(try await tree.names("d").isEmpty)
+        try await tree.removeDirectory("d")
+        #expect(tree.store.keys.isEmpty)
+        #expect(tree.store.count(.deleteMany) <= 3)
+        // Two go before it is a row, and the marker by itself; what is removed is looked at first.
+        #expect(tree.store.count(.delete) <= 3)
+        #expect(tree.store.count(.list) <= 4)
+        #expect(tree.store.count(.head) == 0)
+        #expect(try tree.rooms.journal.contents().isEmpty)
+    }
+
+    @Test func theyGoByThemselvesWhenNoOtherComes() async throws {
+        fill("d", 5)
+        try await removeAll("d")
+        try await waitUntil("all are gone") { tree.store.keys == ["d/"] }
+        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+        tree.time.advance(by: .seconds(120))
+        #expect(try await tree.names("d").isEmpty)
+    }
+
+    @Test func whatWaitsIsGoneForPrograms() async throws {
+        fill("d", 6)
+        try await removeAll("d")
+        #expect(tree.store.keys.count == 5)
+        await #expect(throws: MountedTree.Failure.self) { try await tree.find("d/f1005") }
+        tree.time.advance(by: .seconds(120))
+        #expect(try await tree.names("d").isEmpty)
+    }
+
+    @Test func aNewFileUnderTheNameStays() async throws {
+        fill("d", 6)
+        try await removeAll("d")
+        try await tree.store("d/f1004", Array("new".utf8))
+        try await waitUntil("the others are gone") { tree.store.keys.count == 2 }
+        #expect(tree.store.content("d/f1004") == Array("new".utf8))
+        try await tree.remount()
+        #expect(try await tree.load("d/f1004") == Array("new".utf8))
+    }
+
+    @Test func whatOthersPutThereMeanwhileIsTheirs() async throws {
+        fill("d", 30)
+        try await removeAll("d")
+        tree.store.setObject("d/f1020", Array("theirs".utf8))
+        try await tree.system.refresh(.root)
+        #expect(try await tree.names("d") == ["f1020"])
+        #expect(try await tree.load("d/f1020") == Array("theirs".utf8))
+        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) { try await tree.removeDirectory("d") }
+    }
+
+    @Test func aProcessThatDiesLeavesThemToTheNext() async throws {
+        fill("d", 40)
+        try await removeAll("d")
+        #expect(tree.store.keys.count > 30)
+        try await tree.restart()
+        #expect(tree.store.keys == ["d/"])
+        #expect(try await tree.names("d").isEmpty)
+        #expect(try tree.rooms.journal.contents().isEmpty)
+    }
+
+    @Test func theEndOfTheMountWaitsForThem() async throws {
+        fill("d", 40)
+        try await removeAll("d")
+        try await tree.remount()
+        #expect(tree.store.keys == ["d/"])
+    }
+
+    @Test func aDirectoryThatIsFlushedHasLostThem() async throws {
+        fill("d", 40)
+        try await removeAll("d")
+        #expect(await tree.system.store(below: .root).isEmpty)
+        #expect(tree.store.keys == ["d/"])
+    }
+
+    @Test func theLastFileOfADirectoryWithoutAMarkerLeavesOne() async throws {
+        fill("d", 12)
+        tree.store.removeObject("d/")
+        try await removeAll("d")
+        #expect(try await tree.names("") == ["d"])
+        try await tree.remount()
+        #expect(try await tree.names("") == ["d"])
+        #expect(tree.store.keys == ["d/"])
+    }
+
+    // MARK: The store refuses
+
+    private func refuse(_ kind: ObjectStoreError.Kind, _ operations: Set<ObjectStoreError.Operation>) {
+        tree.store.fault = { operation, key in
+            guard operations.contains(operation) else { return nil }
+            return ObjectStoreError(kind, operation, key: key, message: "not now")
+        }
+    }
+
+    @Test func whatTheStoreRefusesIsNamedHiddenAndRemovedLater() async throws {
+        fill("d", 12)
+        let names = try await tree.names("d")
+        for name in names.prefix(6) { try await tree.unlink("d/\(name)") }
+        refuse(.unreachable, [.deleteMany, .delete])
+        for name in names.dropFirst(6).prefix(4) { try await tree.unlink("d/\(name)") }
+        try await waitUntil("they were refused") { tree.system.unfinishedJobs().count == 8 }
+        #expect(tree.system.unfinishedJobs().allSatisfy { $0.act == .removal && $0.lastError.contains("not now") })
+        // The next one hears of it.
+        await #expect(throws: MountedTree.Failure.self) { try await tree.unlink("d/\(names[10])") }
+        #expect(try await tree.names("d") == Array(names.suffix(2)))
+        tree.store.fault = nil
+        try await waitUntil("no job is left") { tree.system.unfinishedJobs().isEmpty }
+        #expect(tree.store.keys.count == 3)
+        tree.time.advance(by: .seconds(120))
+        #expect(try await tree.names("d") == Array(names.suffix(2)))
+    }
+
+    @Test func aStoreWithoutTheRequestGetsOneForEach() async throws {
+        fill("d", 12)
+        refuse(.notSupported, [.deleteMany])
+        try await removeAll("d")
+        try await tree.removeDirectory("d")
+        #expect(tree.store.keys.isEmpty)
+        #expect(tree.system.unfinishedJobs().isEmpty)
+    }
+}
