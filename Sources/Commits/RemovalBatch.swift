@@ -35,7 +35,7 @@ final class RemovalBatch: Sendable {
     /// Further apart they are not in a row.
     private static let longestPause = Duration.seconds(1)
     /// Without another one for so long they leave.
-    static let idle = Duration.milliseconds(20)
+    static let idle = Duration.milliseconds(100)
     /// So long the first one waits at most.
     static let patience = Duration.seconds(5)
 

@@ -71,16 +71,19 @@ extension BucketFileSystem {
     /// replaced in the bucket.
     func activate(_ entry: Entry) -> ActiveFile {
         var entry = current(entry)
+        // Nobody knows better of one that has lost its name since.
+        var isGone = false
         while true {
             let (ino, state) = (entry.ino, ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
             // A commit may have come to its end since the entry was read, and its file have left the table: the version before
             // must not be taken for one that somebody else has replaced.
-            let file = files.retain(ino) { [entry] in metadata.isCurrent(entry) } make: {
+            let file = files.retain(ino) { [entry] in isGone || metadata.isCurrent(entry) } make: {
                 ActiveFile(ino: ino, state: state)
             }
-            let latest = current((try? self.entry(ino)) ?? entry)
+            let known = try? self.entry(ino)
+            let latest = current(known ?? entry)
             guard let file else {
-                entry = latest
+                (entry, isGone) = (latest, known == nil)
                 continue
             }
             if latest.ino == entry.ino {

@@ -191,7 +191,8 @@ extension BucketFileSystem {
     /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
     /// the old object keep the bytes that are here.
     func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
-        guard doomed[key] != nil else { return nil }
+        guard let old = doomed[key] else { return nil }
+        await fetchForHandles(of: old)
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
         guard let file = doomed.remove(key),

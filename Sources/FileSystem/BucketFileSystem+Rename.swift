@@ -64,6 +64,7 @@ extension BucketFileSystem {
         }
         defer { replacedFile?.writing.leave(alone: true) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
+        if let replacedFile { await fetchForHandles(of: replacedFile) }
         var target = target
         if replacedFile != nil, let ino = target?.ino { target = try? entry(ino) }
         if let file {

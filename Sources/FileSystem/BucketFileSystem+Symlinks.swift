@@ -28,16 +28,24 @@ extension BucketFileSystem {
             (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, try group(in: parent) ?? caller.gid)
             attributes.headersKnown = true
             let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
-            let condition: WriteCondition? = store.capabilities.putIfAbsent ? .absent : nil
+            try await settleJobs(at: key)
+            // What was removed there, and is still read, is replaced.
+            let takeover = await takeOverDoomed(key)
+            var request = PutRequest(key, metadata: headers)
+            if let replaced = takeover?.version {
+                request.condition = store.capabilities.putIfMatch ? .match(replaced.etag) : nil
+            } else {
+                request.condition = store.capabilities.putIfAbsent ? .absent : nil
+            }
             let answer: PutAnswer
             do throws(ObjectStoreError) {
-                let request = PutRequest(key, metadata: headers, condition: condition)
                 if let native {
                     answer = try await store.putSymlink(request, target: native)
                 } else {
                     answer = try await store.put(request, body: MemorySource(target.bytes))
                 }
             } catch {
+                if let takeover { await giveBack(takeover) }
                 if error.kind == .preconditionFailed {
                     // What is known of the directory is older than that.
                     try? metadata.distrust(key.bytes)
@@ -45,6 +53,7 @@ extension BucketFileSystem {
                 }
                 throw FileSystemError(error)
             }
+            if let takeover { forgetJob(takeover.deletion.job) }
             attributes.version = ObjectVersion(
                 etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
             let entry = try cached { metadata throws(MetadataError) in

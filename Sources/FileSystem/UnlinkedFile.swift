@@ -53,6 +53,23 @@ package struct UnlinkedFile: Sendable {
 }
 
 extension BucketFileSystem {
+    /// Largest object, in bytes, that is fetched for those who have it open before another takes its place.
+    private static let largestFetched: Int64 = 64 << 20
+    private static let fetchedAtOnce: Int64 = 8 << 20
+
+    /// To be called before the object of an open file is replaced: what is not here of it could not be had any more. What does
+    /// not come now, or of a larger object, is ESTALE then.
+    func fetchForHandles(of file: ActiveFile) async {
+        guard files.isOpen(file.ino), let base = file.state.withLock({ $0.isCopy ? nil : $0.base }), !base.isComplete,
+            base.version.size <= Self.largestFetched
+        else { return }
+        guard let buffer = try? await borrow(Int(min(base.version.size, Self.fetchedAtOnce))) else { return }
+        for start in stride(from: 0, to: base.version.size, by: Int(Self.fetchedAtOnce)) {
+            let piece = ByteRange(at: start, count: min(base.version.size - start, Self.fetchedAtOnce))
+            do throws(BlockError) { try await base.read(piece, into: buffer, at: 0) } catch { return }
+        }
+    }
+
     /// To be called when an open file has lost its name, and when what is kept of it has changed.
     func keepUnlinked(_ file: ActiveFile) {
         let headers = HeadersRecord(headersForCommit(of: file))

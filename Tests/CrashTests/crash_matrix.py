@@ -151,6 +151,28 @@ def recreate_case(stop, same):
     return run
 
 
+def in_a_row_case(stop):
+    """Files are removed one after the other, as rm -r does, and one of their names taken again, with the same bytes."""
+    def run(mount):
+        record = Record()
+        record.files = {f"row/{number}": content(60 + number, 3000) for number in range(9)}
+        for name, body in record.files.items():
+            mount.store.put(mount.prefix, name, body)
+        mount.start(stop)
+        try:
+            os.listdir(mount.path / "row")
+            for name in sorted(record.files)[:8]:
+                rest = {key: body for key, body in record.files.items() if key != name}
+                record.act(lambda: os.unlink(mount.path / name), rest)
+            again = {**record.files, "row/5": content(65, 3000)}
+            record.act(lambda: write(mount.path / "row/5", again["row/5"]), again)
+        except OSError:
+            pass
+        mount.died()
+        settle(mount, record)
+    return run
+
+
 STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3), ("end-file", 1), ("end-file", 3),
          ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1), ("rename", 1), ("rename", 2), ("tree", 1),
          ("advance", 1), ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
@@ -341,6 +363,9 @@ def main(names):
             cases.append((f"recreated {stop} {'same' if same else 'other'}", recreate_case(stop, same)))
     for stop in ("after:acknowledge:1", "after:acknowledge:2", "before:end-file:1"):
         cases.append((f"local recreated {stop}", recreate_case(stop, False), "durable=local"))
+    for stop in ("before:removal:1", "after:removal:1", "after:removal:3", "after:removal:6", "before:end-job:1",
+                 "after:end-job:1", "before:attempt:1", "after:attempt:1"):
+        cases.append((f"in a row {stop}", in_a_row_case(stop)))
     # Two at a time: those under way at the kill are sent again.
     cases.append(("local resume", resume_case, "durable=local", "uploads=2"))
     cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))

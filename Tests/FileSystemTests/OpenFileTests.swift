@@ -120,6 +120,35 @@ import Testing
         try await tree.close(old)
     }
 
+    /// rename(2) over it, one that is not stored yet included, or a removal and a new file of the name.
+    @Test(arguments: ["rename", "rename new", "recreate"])
+    func anOpenFileThatIsReplacedHereIsReadToItsEnd(_ act: String) async throws {
+        let tree = try MountedTree()
+        let old = (0..<(17 << 20)).map { UInt8(truncatingIfNeeded: $0 >> 12) }
+        tree.store.setObject("f", old)
+        tree.store.setObject("other", Array("new".utf8))
+        let file = try await tree.open("f", readOnly)
+        #expect(try await tree.read(file, at: 0, count: 10) == Array(old[..<10]))
+        switch act {
+        case "rename": try await tree.rename("other", to: "f")
+        case "rename new":
+            let new = try await tree.open("new", readWrite, create: true)
+            try await tree.write(new, Array("new".utf8), at: 0)
+            try await tree.rename("new", to: "f")
+            try await tree.close(new)
+        default:
+            try await tree.unlink("f")
+            try await tree.store("f", Array("new".utf8))
+        }
+        #expect(tree.store.content("f") == Array("new".utf8))
+        for start in stride(from: 0, to: old.count, by: 1 << 20) {
+            let piece = try await tree.read(file, at: Int64(start), count: 1 << 20)
+            #expect(piece.elementsEqual(old[start..<min(old.count, start + 1 << 20)]))
+        }
+        try await tree.close(file)
+        #expect(try await tree.load("f") == Array("new".utf8))
+    }
+
     @Test func anObjectReplacedBeforeItWasReadIsStaleAndNeverAMix() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", Array(repeating: 1, count: 9 << 20))

@@ -79,6 +79,15 @@ import Testing
         #expect(try await tree.load("d/f1004") == Array("new".utf8))
     }
 
+    @Test func aLinkUnderTheNameOfOneStays() async throws {
+        for number in 0..<6 { try await tree.symlink("l\(number)", "target") }
+        for number in 0..<6 { try await tree.unlink("l\(number)") }
+        try await tree.symlink("l4", "target")
+        try await waitUntil("the others are gone") { tree.store.keys.count == 1 }
+        tree.time.advance(by: .seconds(120))
+        #expect(try await tree.readLink("l4") == "target")
+    }
+
     @Test func whatOthersPutThereMeanwhileIsTheirs() async throws {
         fill("d", 30)
         try await removeAll("d")

@@ -240,16 +240,6 @@ class Run:
         found, wanted = (do(getattr(side, name), number, *arguments) for side in (self.ours, self.model))
         if found != wanted:
             raise Difference(f"{shown(found)} instead of {shown(wanted)}")
-        if name in RENAMES:
-            self.close_replaced(arguments[0 if name == "replace" else 1])
-
-    def close_replaced(self, path):
-        """The one difference there is: what was not here of an open object that rename(2) replaced is gone."""
-        was = self.before[1].get(path)
-        for slot, fd in enumerate(self.model.handles):
-            if was and fd is not None and os.fstat(fd).st_ino == was.ino and os.fstat(fd).st_nlink == 0:
-                for side in self.ours, self.model:
-                    do(side.close, 0, slot)
 
     def compare_content(self, path):
         found, wanted = (do(side.load, 0, path) for side in (self.ours, self.model))
