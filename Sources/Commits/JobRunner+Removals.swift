@@ -41,7 +41,9 @@ extension JobRunner {
         }
         // Flushed, since a new object at one of the keys may be just like the old one.
         do { try journal.write(ended, flushed: true) } catch {
-            for (id, outcome) in outcomes where outcome == .done || outcome == .left { outcomes[id] = .refused("\(error)") }
+            for (id, outcome) in outcomes where outcome == .done || outcome == .left {
+                outcomes[id] = .refused("\(error)")
+            }
         }
         return outcomes
     }
@@ -89,10 +91,12 @@ extension JobRunner {
                 if error.isRetryable || error.kind == .cancelled {
                     for key in batch { outcomes[key] = .refused("\(error)") }
                 } else {
-                    outcomes.merge(await removeSingly(batch) { key throws(ObjectStoreError) in
-                        try await store.delete(key, ifMatch: nil)
-                        return true
-                    }) { _, new in new }
+                    outcomes.merge(
+                        await removeSingly(batch) { key throws(ObjectStoreError) in
+                            try await store.delete(key, ifMatch: nil)
+                            return true
+                        }
+                    ) { _, new in new }
                 }
             }
         }

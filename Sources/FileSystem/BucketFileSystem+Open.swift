@@ -77,7 +77,9 @@ extension BucketFileSystem {
             let (ino, state) = (entry.ino, ActiveFile.State(attributes: entry.attributes, base: committed(entry)))
             // A commit may have come to its end since the entry was read, and its file have left the table: the version before
             // must not be taken for one that somebody else has replaced.
-            let file = files.retain(ino) { [entry] in isGone || metadata.isCurrent(entry) } make: {
+            let file = files.retain(ino) { [entry] in
+                isGone || metadata.isCurrent(entry)
+            } make: {
                 ActiveFile(ino: ino, state: state)
             }
             let known = try? self.entry(ino)

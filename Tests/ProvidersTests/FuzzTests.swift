@@ -1,4 +1,5 @@
 import Basics
+import HTTP
 import ObjectStorage
 import TestSupport
 import Testing
@@ -66,6 +67,61 @@ import Testing
             _ = SwiftDocuments.segmentPaths(bytes)
             _ = SwiftDocuments.segmentErrors(bytes)
             _ = SwiftDocuments.bulkReport(bytes)
+        }
+    }
+
+    @Test func documentsOfKodo() {
+        let seeds = [
+            #"{"marker":"eyJjIjowLCJrIjoiYSJ9","items":[{"key":"a","fsize":5,"hash":"Fh8","mimeType":"x","type":1,"#
+                + #""putTime":17000000000000000,"restoreStatus":1,"x-qn-meta":{"!mode":"33188"},"parts":[4194304,5]}],"#
+                + #""commonPrefixes":["d/"]}"#,
+            #"[{"code":200},{"code":612,"data":{"error":"no such file or directory"}}]"#,
+            #"{"uploadId":"u","etag":"e","md5":"m","hash":"h","key":"k"}"#,
+            #"{"partNumberMarker":2,"parts":[{"partNumber":1,"etag":"e","size":4194304}]}"#, #"["bucket","other"]"#,
+            #"{"error":"incorrect region, please use up-z1.qiniup.com"}"#, "eyJjIjowLCJrIjoiYSJ9",
+        ]
+        let words = ["-", "9223372036854775807", "-9223372036854775808", "1e300", "null", "{}", "[]", "!"]
+        Fuzzer("documents of Kodo", seeds: seeds, words: words).run { bytes in
+            for object in KodoDocuments.decode(KodoDocuments.List.self, bytes)?.items ?? [] {
+                if let info = object.info { #expect(info.version.size >= 0) }
+                _ = (object.storageClass, object.version?.modified)
+            }
+            _ = KodoDocuments.decode([KodoDocuments.BatchItem].self, bytes)
+            _ = KodoDocuments.decode(KodoDocuments.Upload.self, bytes)
+            _ = KodoDocuments.decode(KodoDocuments.Stored.self, bytes)
+            _ = KodoDocuments.decode(KodoDocuments.SentPart.self, bytes)
+            _ = KodoDocuments.decode(KodoDocuments.Parts.self, bytes)
+            _ = KodoMarker(String(decoding: bytes, as: UTF8.self))
+            for status in [400, 401, 403, 579, 612, 631] {
+                let response = HTTPResponse(status: status, headers: HTTPHeaders(), body: bytes)
+                _ = KodoErrors.rightHost(KodoErrors.error(response, .list, nil))
+            }
+        }
+    }
+
+    @Test func answersOfServicesOfCredentials() {
+        let seeds = [
+            #"{"Code":"Success","AccessKeyId":"a","SecretAccessKey":"s","Token":"t","Expiration":"2023-11-14T22:13:20Z"}"#,
+            #"{"Credentials":{"AccessKeyId":"a","AccessKeySecret":"s","SecurityToken":"t","Expiration":"2023-11-14T22:13:20Z"}}"#,
+            #"{"Response":{"Credentials":{"TmpSecretId":"a","TmpSecretKey":"s","Token":"t"},"ExpiredTime":1700000000}}"#,
+        ]
+        let service = CredentialService(engine: HTTPEngine(), name: "the service")
+        let words = ["9223372036854775807", "-9223372036854775808", "99999999999", "null", "{", "}"]
+        Fuzzer("answers of services of credentials", seeds: seeds, words: words).run { bytes in
+            let credentials = try service.credentials(bytes)
+            #expect(!credentials.accessKeyID.isEmpty)
+            _ = credentials.expires.map { $0 + .seconds(-300) }
+        }
+    }
+
+    @Test func namesOfMetadata() {
+        let seeds = ["mode", "user.colour", "a_b", "--", "--5", "--5f", "x--2e--2E-", "A.b"]
+        Fuzzer("names of metadata", seeds: seeds, words: ["--", "-", "_", "5F", "5f"]).run { bytes in
+            let names = FamilyProfile.MetadataNames.noUnderscore
+            let text = String(decoding: bytes, as: UTF8.self)
+            _ = names.decode(text)
+            guard text.utf8.allSatisfy({ (33...126).contains($0) }) else { return }
+            #expect(names.decode(names.encode(text)) == text)
         }
     }
 

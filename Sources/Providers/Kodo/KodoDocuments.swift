@@ -24,11 +24,12 @@ struct KodoObject: Decodable {
         case metadata = "x-qn-meta"
     }
 
-    /// nil without a hash. Whole seconds, as the headers of a download have them.
+    /// nil without a hash, or a length that there can be. Whole seconds, as the headers of a download have them.
     var version: ObjectVersion? {
-        guard let hash, !hash.isEmpty else { return nil }
+        let size = fsize ?? 0
+        guard let hash, !hash.isEmpty, size >= 0 else { return nil }
         let modified = Timestamp(seconds: (putTime ?? 0) / 10_000_000)
-        return ObjectVersion(etag: ETag(hash), size: fsize ?? 0, modified: modified)
+        return ObjectVersion(etag: ETag(hash), size: size, modified: modified)
     }
 
     var storageClass: String? { (type ?? 0) == 0 ? nil : KodoStorageClass.name(type ?? 0) }

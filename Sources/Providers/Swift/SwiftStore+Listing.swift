@@ -67,7 +67,7 @@ extension SwiftStore {
     private func object(_ name: String, _ entry: SwiftDocuments.Entry) -> ListedObject {
         let key = ObjectKey(name)
         let etag = ETag(entry.sloETag ?? entry.hash ?? "")
-        let version = ObjectVersion(etag: etag, size: entry.bytes ?? 0, modified: entry.modified ?? .epoch)
+        let version = ObjectVersion(etag: etag, size: max(0, entry.bytes ?? 0), modified: entry.modified ?? .epoch)
         if entry.sloETag != nil || version.size > 0 {
             learned.withLock { _ = $0.shapes.insert(entry.sloETag == nil ? .plain : .large, for: key) }
         }
