@@ -46,6 +46,13 @@ extension CachedObject {
         state.withLock { state in state.isLanding || state.fetches.entries.contains { $0.payload.isFilled } }
     }
 
+    /// Waits until what has arrived is on disk, or was found to have no place there; not for long where the disk does not move.
+    package func settle() async {
+        for _ in 0..<5000 where isLanding {
+            do { try await Task.sleep(for: .milliseconds(2)) } catch { return }
+        }
+    }
+
     /// Received fetches that wait for a disk too slow for them; the page cache takes what comes then.
     private static let mostWaiting = 8
 

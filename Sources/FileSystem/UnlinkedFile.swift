@@ -68,6 +68,8 @@ extension BucketFileSystem {
             let piece = ByteRange(at: start, count: min(base.version.size - start, Self.fetchedAtOnce))
             do throws(BlockError) { try await base.read(piece, into: buffer, at: 0) } catch { return }
         }
+        // For the process that may have to go on with the mount, too.
+        await base.settle()
     }
 
     /// To be called when an open file has lost its name, and when what is kept of it has changed.

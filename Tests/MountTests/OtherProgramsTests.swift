@@ -14,7 +14,7 @@ extension RealMounts {
             printf '#!/bin/sh\\n' >tree/deep/program; chmod 751 tree/deep/program
             touch -d '1999-12-31 23:59:59 UTC' tree/deep/program
             ln -s ../file tree/deep/link; ln -s /no/such tree/dangling; : >tree/nothing
-            head -c 3000000 /dev/urandom >tree/big
+            head -c 3000000 /dev/urandom >tree/big; touch -d '2005-06-07 08:09:10 UTC' tree/big
             """
 
         /// What all of them have to tell of it: kinds, permissions, times to the second, contents, targets.
