@@ -26,7 +26,8 @@ extension BucketFileSystem {
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
     func remove(_ entry: Entry) async throws(FileSystemError) {
         guard let file = files.find(entry.ino) else {
-            try await removeObject(entry, mayWait: true)
+            // A commit may have come to its end since the entry was read.
+            try await removeObject(try self.entry(entry.ino), mayWait: true)
             return
         }
         file.interruptUpload()
@@ -119,7 +120,7 @@ extension BucketFileSystem {
 
     /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
     /// answer having come back: what it made goes too.
-    private func endForGood(
+    func endForGood(
         _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, of entry: Entry, at key: ObjectKey
     ) async throws(FileSystemError) {
         var changes = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []

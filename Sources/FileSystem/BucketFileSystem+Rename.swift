@@ -65,8 +65,8 @@ extension BucketFileSystem {
         defer { replacedFile?.writing.leave(alone: true) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
         if let replacedFile { await fetchForHandles(of: replacedFile) }
-        var target = target
-        if replacedFile != nil, let ino = target?.ino { target = try? entry(ino) }
+        // A commit may have come to its end since the entry was read, and its file have left the table.
+        let target = target.flatMap { try? entry($0.ino) }
         if let file {
             file.interruptUpload()
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -242,7 +242,11 @@ extension BucketFileSystem {
             }
             if files.isOpen(target.ino) { keepUnlinked(file) }
             if let overlay {
-                try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
+                if target.component == component {
+                    try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
+                } else {
+                    try await endForGood(overlay, fallback, of: target, at: try key(of: target.ino))
+                }
                 await overlay.commit.abandon()
                 overlay.staged.keep(false)
                 if let fallback { await giveUp(fallback) }

@@ -55,6 +55,29 @@ import Testing
         }
     }
 
+    /// A link has another key, so the object of what it replaces has to go, whether it was just stored or not.
+    @Test func aFileThatALinkReplacesAtTheEndOfItsUploadIsGone() async throws {
+        for round in 0..<300 {
+            try await tree.symlink("link", "target")
+            try await tree.store("f", Array("\(round)".utf8))
+            for _ in 0..<round % 20 { _ = try await tree.find("f") }
+            try await tree.rename("link", to: "f")
+            _ = await tree.system.store(below: .root)
+            try #require(tree.store.keys == ["f.rclonelink"], "round \(round)")
+            try await tree.unlink("f")
+        }
+    }
+
+    @Test func filesThatAreRemovedInARowAtTheEndOfTheirUploadsAreGone() async throws {
+        for round in 0..<60 {
+            let names = (0..<8).map { "f\($0)" }
+            for name in names { try await tree.store(name, Array("\(round)".utf8)) }
+            for name in names { try await tree.unlink(name) }
+            _ = await tree.system.store(below: .root)
+            try #require(tree.store.keys.isEmpty, "round \(round)")
+        }
+    }
+
     @Test func aCloseReturnsWithoutTheStoreAndTheBytesGetThere() async throws {
         let gate = tree.store.hold(.put)
         try await tree.store("f", body)

@@ -33,12 +33,13 @@ extension RealMounts {
             try await withStore { world, _ in
                 try await world.sh("cd $T; \(Self.make)")
                 try await withS3fs(world, "s3fs") { theirs in
-                    // It dates what it writes in parts itself.
-                    try await world.sh("cp -a $T/tree \(theirs)/theirs; touch -r $T/tree/big \(theirs)/theirs/big")
+                    try await world.sh("cp -a $T/tree \(theirs)/theirs")
                 }
-                // With `use_xattr` cp(1) would store modes as ACLs.
+                // With `use_xattr` cp(1) would store modes as ACLs. What it writes in parts it dates itself, at some time after
+                // the close.
                 try await withS3fs(world, "with-xattr", "use_xattr") { theirs in
-                    try await world.sh("setfattr -n user.colour -v blue \(theirs)/theirs/file")
+                    try await world.sh(
+                        "setfattr -n user.colour -v blue \(theirs)/theirs/file; touch -r $T/tree/big \(theirs)/theirs/big")
                 }
                 // Links are told by headers, which `attrs=exact` asks for anyway.
                 for options in [["attrs=exact"], ["symlinks=metadata"]] {
