@@ -161,16 +161,21 @@ package final class JobQueue: Sendable {
         }
     }
 
-    /// Begins nothing more, waits for what runs, and tries each job once more. Returns those that stay.
+    /// Begins nothing more, waits for what runs, and tries each job once more, as long as the store is there. Returns those
+    /// that stay.
     package func finish() async -> [UnfinishedJob] {
         await sendRemovals()
         state.withLock { $0.isStopped = true }
         var seen: Set<IntentID> = []
-        await withTaskGroup(of: Void.self) { group in
-            while let job = await claim(where: { !seen.contains($0.id) }) {
+        await withTaskGroup(of: Bool.self) { group in
+            var isAway = false
+            while !isAway, let job = await claim(where: { !seen.contains($0.id) }) {
                 seen.insert(job.shown.id)
-                if seen.count > 2 * Self.width { await group.next() }
-                group.addTask { [self] in try? await attempt(job) }
+                group.addTask { [self] in
+                    do throws(CommitError) { try await attempt(job) } catch { return error.isOfAStoreThatIsAway }
+                    return false
+                }
+                if seen.count >= 2 * Self.width { isAway = await group.next() ?? false }
             }
         }
         return unfinished
@@ -245,6 +250,12 @@ extension UnfinishedJob {
 }
 
 extension CommitError {
+    /// Whether nobody answers: everything else would fail as well, and take as long.
+    fileprivate var isOfAStoreThatIsAway: Bool {
+        guard case .store(let error) = self else { return false }
+        return [.unreachable, .interrupted, .timedOut].contains(error.kind)
+    }
+
     /// Whether the same may succeed later without anybody doing anything about it.
     package var mayPass: Bool {
         switch self {

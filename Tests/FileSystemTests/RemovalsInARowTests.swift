@@ -159,6 +159,22 @@ import Testing
         #expect(try await tree.names("d") == Array(names.suffix(2)))
     }
 
+    @Test func theEndOfTheMountDoesNotTryEachOfThemWhereNobodyAnswers() async throws {
+        fill("d", 100)
+        let names = try await tree.names("d")
+        for name in names.prefix(90) { try await tree.unlink("d/\(name)") }
+        refuse(.timedOut, [.deleteMany, .delete, .head, .list])
+        let before = tree.store.requests.count
+        let unstored = await tree.system.shutDown()
+        #expect(unstored.count == 88)
+        #expect(tree.store.requests.count - before <= 20)
+        tree.store.fault = nil
+        tree.crash()
+        try await tree.mountAgain()
+        #expect(try await tree.names("d") == Array(names.suffix(10)))
+        #expect(tree.store.keys.count == 11)
+    }
+
     @Test func aStoreWithoutTheRequestGetsOneForEach() async throws {
         fill("d", 12)
         refuse(.notSupported, [.deleteMany])
