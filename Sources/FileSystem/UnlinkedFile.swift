@@ -56,6 +56,8 @@ extension BucketFileSystem {
     /// Largest object, in bytes, that is fetched for those who have it open before another takes its place.
     private static let largestFetched: Int64 = 64 << 20
     private static let fetchedAtOnce: Int64 = 8 << 20
+    /// So long, and one piece more, whoever replaces the object waits for that.
+    private static let fetchPatience = Duration.seconds(10)
 
     /// To be called before the object of an open file is replaced: what is not here of it could not be had any more. What does
     /// not come now, or of a larger object, is ESTALE then.
@@ -64,7 +66,8 @@ extension BucketFileSystem {
             base.version.size <= Self.largestFetched
         else { return }
         guard let buffer = try? await borrow(Int(min(base.version.size, Self.fetchedAtOnce))) else { return }
-        for start in stride(from: 0, to: base.version.size, by: Int(Self.fetchedAtOnce)) {
+        let end = time.uptime() + Self.fetchPatience
+        for start in stride(from: 0, to: base.version.size, by: Int(Self.fetchedAtOnce)) where time.uptime() < end {
             let piece = ByteRange(at: start, count: min(base.version.size - start, Self.fetchedAtOnce))
             do throws(BlockError) { try await base.read(piece, into: buffer, at: 0) } catch { return }
         }
