@@ -148,6 +148,13 @@ class Run:
         full = self.model.at(path)
         return len(os.path.basename(path)) < 256 and not os.path.islink(full) and os.path.realpath(full) == full
 
+    def send(self, path):
+        """What was done here is to be in the bucket before somebody else's act, or there would be no telling what came first."""
+        if self.mount.isLocal:
+            self.mount.flush()
+        else:
+            self.refresh(path)
+
     def refresh(self, path):
         """At once, instead of within `ttl`."""
         parent = os.path.dirname(path)
@@ -163,8 +170,7 @@ class Run:
         # A removed file that is open keeps its name from others' files until it is closed.
         if any(fd is not None and os.fstat(fd).st_nlink == 0 for fd in self.model.handles):
             return
-        if self.mount.isLocal:
-            self.mount.flush()
+        self.send(path)
         # By its bytes alone the store tells it from what was there.
         data = b"somebody's %d " % number + acts.payload(number, length)
         modified = bucket.store.put_bytes(path, data)
@@ -183,8 +189,7 @@ class Run:
         model = self.model.at(path)
         if not self.is_plain(path) or not os.path.isfile(model) or self.is_open(path):
             return
-        if self.mount.isLocal:
-            self.mount.flush()
+        self.send(path)
         bucket.store.delete(path)
         parent = os.path.dirname(model)
         kept = os.stat(parent)
