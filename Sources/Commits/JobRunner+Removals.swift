@@ -65,7 +65,8 @@ extension JobRunner {
         let prefix = commonDirectory(rest.first?.key ?? "", rest.last?.key ?? "")
         var found: [ObjectKey] = []
         while let first = rest.first {
-            let page = try await store.list(ListRequest(prefix: prefix, startAfter: bound(before: first.key)))
+            let bound = ListRequest.bound(before: first.key, longest: store.capabilities.longestKey)
+            let page = try await store.list(ListRequest(prefix: prefix, startAfter: bound.isEmpty ? nil : bound))
             let etags = Dictionary(page.objects.map { ($0.key.bytes, $0.version.etag.text) }) { first, _ in first }
             let passed = page.next == nil ? rest : rest.prefix { $0.key <= page.objects.last?.key.bytes ?? "" }
             let unchanged = passed.filter { $0.etag != nil && etags[$0.key] == $0.etag }
@@ -143,14 +144,5 @@ extension JobRunner {
         let common = zip(one.bytes, other.bytes).prefix { $0 == $1 }.map(\.0)
         let end = common.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
         return ByteString(common.prefix(end))
-    }
-
-    /// A key before `key` with few others between the two.
-    private func bound(before key: ByteString) -> ByteString? {
-        guard let last = key.bytes.last, key.bytes.count > 1 else { return nil }
-        let start = ByteString(key.bytes.dropLast())
-        // Only ASCII can be counted down without the text becoming another one.
-        guard (0x22..<0x7F).contains(last) else { return start }
-        return start + ByteString([last - 1]) + "~~~~"
     }
 }

@@ -182,29 +182,24 @@ final class ActiveFiles: Sendable {
 
     /// The file of `ino`, made by `make` if there is none, with one more user.
     func retain(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
-        slots.withLock { slots in
-            if let slot = slots[ino] {
-                slots[ino]?.users += 1
-                return slot.file
-            }
-            let file = make()
-            slots[ino] = Slot(file: file, users: 1)
-            return file
-        }
+        slots.withLock { Self.retain(ino, &$0) ?? Self.insert(make(), ino, &$0) }
     }
 
     /// The same; nil when there is none and one made now would not be up to date.
     func retain(_ ino: InodeNumber, if isUpToDate: () -> Bool, make: () -> ActiveFile) -> ActiveFile? {
-        slots.withLock { slots in
-            if let slot = slots[ino] {
-                slots[ino]?.users += 1
-                return slot.file
-            }
-            guard isUpToDate() else { return nil }
-            let file = make()
-            slots[ino] = Slot(file: file, users: 1)
-            return file
-        }
+        slots.withLock { Self.retain(ino, &$0) ?? (isUpToDate() ? Self.insert(make(), ino, &$0) : nil) }
+    }
+
+    private static func retain(_ ino: InodeNumber, _ slots: inout [InodeNumber: Slot]) -> ActiveFile? {
+        slots[ino]?.users += 1
+        return slots[ino]?.file
+    }
+
+    private static func insert(
+        _ file: ActiveFile, _ ino: InodeNumber, _ slots: inout [InodeNumber: Slot]
+    ) -> ActiveFile {
+        slots[ino] = Slot(file: file, users: 1)
+        return file
     }
 
     /// A file that nobody has open yet.

@@ -41,19 +41,11 @@ final class TreeListing: Sendable {
     private let prefix: ByteString
     private let state: Mutex<State>
 
-    /// `prefix` is the key of `root`, and `first` that of the directory below it to begin with.
-    init(root: InodeNumber, prefix: ByteString, first: ByteString) {
+    /// `prefix` is the key of `root`, and `start` what the listing begins after.
+    init(root: InodeNumber, prefix: ByteString, after start: ByteString) {
         (self.root, self.prefix) = (root, prefix)
-        state = Mutex(State(position: Self.bound(before: first)))
+        state = Mutex(State(position: start))
     }
-
-    /// The greatest key before those of a directory, as good as: what lies between the two is listed too.
-    private static func bound(before directory: ByteString) -> ByteString {
-        ByteString(directory.bytes.dropLast()) + ".~~~~"
-    }
-
-    /// Bytes by which the bound is longer than the directory's key.
-    static let boundExcess = 4
 
     // MARK: The walk's side
 

@@ -56,10 +56,10 @@ final class TreeWalks: Sendable {
         }
         if let known { return known }
         guard count > Self.proof, !(store.capabilities.bucketsInKeys && entry.parent == .root),
-            key.count + TreeListing.boundExcess <= store.capabilities.longestKey,
             let prefix = try? metadata.key(of: entry.parent), prefix + entry.component == key
         else { return nil }
-        let tree = TreeListing(root: entry.parent, prefix: prefix, first: key)
+        let start = ListRequest.bound(before: key, longest: store.capabilities.longestKey)
+        let tree = TreeListing(root: entry.parent, prefix: prefix, after: start)
         state.withLock { $0.trees.append(tree) }
         pool.start { [self] in
             await tree.run(metadata, store, without: doomed)

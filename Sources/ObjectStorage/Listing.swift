@@ -19,6 +19,15 @@ package struct ListRequest: Sendable, Hashable {
         (self.prefix, self.delimiter, self.startAfter) = (prefix, delimiter, startAfter)
         (self.cursor, self.limit) = (cursor, limit)
     }
+
+    /// A key before `key` with few others between the two, of at most `longest` bytes if `key` is: for a listing that is to
+    /// begin with it. Empty where there is none but the first of all.
+    package static func bound(before key: ByteString, longest: Int) -> ByteString {
+        let start = ByteString(key.bytes.dropLast())
+        // Only ASCII can be counted down without the text becoming another one.
+        guard let last = key.bytes.last, (0x22..<0x7F).contains(last) else { return start }
+        return start + ByteString([last - 1]) + ByteString("~~~~".utf8.prefix(max(0, longest - key.count)))
+    }
 }
 
 /// Where the next page starts: a token or marker of the store. Opaque outside the provider.
