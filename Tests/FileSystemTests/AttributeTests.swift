@@ -1,0 +1,126 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// SEMANTICS section 3: mode, owner, times and extended attributes.
+@Suite struct AttributeTests {
+    @Test func extendedAttributesAreKeptWithTheObject() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", [1])
+        let ino = try await tree.find("f").ino
+        try await tree.run(
+            tree.system.setExtendedAttribute("user.colour", of: ino, to: "blue", mode: .createOrReplace))
+        #expect(try await tree.run(tree.system.extendedAttribute("user.colour", of: ino)) == "blue")
+        try await tree.remount()
+        #expect(try await tree.run(tree.system.extendedAttributes(of: ino)) == ["user.colour"])
+        await #expect(throws: MountedTree.Failure(kind: .argumentTooLong, reason: "")) {
+            try await tree.run(
+                tree.system.setExtendedAttribute(
+                    "user.big", of: ino, to: ByteString(Array(repeating: 7, count: 4000)), mode: .createOrReplace))
+        }
+    }
+
+    @Test func headersThatComeWithTheContentAreShownFromThenOn() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["mode": "33216", "uid": "7", "mtime": "99.5"]))
+        _ = try await tree.names("")
+        #expect(try await tree.find("f").mode == 0o644)
+        _ = try await tree.load("f")
+        // The block cache tells it from a thread of its own.
+        var status = try await tree.find("f")
+        for _ in 0..<1000 where status.mode != 0o700 {
+            await Task.yield()
+            status = try await tree.find("f")
+        }
+        #expect(status.mode == 0o700)
+        #expect(status.uid == 7)
+        #expect(status.modified == Timestamp(seconds: 99, nanoseconds: 500_000_000))
+        #expect(tree.store.count(.head) == 0)
+    }
+
+    @Test func aDirectorysTimeMovesWhenAnEntryComesOrGoes() async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        var last = try await tree.find("d").modified
+        func moved() async throws -> Bool {
+            let now = try await tree.find("d").modified
+            defer { last = now }
+            return now > last
+        }
+        for step in 0..<5 {
+            tree.time.advance(by: .seconds(1))
+            switch step {
+            case 0: try await tree.store("d/f", [1])
+            case 1: try await tree.makeDirectory("d/e")
+            case 2: try await tree.rename("d/f", to: "d/g")
+            case 3: try await tree.unlink("d/g")
+            default: try await tree.removeDirectory("d/e")
+            }
+            #expect(try await moved(), "step \(step)")
+        }
+    }
+
+    @Test func attributesOfARenamedTreeSurviveAClockThatDiffers() async throws {
+        let tree = try MountedTree()
+        tree.store.clockOffset = .seconds(-1)
+        try await tree.makeDirectory("old")
+        try await tree.makeDirectory("old/inner")
+        try await tree.store("old/inner/file", [1])
+        let then = Timestamp(seconds: 1_000_000_000)
+        func inodes() async throws -> [FileStatus] {
+            try await [tree.find("new"), tree.find("new/inner"), tree.find("new/inner/file")]
+        }
+        try await tree.rename("old", to: "new")
+        for status in try await inodes() {
+            var change = AttributeChange()
+            change.modified = then
+            _ = try await tree.run(tree.system.setAttributes(status.ino, to: change, handle: nil))
+        }
+        try await tree.rename("new", to: "newer")
+        try await tree.rename("newer", to: "new")
+        for _ in 0..<2 {
+            tree.time.advance(by: .seconds(61))
+            for path in ["", "new", "new/inner"] { _ = try await tree.names(path) }
+            for status in try await inodes() { #expect(status.modified == then, "\(status.ino)") }
+        }
+    }
+
+    @Test func exactAttributesOfADirectoryAreThoseOfItsMarker() async throws {
+        let tree = try MountedTree()
+        tree.policy.attributes = .exact
+        let marker = ObjectMetadata(user: ["mode": "16832", "mtime": "1000000000"])
+        tree.store.setObject("kept/", [], metadata: marker)
+        tree.store.setObject("kept/file", [1])
+        tree.store.setObject("bare/file", [1])
+        try await tree.remount()
+        for _ in 0..<2 {
+            let status = try await tree.find("kept")
+            #expect(status.mode == 0o700)
+            #expect(status.modified == Timestamp(seconds: 1_000_000_000))
+            #expect(try await tree.find("bare").mode == tree.policy.directoryMode)
+        }
+        #expect(tree.store.requests(.head).map(\.key) == ["kept/", "bare/"])
+        tree.time.advance(by: .seconds(61))
+        tree.store.setObject("bare/", [], metadata: marker)
+        #expect(try await tree.find("bare").mode == 0o700)
+    }
+
+    @Test func exactAttributesAreAskedForOnceForEachObject() async throws {
+        let tree = try MountedTree()
+        tree.policy.attributes = .exact
+        try await tree.remount()
+        for name in ["a", "b"] {
+            tree.store.setObject(ObjectKey(name), [1], metadata: ObjectMetadata(user: ["mode": String(0o100750)]))
+        }
+        #expect(try await tree.names("") == ["a", "b"])
+        #expect(tree.store.count(.head) == 0)
+        for _ in 0..<2 {
+            #expect(try await tree.find("a").mode == 0o750)
+            #expect(try await tree.find("b").mode == 0o750)
+        }
+        #expect(tree.store.count(.head) == 2)
+    }
+}
