@@ -29,7 +29,7 @@ package struct RecoverableFile: Sendable {
         (self.id, self.intent) = (id, intent)
         staging = "\(directory)/\(intent.staging)"
         let recorded =
-            promised ?? StagingArea.recordedMap(of: intent.staging, in: directory, hasBase: intent.base != nil)
+            promised ?? StagingArea.recordedMap(of: intent.staging, in: directory, baseSize: intent.baseSize)
         // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
         let length = (try? File(staging).size) ?? 0
         let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source.isHere }

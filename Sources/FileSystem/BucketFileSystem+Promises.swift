@@ -84,7 +84,7 @@ extension BucketFileSystem {
         }
         let copy: StagedFile
         do throws(StagingError) {
-            copy = emptying ? try rooms.staging.create(id, baseSize: 0) : try rooms.staging.copy(overlay.staged, id)
+            copy = try rooms.staging.copy(overlay.staged, id, emptying: emptying)
         } catch {
             try end(record)
             throw FileSystemError(error)
@@ -146,7 +146,7 @@ extension BucketFileSystem {
         do throws(StagingError) {
             // What is in the journal may have got no further.
             if let content { try rooms.staging.restore(intent.staging, content) }
-            staged = try rooms.staging.open(intent.staging, extents: map)
+            staged = try rooms.staging.open(intent.staging, extents: map, baseSize: intent.baseSize)
         } catch { throw FileSystemError(error) }
         staged.keep(true)
         let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }

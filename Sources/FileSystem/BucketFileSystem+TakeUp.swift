@@ -37,6 +37,10 @@ extension BucketFileSystem {
         var unpromised = plan.unpromised
         for (id, intent) in plan.open {
             do throws(FileSystemError) {
+                if try !isBegun(intent) {
+                    unpromised.append((id, intent))
+                    continue
+                }
                 if try goOn(id, intent, uploads: plan.uploads[id] ?? []) { continue }
             } catch {
                 rooms.logger.error(
@@ -68,6 +72,11 @@ extension BucketFileSystem {
         }
     }
 
+    /// Whether a program can have been told of a change: the staging file is there before.
+    private func isBegun(_ intent: FileIntent) throws(FileSystemError) -> Bool {
+        do throws(StagingError) { return try rooms.staging.has(intent.staging) } catch { throw FileSystemError(error) }
+    }
+
     /// A file that a program has open and was writing to when the process before this one of the same mount ended: it is
     /// as dirty as it was. False when what was written is not known.
     private func goOn(
@@ -79,9 +88,7 @@ extension BucketFileSystem {
         let modified = rooms.staging.modified(intent.staging)
         let reopened: StagedFile?
         do throws(StagingError) {
-            // A copy begins empty.
-            let baseSize = isCopy ? 0 : intent.base?.size ?? 0
-            reopened = try rooms.staging.reopen(intent.staging, baseSize: baseSize)
+            reopened = try rooms.staging.reopen(intent.staging, baseSize: intent.baseSize)
         } catch { throw FileSystemError(error) }
         guard let staged = reopened else { return false }
         // A row that was not flushed is there all the same: the machine went on.

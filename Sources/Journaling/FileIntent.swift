@@ -51,6 +51,9 @@ package struct FileIntent: Codable, Sendable, Hashable {
         changed = 0
     }
 
+    /// How many bytes of `base` the file began with.
+    package var baseSize: Int64 { isCopy == true ? 0 : base?.size ?? 0 }
+
     /// Length in bytes, as far as the row tells.
     package var size: Int64? { extents.map { $0.last?.end ?? 0 } }
 }

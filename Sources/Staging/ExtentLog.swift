@@ -4,8 +4,8 @@ import Glibc
 /// Which bytes of a staging file are staged, written down beside it as they change, for whoever comes after a crash.
 ///
 /// The file `N.map` beside the staging file `N`: records of 32 bytes, each a change of the map, in order. It exists only
-/// while the map cannot be told from the staging file itself, as it can when that is a new file written without gaps: then
-/// everything in it is staged. A record follows its bytes, so what it says is there; with a process that is killed the
+/// while the map cannot be told without it, as it can of a new file written without gaps, where everything is staged, and
+/// of a version that nothing was done to (`isNeeded`). A record follows its bytes, so what it says is there; with a process that is killed the
 /// last change may be missing, which nobody was promised. It is not flushed: after a power cut it means nothing. Its space
 /// is taken from the ledger first. Owned by its `StagedFile`, and used under that one's `disk` lock.
 struct ExtentLog {
@@ -16,8 +16,6 @@ struct ExtentLog {
     }
 
     static let suffix = ".map"
-    /// Of a log that is written anew, until it takes the place of the old one.
-    static let temporarySuffix = ".new"
     private static let recordSize: Int64 = 32
     /// Bytes of disk taken at a time, so that a record never lacks space after its bytes were written.
     private static let step: Int64 = 16 << 10
@@ -26,6 +24,8 @@ struct ExtentLog {
 
     private let path: String
     private let ledger: SpaceLedger
+    /// The length of the version below the staging file, as its row says: 0 without one.
+    private let baseSize: Int64
     private var file: File?
     private var records: Int64 = 0
     private var allocated: Int64 = 0
@@ -33,18 +33,21 @@ struct ExtentLog {
     private(set) var charged: Int64 = 0
 
     /// The log of the staging file at `path`; nothing is made yet.
-    init(of path: String, ledger: SpaceLedger) { (self.path, self.ledger) = (path + Self.suffix, ledger) }
+    init(of path: String, baseSize: Int64, ledger: SpaceLedger) {
+        (self.path, self.baseSize, self.ledger) = (path + Self.suffix, baseSize, ledger)
+    }
 
     /// That of an earlier process, which stays beside the staging file and takes its space until another takes its place.
-    init(leftBy path: String, ledger: SpaceLedger) {
-        self.init(of: path, ledger: ledger)
+    init(leftBy path: String, baseSize: Int64, ledger: SpaceLedger) {
+        self.init(of: path, baseSize: baseSize, ledger: ledger)
         charged = (try? File(self.path).allocated) ?? 0
         ledger.adopt(charged, as: .written)
     }
 
-    /// Whether the map tells nothing that the length of a staging file does not.
-    static func isNeeded(for extents: ExtentMap) -> Bool {
-        !extents.isEntirely(.staged, in: 0..<extents.size)
+    /// Whether somebody who finds no log would take the map for another one: `read` says what for.
+    private func isNeeded(for extents: ExtentMap) -> Bool {
+        baseSize > 0
+            ? extents != ExtentMap(baseSize: baseSize) : !extents.isEntirely(.staged, in: 0..<extents.size)
     }
 
     /// Sees to it that `add` will succeed, `more` times from `change` on. To be called before anything is changed; `before` is
@@ -57,7 +60,7 @@ struct ExtentLog {
             let before = before()
             var after = before
             after.apply(change)
-            guard Self.isNeeded(for: before) || Self.isNeeded(for: after) else { return }
+            guard isNeeded(for: before) || isNeeded(for: after) else { return }
             try start(with: before, for: use)
         } else if records > Self.mostIdle, records > Int64(count) * 8 {
             // As it is it will do as well.
@@ -79,14 +82,14 @@ struct ExtentLog {
 
     /// The map becomes another one at once.
     mutating func replace(with extents: ExtentMap) throws(StagingError) {
-        if file == nil, !Self.isNeeded(for: extents) { return }
+        if file == nil, !isNeeded(for: extents) { return }
         try start(with: extents, for: .committing)
     }
 
     /// The map as the row of an earlier process has it. What that one's log said goes, if there is the space for saying it
     /// anew: no map but one that still changes is ever read from a log.
     mutating func goOn(with extents: ExtentMap) {
-        if Self.isNeeded(for: extents) { try? start(with: extents, for: .committing) } else { remove() }
+        if isNeeded(for: extents) { try? start(with: extents, for: .committing) } else { remove() }
     }
 
     /// What cannot be removed now goes at the next start.
@@ -100,7 +103,7 @@ struct ExtentLog {
     private mutating func start(with extents: ExtentMap, for use: SpaceLedger.Use) throws(StagingError) {
         let changes = extents.pieces(in: 0..<extents.size).map { Change.set($0.range, $0.source) }
         let bytes = changes.flatMap(Self.encode)
-        let temporary = path + Self.temporarySuffix
+        let temporary = path + LocalFile.unfinishedSuffix
         // Until it takes the place of the old one both take space.
         let (old, new) = (charged, Self.charge(Int64(bytes.count)))
         try reserve(new, use)
@@ -154,12 +157,15 @@ struct ExtentLog {
 
     // MARK: After a crash
 
-    /// The map of a staging file that a dead process left; nil when it was not written down.
-    static func read(of path: String, hasBase: Bool) -> ExtentMap? {
+    /// The map of a staging file that a dead process left, over a version of `baseSize` bytes (0: without one); nil when it
+    /// was not written down.
+    static func read(of path: String, baseSize: Int64) -> ExtentMap? {
         guard let file = try? File(path + suffix), let size = try? file.size,
             let bytes = try? file.read(0..<size)
         else {
-            guard !hasBase, let length = try? File(path).size else { return nil }
+            guard let staged = try? File(path), let length = try? staged.size else { return nil }
+            // What nothing was written to is as it was.
+            if baseSize > 0 { return length == 0 ? ExtentMap(baseSize: baseSize) : nil }
             var map = ExtentMap(baseSize: 0)
             map.set(0..<length, to: .staged)
             return map

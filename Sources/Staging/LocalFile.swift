@@ -4,15 +4,28 @@ import Glibc
 /// The one staging file of a `StagedFile`, in the terms of this room. Any thread may use it.
 struct LocalFile: Sendable {
     private let file: File
+    /// Where it is, or will be once it is complete.
+    private let path: String
 
-    /// A new file, mode 0600.
-    init(creating path: String) throws(StagingError) {
-        do { file = try File(path, .readWrite, create: .exclusive) } catch { throw StagingError(error) }
+    /// A new file, mode 0600. An unfinished one has another name, under which no start takes it for a file, until `complete`.
+    init(creating path: String, isUnfinished: Bool = false) throws(StagingError) {
+        self.path = path
+        let name = isUnfinished ? path + Self.unfinishedSuffix : path
+        do { file = try File(name, .readWrite, create: .exclusive) } catch { throw StagingError(error) }
     }
 
     /// One that is there.
     init(opening path: String) throws(StagingError) {
+        self.path = path
         do { file = try File(path, .readWrite) } catch { throw StagingError(error) }
+    }
+
+    /// Of a file that is made, or made anew, until it is as it has to be: the next start removes it.
+    static let unfinishedSuffix = ".new"
+
+    /// Gives an unfinished file its name.
+    func complete() throws(StagingError) {
+        do { try File.rename(file.path, to: path) } catch { throw StagingError(error) }
     }
 
     /// Its length on the disk, in bytes.
@@ -55,7 +68,8 @@ struct LocalFile: Sendable {
     /// Unlinks the file and frees its blocks at once, although it stays open.
     func remove() {
         // What cannot be removed now is an orphan of the next start.
-        try? File.remove(file.path)
+        try? File.remove(path)
+        if file.path != path { try? File.remove(file.path) }
         try? file.truncate(to: 0)
     }
 }

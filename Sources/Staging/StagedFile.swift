@@ -40,6 +40,8 @@ package final class StagedFile: Sendable {
 
     /// Where the file is.
     package let path: String
+    /// The length of the version that its row says is below it.
+    let baseSize: Int64
     let file: LocalFile
     let ledger: SpaceLedger
     /// What is sent of the files of its directory.
@@ -55,18 +57,20 @@ package final class StagedFile: Sendable {
     package let fills: MemoryBudget
     private let observer = Mutex(Observer())
 
-    init(path: String, baseSize: Int64, area: StagingArea) throws(StagingError) {
-        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
+    init(path: String, baseSize: Int64, isUnfinished: Bool = false, area: StagingArea) throws(StagingError) {
+        (self.path, self.baseSize) = (path, baseSize)
+        (ledger, traffic, fills) = (area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
-        disk = Mutex(Disk(log: ExtentLog(of: path, ledger: area.ledger)))
-        file = try LocalFile(creating: path)
+        disk = Mutex(Disk(log: ExtentLog(of: path, baseSize: baseSize, ledger: area.ledger)))
+        file = try LocalFile(creating: path, isUnfinished: isUnfinished)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
-    init(reopening path: String, extents: ExtentMap, area: StagingArea) throws(StagingError) {
-        (self.path, ledger, traffic, fills) = (path, area.ledger, area.traffic, area.fills)
+    init(reopening path: String, extents: ExtentMap, baseSize: Int64, area: StagingArea) throws(StagingError) {
+        (self.path, self.baseSize) = (path, baseSize)
+        (ledger, traffic, fills) = (area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: extents))
-        disk = Mutex(Disk(log: ExtentLog(leftBy: path, ledger: area.ledger)))
+        disk = Mutex(Disk(log: ExtentLog(leftBy: path, baseSize: baseSize, ledger: area.ledger)))
         mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
@@ -119,8 +123,6 @@ package final class StagedFile: Sendable {
     package var size: Int64 { content.withLock { $0.extents.size } }
     /// Grows with every change of what the file holds; `fill` changes nothing.
     package var generation: UInt64 { content.withLock { $0.generation } }
-    /// Whether the file still equals its base.
-    package var isEmptyOverlay: Bool { content.withLock { $0.generation == 0 } }
     /// The map as it is now.
     package var extents: ExtentMap { content.withLock { $0.extents } }
     /// Bytes of disk the file is charged for, with what is written down of its map.
@@ -207,7 +209,9 @@ package final class StagedFile: Sendable {
                 let range = offset..<min(offset + step, piece.range.upperBound)
                 let buffer = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[..<Int(range.length)])
                 _ = unsafe try original.read(range, into: buffer)
-                try unsafe write(UnsafeRawBufferPointer(buffer).bytes, at: offset)
+                try disk.withLock { disk throws(StagingError) in
+                    try store(unsafe UnsafeRawBufferPointer(buffer).bytes, range, for: .written, &disk)
+                }
                 offset = range.upperBound
             }
         }

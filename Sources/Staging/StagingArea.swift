@@ -47,7 +47,7 @@ package final class StagingArea: Sendable {
                 // What lies beside a staging file shares its fate.
                 let row = name.description.split(separator: ".").first.map(String.init) ?? ""
                 let path = "\(directory)/\(name)"
-                if name.description.hasSuffix(ExtentLog.temporarySuffix) {
+                if name.description.hasSuffix(LocalFile.unfinishedSuffix) {
                     try File.remove(path)
                     continue
                 }
@@ -78,31 +78,36 @@ package final class StagingArea: Sendable {
         try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, area: self)
     }
 
-    /// A file that an earlier process left, with the extents of its row.
-    package func open(_ name: String, extents: ExtentMap) throws(StagingError) -> StagedFile {
-        try StagedFile(reopening: path(name), extents: extents, area: self)
+    /// A file that an earlier process left, with the extents of its row, over a version of `baseSize` bytes.
+    package func open(_ name: String, extents: ExtentMap, baseSize: Int64) throws(StagingError) -> StagedFile {
+        try StagedFile(reopening: path(name), extents: extents, baseSize: baseSize, area: self)
+    }
+
+    /// Whether there is a file of a row. Without one nothing was written to it that a program knows of.
+    package func has(_ name: String) throws(StagingError) -> Bool {
+        do { return try LocalFileStatus(of: path(name)) != nil } catch { throw StagingError(error) }
     }
 
     /// A file that an earlier process of the same boot was writing; nil if which bytes it wrote is not known. `baseSize` is
     /// the length of the version below it, 0 without one.
     package func reopen(_ name: String, baseSize: Int64) throws(StagingError) -> StagedFile? {
-        if let extents = ExtentLog.read(of: path(name), hasBase: baseSize > 0) {
-            return try open(name, extents: extents)
-        }
-        // A file that nothing was done to yet has no log.
-        let allocated: Int64
-        do { allocated = try File(path(name)).allocated } catch { throw StagingError(error) }
-        return allocated == 0 ? try open(name, extents: ExtentMap(baseSize: baseSize)) : nil
+        guard let extents = ExtentLog.read(of: path(name), baseSize: baseSize) else { return nil }
+        return try open(name, extents: extents, baseSize: baseSize)
     }
 
     /// When a file that an earlier process left was changed last, as programs were told. To be asked before it is reopened.
     package func modified(_ name: String) -> Timestamp? { (try? LocalFileStatus(of: path(name)))??.modified }
 
-    /// A file of its own with everything that is staged in `original`, which nobody may change meanwhile.
-    package func copy(_ original: StagedFile, _ row: IntentID) throws(StagingError) -> StagedFile {
-        let copy = try create(row, baseSize: 0)
+    /// A file of its own over the same version as `original`, which nobody may change meanwhile: with everything that is
+    /// staged there, or without a byte. A crash leaves all of it or nothing.
+    package func copy(
+        _ original: StagedFile, _ row: IntentID, emptying: Bool = false
+    ) throws(StagingError) -> StagedFile {
+        let copy = try StagedFile(
+            path: path(Self.name(of: row)), baseSize: original.baseSize, isUnfinished: true, area: self)
         do throws(StagingError) {
-            try copy.take(original)
+            if emptying { try copy.truncate(to: 0) } else { try copy.take(original) }
+            try copy.file.complete()
             return copy
         } catch {
             copy.discard()
@@ -139,9 +144,10 @@ package final class StagingArea: Sendable {
         giveBack(name)
     }
 
-    /// Where the bytes of a file are that a dead process left in `directory`; nil when that was not written down.
-    package static func recordedMap(of name: String, in directory: String, hasBase: Bool) -> ExtentMap? {
-        ExtentLog.read(of: "\(directory)/\(name)", hasBase: hasBase)
+    /// Where the bytes of a file are that a dead process left in `directory`, over a version of `baseSize` bytes; nil when
+    /// that was not written down.
+    package static func recordedMap(of name: String, in directory: String, baseSize: Int64) -> ExtentMap? {
+        ExtentLog.read(of: "\(directory)/\(name)", baseSize: baseSize)
     }
 
     /// Makes the file be there again with `bytes`: a power cut may have taken it or some of them.

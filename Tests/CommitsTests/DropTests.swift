@@ -52,7 +52,8 @@ import Testing
     private func second(keeping plan: Recovery.Plan, _ journal: Journal) throws -> Life {
         let (id, intent) = try #require(plan.unpromised.first)
         let uploads = plan.uploads[id] ?? []
-        let staged = try area(journal, kept: plan.stagedNames).open(intent.staging, extents: #require(intent.map))
+        let staged = try area(journal, kept: plan.stagedNames).open(
+            intent.staging, extents: #require(intent.map), baseSize: intent.baseSize)
         let record = FileRecord(
             resuming: id, intent, uploads: Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) }),
             in: journal)

@@ -81,7 +81,7 @@ private final class TwoLives {
         let contents = try journal.contents()
         let (id, intent) = try #require(contents.files.first)
         let area = try area(journal, kept: [intent.staging])
-        let staged = try area.open(intent.staging, extents: try #require(intent.map))
+        let staged = try area.open(intent.staging, extents: try #require(intent.map), baseSize: intent.baseSize)
         let uploads = contents.uploads(of: id)
         let record = FileRecord(
             resuming: id, intent, uploads: Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) }),

@@ -14,7 +14,7 @@ import Testing
         for length in [Int64(10), 1 << 40] {
             var map = ExtentMap(baseSize: 100)
             map.set(5..<5 + length, to: .staged)
-            var log = ExtentLog(of: path, ledger: SpaceLedger(limit: 1 << 40, floor: 0) { 1 << 50 })
+            var log = ExtentLog(of: path, baseSize: 100, ledger: SpaceLedger(limit: 1 << 40, floor: 0) { 1 << 50 })
             try log.replace(with: map)
             for change in [ExtentLog.Change.set(0..<7, .hole), .truncate(length / 2), .set(3..<4, .staged)] {
                 try log.prepare(change, records: 1, for: .written, count: 3) { map }
@@ -27,7 +27,7 @@ import Testing
         Fuzzer("maps of staged files", seeds: seeds).run(2000) { bytes in
             try file.truncate(to: 0)
             try file.write(bytes, at: 0)
-            guard let map = ExtentLog.read(of: path, hasBase: true) else { return }
+            guard let map = ExtentLog.read(of: path, baseSize: 100) else { return }
             #expect(map.size >= 0)
             var end: Int64 = 0
             for piece in map.pieces(in: 0..<map.size) {

@@ -79,9 +79,8 @@ struct StagedFileTests {
             #expect(try onDisk(file.path) <= ledger.used, "seed \(seed), step \(step)")
             // What a crash now would leave.
             let recorded = StagingArea.recordedMap(
-                of: "1", in: directory.path("staging"), hasBase: !base.isEmpty)
-            let untouched = ExtentMap(baseSize: Int64(base.count))
-            #expect((recorded ?? untouched) == file.extents, "seed \(seed), step \(step)")
+                of: "1", in: directory.path("staging"), baseSize: Int64(base.count))
+            #expect(recorded == file.extents, "seed \(seed), step \(step)")
         }
         file.discard()
         #expect(ledger.used == 0)
@@ -199,6 +198,34 @@ struct StagedFileTests {
         #expect(try content(of: last, base) == changed, "seed \(seed)")
     }
 
+    @Test("is replaced by a copy or an empty file that a crash leaves whole or not at all", arguments: [0, 60_000], [false, true])
+    func replacement(base count: Int, emptying: Bool) throws {
+        let base = [UInt8](repeating: 7, count: count)
+        let file = try area.create(IntentID(rawValue: 1), baseSize: Int64(count))
+        // All of it is here now, and nothing of the base.
+        try file.truncate(to: 0)
+        try file.write([UInt8](repeating: 1, count: 10_000).span.bytes, at: 0)
+        let truth = emptying ? [] : try content(of: file, base)
+        let copy = try area.copy(file, IntentID(rawValue: 2), emptying: emptying)
+        #expect(try content(of: copy, base) == truth)
+        #expect(ledger.used == file.reservedBytes + copy.reservedBytes)
+        copy.keep(true)
+        for _ in 0..<2 {
+            let fresh = SpaceLedger(limit: 1 << 30, floor: 0) { 1 << 40 }
+            let next = try StagingArea(
+                directory: directory.path("staging"), ledger: fresh, time: SystemTime(), kept: ["1", "2"])
+            let reopened = try #require(try next.reopen("2", baseSize: Int64(count)))
+            #expect(try content(of: reopened, base) == truth)
+            reopened.keep(true)
+        }
+        // What was not finished has no name.
+        try File.rename(copy.path, to: copy.path + ".new")
+        let next = try StagingArea(
+            directory: directory.path("staging"), ledger: ledger, time: SystemTime(), kept: ["1", "2"])
+        #expect(try !next.has("2"))
+        #expect(!FileManager.default.fileExists(atPath: copy.path + ".new"))
+    }
+
     @Test("tells of any number of changes")
     func manyChanges() throws {
         let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
@@ -238,8 +265,8 @@ struct StagedFileTests {
         next.giveBack("1")
         #expect(fresh.used == 0)
         let map = try #require(
-            StagingArea.recordedMap(of: "1", in: directory.path("staging"), hasBase: true))
-        let taken = try next.open("1", extents: map)
+            StagingArea.recordedMap(of: "1", in: directory.path("staging"), baseSize: 100_000))
+        let taken = try next.open("1", extents: map, baseSize: 100_000)
         #expect(try onDisk(file.path) <= fresh.used)
         taken.discard()
         #expect(fresh.used == 0)
@@ -254,7 +281,7 @@ struct StagedFileTests {
         #expect(throws: StagingError.noSpace) {
             try file.write([UInt8](repeating: 1, count: 8192).span.bytes, at: 4096)
         }
-        #expect(file.isEmptyOverlay)
+        #expect(file.generation == 0)
         #expect(try onDisk(file.path) <= tight.used && tight.used <= tight.limit)
     }
 
