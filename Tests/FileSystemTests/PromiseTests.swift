@@ -154,6 +154,32 @@ import Testing
         try await stored("f", body)
     }
 
+    @Test(arguments: ["emptied", "written anew", "written to"])
+    func aChangeAfterThePromiseGoesOnWhenTheProcessDies(_ change: String) async throws {
+        try await tree.store("f", [UInt8](repeating: 1, count: 50_000))
+        try await tree.remount()
+        refuseWrites()
+        let promised = [UInt8](repeating: 2, count: 40_000)
+        try await tree.store("f", promised)
+        let flags = OpenFlags(reads: true, writes: change != "emptied", truncate: change != "written to")
+        let file = try await tree.open("f", flags)
+        if change != "emptied" { try await tree.write(file, Array("news".utf8), at: 0) }
+        let expected: [UInt8] =
+            switch change {
+            case "emptied": []
+            case "written anew": Array("news".utf8)
+            default: Array("news".utf8) + promised[4...]
+            }
+        for _ in 0..<2 {
+            try await tree.restart()
+            #expect(try await tree.find("f").size == Int64(expected.count))
+            #expect(try await tree.read(file, at: 0, count: 50_000) == expected)
+        }
+        tree.store.fault = nil
+        try await tree.close(file)
+        try await stored("f", expected)
+    }
+
     @Test func aSecondPromiseTakesThePlaceOfTheFirst() async throws {
         refuseWrites()
         try await tree.store("f", body)

@@ -96,35 +96,6 @@ import Testing
         #expect(tree.store.content("to") == Array(content[..<200_000]) + Array("end".utf8))
     }
 
-    @Test(arguments: ["emptied", "written anew", "written to"])
-    func whatIsDoneToAFileThatIsStillToBeStoredGoesOn(_ change: String) async throws {
-        let tree = try MountedTree(durability: .local)
-        try await tree.store("f", [UInt8](repeating: 1, count: 50_000))
-        try await tree.remount()
-        let gate = tree.store.hold(.put)
-        let promised = [UInt8](repeating: 2, count: 40_000)
-        try await tree.store("f", promised)
-        await gate.waitForArrivals()
-        let flags = OpenFlags(reads: true, writes: change != "emptied", truncate: change != "written to")
-        let file = try await tree.open("f", flags)
-        if change != "emptied" { try await tree.write(file, Array("news".utf8), at: 0) }
-        let expected: [UInt8] =
-            switch change {
-            case "emptied": []
-            case "written anew": Array("news".utf8)
-            default: Array("news".utf8) + promised[4...]
-            }
-        for _ in 0..<2 {
-            try await tree.restart()
-            #expect(try await tree.find("f").size == Int64(expected.count))
-            #expect(try await tree.read(file, at: 0, count: 50_000) == expected)
-        }
-        gate.open()
-        try await tree.close(file)
-        try await tree.remount()
-        #expect(tree.store.content("f") == expected)
-    }
-
     @Test func whoCannotGoOnIsToldAtEveryCall() async throws {
         let tree = try MountedTree()
         try await tree.store("f", Array("stored".utf8))

@@ -198,7 +198,9 @@ struct StagedFileTests {
         #expect(try content(of: last, base) == changed, "seed \(seed)")
     }
 
-    @Test("is replaced by a copy or an empty file that a crash leaves whole or not at all", arguments: [0, 60_000], [false, true])
+    @Test(
+        "is replaced by a copy or an empty file that a crash leaves whole or not at all",
+        arguments: [0, 60_000], [false, true])
     func replacement(base count: Int, emptying: Bool) throws {
         let base = [UInt8](repeating: 7, count: count)
         let file = try area.create(IntentID(rawValue: 1), baseSize: Int64(count))
