@@ -29,7 +29,8 @@ final class TreeListing: Sendable {
         /// How many pages there were when the walk last asked.
         var askedAt = 0
         var isEnded = false
-        var waiters: [CheckedContinuation<Void, Never>] = []
+        /// Each is to look again.
+        var waiters: [CheckedContinuation<Bool, Never>] = []
     }
 
     /// Pages it goes ahead of the walk.
@@ -58,16 +59,18 @@ final class TreeListing: Sendable {
 
     /// Waits until it is through a directory, as long as that seems near; the directory's state then tells.
     func comeBy(_ key: ByteString) async {
-        for _ in 0..<Self.mostOfOne {
-            await withCheckedContinuation { continuation in
+        let first = state.withLock { $0.pages }
+        var isOver = false
+        while !isOver {
+            isOver = await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
                     state.askedAt = state.pages
                     let isPast = key <= state.position && !state.open.contains(key)
-                    guard !state.isEnded, !isPast else { return true }
+                    guard !state.isEnded, !isPast, state.pages - first < Self.mostOfOne else { return true }
                     state.waiters.append(continuation)
                     return false
                 }
-                if isOver { continuation.resume() }
+                if isOver { continuation.resume(returning: true) }
             }
         }
     }
@@ -178,6 +181,6 @@ final class TreeListing: Sendable {
             defer { state.waiters = [] }
             return state.waiters
         }
-        for waiter in waiters { waiter.resume() }
+        for waiter in waiters { waiter.resume(returning: false) }
     }
 }

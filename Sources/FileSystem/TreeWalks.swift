@@ -39,9 +39,13 @@ final class TreeWalks: Sendable {
     /// A directory is about to be listed. True when that is not needed any more, as a flat listing brought all of it.
     func bring(_ directory: InodeNumber) async -> Bool {
         guard metadata.ttl >= Self.shortestTTL, directory != .root, let entry = try? metadata.entry(directory),
-            let key = try? metadata.key(of: directory), let tree = tree(for: entry, key)
+            let key = try? metadata.key(of: directory)
         else { return false }
-        await tree.comeBy(key)
+        await tree(for: entry, key)?.comeBy(key)
+        return isListed(directory)
+    }
+
+    private func isListed(_ directory: InodeNumber) -> Bool {
         guard let state = try? metadata.directory(directory) else { return false }
         return state.isComplete && state.isFresh
     }
@@ -55,7 +59,8 @@ final class TreeWalks: Sendable {
             return (state.trees.first { $0.isAhead(of: key) }, walk.count)
         }
         if let known { return known }
-        guard count > Self.proof, !(store.capabilities.bucketsInKeys && entry.parent == .root),
+        // It may just have gone past.
+        guard count > Self.proof, !isListed(entry.ino), !(store.capabilities.bucketsInKeys && entry.parent == .root),
             let prefix = try? metadata.key(of: entry.parent), prefix + entry.component == key
         else { return nil }
         let start = ListRequest.bound(before: key, longest: store.capabilities.longestKey)
@@ -71,7 +76,7 @@ final class TreeWalks: Sendable {
     /// Whether a directory is the one after that which was listed last in its parent, of which all is known.
     private func isNext(_ entry: Entry) -> Bool {
         guard let last = state.withLock({ $0.walks.peek(entry.parent) }), last.component < entry.component,
-            let parent = try? metadata.directory(entry.parent), parent.isComplete, parent.isFresh,
+            isListed(entry.parent),
             let between = try? metadata.children(
                 of: entry.parent, after: last.component, before: entry.component, limit: Self.batch)
         else { return false }
