@@ -71,8 +71,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in
             _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
         }
-        try adoptVersion(copies, of: try entry(source.ino))
-        try adoptVersions(copies, below: source.ino)
+        try adopt(copies, for: try entry(source.ino), newKey.bytes)
         try moveRows(below: newKey.bytes)
         reopenBases(copies)
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
@@ -89,31 +88,34 @@ extension BucketFileSystem {
     }
 
     /// A renamed directory and the rows below it show the versions of the copies, so that the next listing finds nothing new.
-    private func adoptVersion(_ copies: [ObjectKey: ObjectVersion], of row: Entry) throws(FileSystemError) {
-        guard let key = try? key(of: row.ino), let version = copies[key], !row.isPending else { return }
-        let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: row.ino) }
-        var attributes = row.attributes
-        attributes.version = version
-        try cached { metadata throws(MetadataError) in
-            try metadata.update(row.ino, attributes, metadata: headers, pending: false)
-        }
-    }
-
-    private func adoptVersions(
-        _ copies: [ObjectKey: ObjectVersion], below directory: InodeNumber
+    private func adopt(
+        _ copies: [ObjectKey: ObjectVersion], for directory: Entry, _ prefix: ByteString
     ) throws(FileSystemError) {
+        try adopt(copies, for: [(directory, prefix)])
         var last: ByteString?
         while true {
             let rows = try cached { metadata throws(MetadataError) in
-                try metadata.children(of: directory, after: last, limit: 256)
+                try metadata.children(of: directory.ino, after: last, limit: 256)
             }
-            for row in rows {
-                try adoptVersion(copies, of: row)
-                if row.attributes.kind == .directory { try adoptVersions(copies, below: row.ino) }
+            try adopt(copies, for: rows.map { ($0, prefix + $0.component) })
+            for row in rows where row.attributes.kind == .directory {
+                try adopt(copies, for: row, prefix + row.component)
             }
             guard rows.count == 256, let component = rows.last?.component else { return }
             last = component
         }
+    }
+
+    private func adopt(
+        _ copies: [ObjectKey: ObjectVersion], for rows: [(entry: Entry, key: ByteString)]
+    ) throws(FileSystemError) {
+        let changes = rows.compactMap { row -> (ino: InodeNumber, attributes: Attributes)? in
+            guard let version = copies[ObjectKey(row.key)], !row.entry.isPending else { return nil }
+            var attributes = row.entry.attributes
+            attributes.version = version
+            return (row.entry.ino, attributes)
+        }
+        try cached { metadata throws(MetadataError) in try metadata.update(changes) }
     }
 
     /// Files below that were never committed have other keys now.

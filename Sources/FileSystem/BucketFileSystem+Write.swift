@@ -85,15 +85,16 @@ extension BucketFileSystem {
     /// The file's content is another one now.
     func changed(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
         let now = time.now()
-        let size = overlay.staged.size
-        // The kernel, which asked for it, knows.
-        shownSizes.withLock { _ = $0.insert(size, for: file.ino) }
-        file.state.withLock { state in
-            state.attributes.size = size
+        let size = file.state.withLock { state in
+            // Asked for here: who changes the file beside this must not be followed by what was before.
+            state.attributes.size = overlay.staged.size
             state.attributes.mtime = now
             state.attributes.ctime = now
             state.isDirty = true
+            return state.attributes.size
         }
+        // The kernel, which asked for it, knows.
+        shownSizes.withLock { _ = $0.insert(size, for: file.ino) }
     }
 
     /// The overlay of a file that is written, made at its first write. Inside the `writing` gate.

@@ -22,8 +22,8 @@ package struct MountPolicy: Sendable {
     package var capacity: Int64 = 1 << 50
     /// This machine's name as it appears in the names of conflict files.
     package var hostName = "localhost"
-    /// Copies in flight while a directory is renamed.
-    package var copies = 16
+    /// Copies in flight while a directory is renamed: the store does the work, and each is one round trip.
+    package var copies = 32
 
     package init(uid: UInt32, gid: UInt32) { (self.uid, self.gid) = (uid, gid) }
 

@@ -44,21 +44,40 @@ extension MetadataCache {
     ) throws(MetadataError) {
         let clock = clock
         try write { (connection) throws(SQLiteError) in
-            guard var row = try EntryRow.find(connection, ino: ino.row), row.ino != 1 || !pending else { return }
-            row.attributes = attributes
-            row.checkedAt = clock.now
-            row.staleAt = nil
-            row.ours = pending ? pendingChange : try self.sequence.take(connection)
-            row.isMoved = row.isMoved && pending
-            try row.put(connection)
-            if let metadata { try self.putHeaders(metadata, of: row, connection) }
-            if attributes.kind == .directory {
-                var state = try DirectoryRow.find(connection, ino: row.ino)
-                state.hasMarker = attributes.version != nil
-                try state.put(connection, ino: row.ino)
+            try self.update(ino, attributes, metadata, pending: pending, clock, connection)
+        }
+        updates.add(1, ordering: .releasing)
+    }
+
+    /// The same for many entries that the store knows, in one transaction; headers stay.
+    package func update(_ changes: [(ino: InodeNumber, attributes: Attributes)]) throws(MetadataError) {
+        if changes.isEmpty { return }
+        let clock = clock
+        try write { (connection) throws(SQLiteError) in
+            for change in changes {
+                try self.update(change.ino, change.attributes, nil, pending: false, clock, connection)
             }
         }
         updates.add(1, ordering: .releasing)
+    }
+
+    private func update(
+        _ ino: InodeNumber, _ attributes: Attributes, _ metadata: ObjectMetadata?, pending: Bool, _ clock: Clock,
+        _ connection: Connection
+    ) throws(SQLiteError) {
+        guard var row = try EntryRow.find(connection, ino: ino.row), row.ino != 1 || !pending else { return }
+        row.attributes = attributes
+        row.checkedAt = clock.now
+        row.staleAt = nil
+        row.ours = pending ? pendingChange : try sequence.take(connection)
+        row.isMoved = row.isMoved && pending
+        try row.put(connection)
+        if let metadata { try putHeaders(metadata, of: row, connection) }
+        if attributes.kind == .directory {
+            var state = try DirectoryRow.find(connection, ino: row.ino)
+            state.hasMarker = attributes.version != nil
+            try state.put(connection, ino: row.ino)
+        }
     }
 
     /// Removes an entry and leaves a tombstone, so that older listings cannot bring it back. `pending` while the store
