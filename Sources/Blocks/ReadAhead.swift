@@ -3,7 +3,7 @@ package import Basics
 /// Guesses from the reads of one handle what will be read next: the state machine of read-ahead. Pure.
 ///
 /// It follows up to four streams, since threads and handles interleave. A read at offset 0, or one that goes on where an
-/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; ahead of it goes a window of four times
+/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; ahead of it goes a window of eight times
 /// what it has read so far, up to the limit. The kernel sends its own read-ahead from several threads and out of
 /// order, so a stream accepts gaps, the wider the longer it has run. Every other read is random: it gets what it asks.
 package struct ReadAhead: Sendable {
@@ -107,7 +107,7 @@ package struct ReadAhead: Sendable {
         if stream.window == 0 {
             stream.window = 1
         } else {
-            stream.window = min(widestWindow, max(2, 1 + Int(min(4 * stream.run / Geometry.chunkSize, 1 << 20))))
+            stream.window = min(widestWindow, max(2, 1 + Int(min(8 * stream.run / Geometry.chunkSize, 1 << 20))))
         }
     }
 

@@ -56,7 +56,7 @@ struct ReadingTests {
         }
         let fixture = try Fixture(store)
         let reader = ObjectReader(fixture.cache.open("a", version))
-        for step in 0..<17 as Range<Int64> {
+        for step in 0..<9 as Range<Int64> {
             _ = try await fixture.read(reader, ByteRange(at: step * mebibyte, count: mebibyte))
         }
         await gate.waitForArrivals(8)
