@@ -46,8 +46,10 @@ extension BlockCache {
     // MARK: Cleaning up after a crash
 
     /// Cuts files that were being written when the process died down to what their rows name: the rest is not counted.
-    static func settle(_ index: BlockIndex, directory: String) throws(SQLiteError) {
-        for (file, size) in try index.unsettled() {
+    static func settle(
+        _ index: BlockIndex, directory: String, except lent: Set<Int64> = []
+    ) throws(SQLiteError) {
+        for (file, size) in try index.unsettled() where !lent.contains(file.id) {
             let path = directory + "/" + String(file.id, radix: 16)
             let geometry = Geometry(size: size)
             var changes = BlockIndex.Changes(file: file.id, settles: true)

@@ -60,18 +60,21 @@ package final class BlockCache: Sendable {
     let changes = ChangesUnderWay()
     private let state = Mutex(State())
     private let counters = Mutex(BlockStatistics())
+    /// How often files are lent, by their numbers. Read inside `CachedObject`'s mutex.
+    private let lent: Mutex<[Int64: Int]>
     private let stored = Atomic<Int64>(0)
     private let currentEpoch: Atomic<Int64>
 
     /// Opens the cache in `directory`, which is created if need be. `database` is the cache's own; a corrupt one throws, and
     /// the caller starts over with a new one.
     ///
-    /// `onInfo` hears what each GET tells of its object, on a thread of `pool`. Reads the index's sums and looks after
-    /// files that were being written when the last process died; removes stray files in the background.
+    /// `onInfo` hears what each GET tells of its object, on a thread of `pool`. `lent` are files that an earlier process
+    /// had lent and nobody has given back. Reads the index's sums and looks after files that were being written when the
+    /// last process died; removes stray files in the background.
     package init(
         directory: String, database: Database, ledger: SpaceLedger, buffers: BufferPool, store: any ObjectStore,
         pool: WorkerPool, time: any TimeSource, options: BlockOptions = BlockOptions(), logger: Logger,
-        onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
+        lent: [Int64] = [], onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
     ) throws(SQLiteError) {
         (self.directory, self.ledger, self.buffers, self.store) = (directory, ledger, buffers, store)
         (self.pool, self.time, self.options, self.logger, self.onInfo) = (pool, time, options, logger, onInfo)
@@ -81,7 +84,8 @@ package final class BlockCache: Sendable {
         do throws(FileError) { try Directory.create(directory) } catch {
             disk.failed(error, doing: "open")
         }
-        try Self.settle(index, directory: directory)
+        self.lent = Mutex(Dictionary(lent.map { ($0, 1) }) { $0 + $1 })
+        try Self.settle(index, directory: directory, except: Set(lent))
         let totals = try index.totals()
         currentEpoch = Atomic(totals.newestUse + 1)
         ledger.adopt(totals.bytes)
@@ -166,6 +170,20 @@ package final class BlockCache: Sendable {
             time.uptime() < end
         {
             _ = never.wait(for: .milliseconds(5))
+        }
+    }
+
+    // MARK: Files lent to others
+
+    func lend(_ file: Int64) { lent.withLock { $0[file, default: 0] += 1 } }
+
+    func isLent(_ file: Int64?) -> Bool { file.map { file in lent.withLock { $0[file] != nil } } ?? false }
+
+    /// Ends what `CachedObject.lend` began.
+    package func takeBack(_ file: Int64) {
+        lent.withLock { lent in
+            let times = (lent[file] ?? 1) - 1
+            lent[file] = times > 0 ? times : nil
         }
     }
 

@@ -72,8 +72,12 @@ extension CachedObject {
             return 0
         }
         defer { cache.changes.end() }
-        let leaving = state.withLock { $0.withdraw(blocks, from: chunk) }
-        if leaving.isEmpty {
+        let (leaving, isLent) = state.withLock { state in
+            guard cache.isLent(state.fileID) else { return (state.withdraw(blocks, from: chunk), false) }
+            // Others read the file as it is; wrong bytes are not to be read here.
+            return (blocks == nil ? .empty : state.withdraw(blocks, from: chunk), true)
+        }
+        if isLent || leaving.isEmpty {
             cache.enqueueIfNeeded(self)
             return 0
         }

@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -22,13 +24,32 @@ struct out_header {
     int32_t error;
     uint64_t unique;
 };
+// The front of an INIT request, and of its answer.
+struct init_in {
+    uint32_t major, minor, max_readahead, flags, flags2;
+};
+struct init_out {
+    uint32_t major, minor, max_readahead, flags;
+    uint16_t max_background, congestion_threshold;
+    uint32_t max_write, time_gran;
+    uint16_t max_pages, map_alignment;
+    uint32_t flags2, max_stack_depth;
+};
+struct backing_map {
+    int32_t fd;
+    uint32_t flags;
+    uint64_t padding;
+};
 enum { forget = 2, init = 26, interrupt = 36, batch_forget = 42, notify_resend = 7 };
+// In `flags`, and in `flags2`.
+enum { init_ext = 1 << 30, passthrough = 1 << 5 };
 static const uint64_t repeated_bit = 1ull << 63;
 
 enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), probes = 64 };
 
 static struct linux_held *used;
-static int is_rehearsal, is_same;
+static int used_connection = -1;
+static int is_rehearsal, is_same, wants_backing;
 static _Thread_local int is_repeated;
 
 int linux_held_create(void) {
@@ -40,14 +61,17 @@ int linux_held_create(void) {
     return -error;
 }
 
-// A holder of an older version has less memory, which ends before the open files.
-static int handle_slots;
+// A holder of an older version has less memory, which ends before the open files or behind them.
+static int handle_slots, backing_slots;
 
 struct linux_held *linux_held_map(int fd) {
     struct stat status;
     if (fstat(fd, &status) != 0) return NULL;
-    if (status.st_size >= (off_t)sizeof(struct linux_held)) {
+    if (status.st_size >= (off_t)offsetof(struct linux_held, has_lost_handles)) {
         handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
+    }
+    if (status.st_size >= (off_t)sizeof(struct linux_held)) {
+        backing_slots = sizeof(((struct linux_held *)0)->backings) / sizeof(((struct linux_held *)0)->backings[0]);
     }
     void *memory = mmap(NULL, sizeof(struct linux_held), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -61,6 +85,7 @@ void linux_held_opened(struct linux_held *held, uint64_t handle, uint64_t inode)
         __atomic_store_n(&held->handles[slot].inode, inode, __ATOMIC_RELEASE);
         return;
     }
+    if (backing_slots > 0) __atomic_store_n(&held->has_lost_handles, 1, __ATOMIC_RELEASE);
 }
 
 void linux_held_closed(struct linux_held *held, uint64_t handle) {
@@ -80,6 +105,75 @@ int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *hand
     return *handle != 0 && *inode != 0;
 }
 
+int linux_held_backed(struct linux_held *held, uint64_t inode, uint64_t file, int32_t backing) {
+    for (uint64_t probe = 0; backing_slots > 0 && probe < probes; probe++) {
+        uint64_t empty = 0, slot = (inode + probe) % backing_slots;
+        if (!__atomic_compare_exchange_n(
+                &held->backings[slot].inode, &empty, inode, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+        __atomic_store_n(&held->backings[slot].file, file, __ATOMIC_RELAXED);
+        __atomic_store_n(&held->backings[slot].backing, backing, __ATOMIC_RELEASE);
+        return 1;
+    }
+    return 0;
+}
+
+void linux_held_unbacked(struct linux_held *held, uint64_t inode) {
+    for (uint64_t probe = 0; backing_slots > 0 && probe < probes; probe++) {
+        uint64_t slot = (inode + probe) % backing_slots;
+        if (__atomic_load_n(&held->backings[slot].inode, __ATOMIC_RELAXED) != inode) continue;
+        __atomic_store_n(&held->backings[slot].backing, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&held->backings[slot].inode, 0, __ATOMIC_RELEASE);
+        return;
+    }
+}
+
+int linux_held_backing(const struct linux_held *held, int slot, uint64_t *inode, uint64_t *file, int32_t *backing) {
+    if (slot >= backing_slots) return -1;
+    *inode = held->backings[slot].inode;
+    *file = held->backings[slot].file;
+    *backing = held->backings[slot].backing;
+    return *inode != 0 && *backing != 0;
+}
+
+void linux_held_want_backing(void) { wants_backing = 1; }
+
+static struct init_out *init_answer(void *answer, size_t size) {
+    struct out_header *header = answer;
+    if (size < sizeof *header + sizeof(struct init_out) || header->error != 0) return NULL;
+    return (struct init_out *)(header + 1);
+}
+
+int linux_held_allows_backing(const struct linux_held *held) {
+    const struct init_out *agreed = init_answer((void *)held->init_reply, held->init_reply_size);
+    return backing_slots > 0 && agreed != NULL && (agreed->flags2 & passthrough) != 0
+        && __atomic_load_n(&held->has_lost_handles, __ATOMIC_ACQUIRE) == 0;
+}
+
+// libfuse 3.14 does not know of it. Whoever goes on with a connection answers what was answered first.
+static void add_passthrough(char *answer, size_t size) {
+    const struct init_in *offered = (const void *)((const struct in_header *)(const void *)used->init_request + 1);
+    struct init_out *answered = init_answer(answer, size);
+    size_t known = sizeof(struct in_header) + sizeof *offered;
+    if (answered == NULL || used->init_size < known || (offered->flags & init_ext) == 0) return;
+    if ((offered->flags2 & passthrough) == 0) return;
+    const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
+    if (is_rehearsal ? before == NULL || (before->flags2 & passthrough) == 0 : !wants_backing) return;
+    answered->flags |= init_ext;
+    answered->flags2 |= passthrough;
+    answered->max_stack_depth = 1;
+}
+
+int linux_backing_open(int file) {
+    struct backing_map map = {.fd = file};
+    int backing = ioctl(used_connection, _IOW(229, 1, struct backing_map), &map);
+    return backing < 0 ? -errno : backing;
+}
+
+int linux_backing_close(int32_t backing) {
+    uint32_t number = (uint32_t)backing;
+    return ioctl(used_connection, _IOW(229, 2, uint32_t), &number) < 0 ? -errno : 0;
+}
+
 void *linux_held_init_request(struct linux_held *held) { return held->init_request; }
 
 const char *linux_held_device(const struct linux_held *held) { return held->device; }
@@ -91,7 +185,10 @@ void linux_held_name(struct linux_held *held, const char *device, const char *mo
     strncpy(held->mountpoint, mountpoint, sizeof held->mountpoint - 1);
 }
 
-void linux_held_use(struct linux_held *held) { used = held; }
+void linux_held_use(struct linux_held *held, int connection) {
+    used = held;
+    used_connection = connection;
+}
 
 static void note(uint64_t unique) {
     // Uniques count up in steps of two. A table that is full near a number forgets it, and can only be resent then.
@@ -142,20 +239,21 @@ ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context
         }
         return written;
     }
-    char answer[sizeof used->init_reply];
+    _Alignas(uint64_t) char answer[sizeof used->init_reply];
     size_t size = 0;
     for (int index = 0; index < count; index++) {
         if (vector[index].iov_len > sizeof answer - size) return errno = EMSGSIZE, -1;
         memcpy(answer + size, vector[index].iov_base, vector[index].iov_len);
         size += vector[index].iov_len;
     }
+    add_passthrough(answer, size);
     if (is_rehearsal) {
         is_same = size == used->init_reply_size && memcmp(answer, used->init_reply, size) == 0;
         return (ssize_t)size;
     }
     memcpy(used->init_reply, answer, size);
     used->init_reply_size = size;
-    return writev(fd, vector, count);
+    return write(fd, answer, size);
 }
 
 int linux_held_rehearse(int on) {

@@ -90,6 +90,16 @@ final class ActiveFile: Sendable {
 
     var attributes: Attributes { state.withLock { $0.attributes } }
 
+    /// The object whose bytes are all of the file's, if it is worth the kernel's own reading.
+    var cleanBase: CachedObject? {
+        state.withLock { state in
+            guard state.overlay == nil, !state.isDirty, !state.isNameless, let base = state.base,
+                base.version.size == state.attributes.size, base.version.size >= KernelReads.smallest
+            else { return nil }
+            return base
+        }
+    }
+
     /// Our own act gave the object another version: everybody reads that one now.
     func rebase(on object: CachedObject?, _ attributes: Attributes) {
         state.withLock { state in
@@ -134,10 +144,11 @@ final class FileHandle: Sendable {
 
     let file: ActiveFile
     let flags: OpenFlags
+    let reads: KernelReads.Kind
     private let state: Mutex<State>
 
-    init(file: ActiveFile, flags: OpenFlags) {
-        (self.file, self.flags) = (file, flags)
+    init(file: ActiveFile, flags: OpenFlags, reads: KernelReads.Kind = .cached) {
+        (self.file, self.flags, self.reads) = (file, flags, reads)
         let (base, epoch) = file.state.withLock { ($0.base, $0.epoch) }
         state = Mutex(State(pin: base, epoch: epoch))
     }

@@ -56,7 +56,8 @@ extension BucketFileSystem {
             files.settle(file)
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
-        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
+        let reads = kernelReads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags, reads: reads)))
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
         let keepCache = pageCacheVersions.withLock { versions in
             guard let etag else { return file.isDirty }
@@ -64,7 +65,7 @@ extension BucketFileSystem {
             versions.insert(etag, for: entry.ino)
             return isSame
         }
-        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct)
+        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing)
     }
 
     /// The active file of an entry, with one more user; under another number when the object of those who have it open was
@@ -181,6 +182,7 @@ extension BucketFileSystem {
         guard case .file(let handle) = handles.remove(handle) else { return nil }
         let file = handle.file
         handle.close()
+        kernelReads?.close(file.ino, handle.reads)
         let isLast = files.release(file)
         let (isDirty, isUnlinked, overlay) = file.state.withLock { state in
             (state.isDirty && !state.isPromised, state.isUnlinked, state.overlay)

@@ -23,6 +23,7 @@ extension BucketFileSystem {
         let blocks = rooms.blocks.statistics()
         (report.blockBytes, report.memoryBytes) = (blocks.storedBytes, Int64(blocks.shelvedBytes))
         report.isDiskFailing = blocks.isDiskFailing
+        report.backedFiles = kernelReads?.backedCount ?? 0
         report.readHits = reads.hits.load(ordering: .relaxed)
         report.readMisses = reads.misses.load(ordering: .relaxed)
         report.readBytes = reads.bytes.load(ordering: .relaxed)

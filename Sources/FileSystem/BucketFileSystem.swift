@@ -77,6 +77,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
     /// What the store counts, for statfs.
     let usage = Mutex(KnownUsage())
+    /// nil where programs may write, or the kernel has no other way than to ask.
+    let kernelReads: KernelReads?
     /// What programs read, for the figures of the mount.
     let reads = ReadCounts()
     /// Tells all figures of the mount as text, which those who made it can.
@@ -89,9 +91,13 @@ package final class BucketFileSystem: FileSystemOperations {
     /// `generation` counts the processes that serve one mount after another.
     package init(
         rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0,
-        openFiles: (any OpenFileLog)? = nil
+        openFiles: (any OpenFileLog)? = nil, backing kernel: (any BackingKernel)? = nil
     ) {
         handles = HandleTable(generation: generation, log: openFiles)
+        let backing = policy.readOnly ? kernel : nil
+        kernelReads = backing.map { kernel in
+            KernelReads(kernel, logger: rooms.logger) { [blocks = rooms.blocks] in blocks.takeBack($0) }
+        }
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions

@@ -194,9 +194,11 @@ package struct OpenReply: Sendable, Hashable {
     /// The page cache was filled from the version this handle reads.
     package var keepCache: Bool
     package var direct: Bool
+    /// What the kernel calls the file that it reads this handle from by itself.
+    package var backing: Int32?
 
-    package init(handle: HandleID, keepCache: Bool, direct: Bool) {
-        (self.handle, self.keepCache, self.direct) = (handle, keepCache, direct)
+    package init(handle: HandleID, keepCache: Bool, direct: Bool, backing: Int32? = nil) {
+        (self.handle, self.keepCache, self.direct, self.backing) = (handle, keepCache, direct, backing)
     }
 }
 

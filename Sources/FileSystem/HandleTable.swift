@@ -35,10 +35,12 @@ final class HandleTable: Sendable {
     func insert(_ handle: Handle) -> HandleID {
         state.withLock { state in
             state.last += 1
-            let flags: OpenFlags? = if case .file(let file) = handle { file.flags } else { nil }
-            let id = HandleNumber(flags: flags, generation: generation, count: state.last).id
+            let file: FileHandle? = if case .file(let file) = handle { file } else { nil }
+            let id = HandleNumber(
+                flags: file?.flags, isBacked: file?.reads.backing != nil, generation: generation, count: state.last
+            ).id
             state.handles[id] = handle
-            if case .file(let file) = handle { log?.opened(id, of: file.file.ino) }
+            if let file { log?.opened(id, of: file.file.ino) }
             return id
         }
     }
@@ -72,11 +74,14 @@ final class HandleTable: Sendable {
 struct HandleNumber: Sendable, Hashable {
     /// nil for a directory.
     var flags: OpenFlags?
+    /// The kernel reads it from a file of the block cache.
+    var isBacked: Bool
     var generation: UInt16
     var count: UInt64
 
-    init(flags: OpenFlags?, generation: UInt32, count: UInt64) {
-        (self.flags, self.generation, self.count) = (flags, Self.shortened(generation), count)
+    init(flags: OpenFlags?, isBacked: Bool = false, generation: UInt32, count: UInt64) {
+        (self.flags, self.isBacked) = (flags, isBacked)
+        (self.generation, self.count) = (Self.shortened(generation), count)
     }
 
     init(_ id: HandleID) {
@@ -84,6 +89,7 @@ struct HandleNumber: Sendable, Hashable {
         if bits & 16 != 0 {
             flags = OpenFlags(reads: bits & 1 != 0, writes: bits & 2 != 0, direct: bits & 8 != 0)
         }
+        isBacked = bits & 32 != 0
         generation = UInt16(truncatingIfNeeded: id.rawValue >> 40)
         count = id.rawValue & ((1 << 40) - 1)
     }
@@ -92,6 +98,7 @@ struct HandleNumber: Sendable, Hashable {
         var bits: UInt64 = 0
         if let flags {
             bits = 16 | (flags.reads ? 1 : 0) | (flags.writes ? 2 : 0) | (flags.direct ? 8 : 0)
+            if isBacked { bits |= 32 }
         }
         return HandleID(rawValue: bits << 56 | UInt64(generation) << 40 | count & ((1 << 40) - 1))
     }
@@ -119,14 +126,16 @@ extension BucketFileSystem {
         case .directory: throw .badHandle
         case nil: break
         }
-        guard let flags = handles.origin(of: id)?.flags else { throw .badHandle }
+        guard let origin = handles.origin(of: id), let flags = origin.flags else { throw .badHandle }
         if interrupted.withLock({ $0.contains(ino) }) {
             throw FileSystemError(.inputOutput, "what was written to the file before pailfs was restarted is not known")
         }
         let unlinked = files.find(ino).flatMap { $0.state.withLock { $0.isUnlinked } ? $0 : nil }
         let file = if let unlinked { files.retain(ino) { unlinked } } else { activate(try entry(ino)) }
-        let handle = FileHandle(file: file, flags: flags)
+        let reads = kernelReads?.adopt(file.ino, isBacked: origin.isBacked, direct: flags.direct) ?? .cached
+        let handle = FileHandle(file: file, flags: flags, reads: reads)
         guard case .file(let other) = handles.restore(.file(handle), as: id) else { return handle }
+        kernelReads?.close(file.ino, reads)
         _ = files.release(handle.file)
         return other
     }

@@ -47,6 +47,8 @@ package struct MountReport: Sendable, Codable {
     package var dirtyBytes: Int64 = 0
     package var openFiles = 0
     package var openHandles = 0
+    /// Open files that the kernel reads from the block cache by itself.
+    package var backedFiles = 0
     package var jobs: [Job] = []
     /// Files that a crash left without a promise: `pailfs recover` has them.
     package var recoverableFiles = 0

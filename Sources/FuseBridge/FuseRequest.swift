@@ -107,6 +107,15 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     }
 
     consuming func opened(_ answer: OpenReply) -> Bool {
+        if let backing = answer.backing {
+            // libfuse 3.14 has no field for it: struct fuse_open_out of linux/fuse.h, FOPEN_PASSTHROUGH.
+            var reply = linux_backed_open(fh: answer.handle.rawValue, open_flags: 1 << 7, backing_id: backing)
+            let handle = handle
+            discard self
+            return withUnsafeBytes(of: &reply) {
+                fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count) == 0
+            }
+        }
         var info = fuse_file_info(answer)
         return reply { fuse_reply_open($0, &info) }
     }

@@ -154,6 +154,8 @@ package final class FuseSession: Sendable {
         guard let held else { return session }
         do throws(FuseError) {
             let descriptor = fuse_session_fd(session)
+            // The kernel takes files from those alone who may mount.
+            if options.readOnly, geteuid() == 0 { linux_held_want_backing() }
             try held.attach(session, descriptor)
             try held.handOver(descriptor, of: mountpoint, record: record)
         } catch {

@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 import CFuse3
 import CLinux
 package import FileSystem
@@ -13,6 +13,38 @@ extension HeldConnection: OpenFileLog {
     }
 
     package func closed(_ handle: HandleID) { linux_held_closed(memory, handle.rawValue) }
+}
+
+extension HeldConnection: BackingKernel {
+    package var allowsBacking: Bool { linux_held_allows_backing(memory) != 0 }
+
+    package func enter(_ file: File) throws(FileError) -> Int32 {
+        let backing = linux_backing_open(file.rawDescriptor)
+        guard backing > 0 else { throw FileError(errno: -backing, operation: "enter in the kernel", path: file.path) }
+        return backing
+    }
+
+    package func leave(_ backing: Int32) { _ = linux_backing_close(backing) }
+
+    package func note(_ inode: BackedInode) -> Bool {
+        linux_held_backed(memory, inode.ino.rawValue, UInt64(bitPattern: inode.file), inode.backing) != 0
+    }
+
+    package func forget(_ ino: InodeNumber) { linux_held_unbacked(memory, ino.rawValue) }
+
+    package var backedInodes: [BackedInode] {
+        var inodes: [BackedInode] = []
+        var (slot, ino, file, backing) = (Int32(0), UInt64(0), UInt64(0), Int32(0))
+        while true {
+            let found = linux_held_backing(memory, slot, &ino, &file, &backing)
+            guard found >= 0 else { return inodes }
+            if found > 0 {
+                let (number, inode) = (Int64(bitPattern: file), InodeNumber(rawValue: ino))
+                inodes.append(BackedInode(ino: inode, file: number, backing: backing))
+            }
+            slot += 1
+        }
+    }
 }
 
 /// A connection to the kernel that a holder keeps while workers come and go, as a worker sees it.
@@ -70,7 +102,7 @@ package struct HeldConnection: @unchecked Sendable {
     /// Puts the hooks around `session`, so that what is needed after this process gets noted. To be called once the session
     /// has a descriptor.
     func attach(_ session: OpaquePointer, _ descriptor: Int32) throws(FuseError) {
-        linux_held_use(memory)
+        linux_held_use(memory, descriptor)
         var hooks = fuse_custom_io()
         hooks.read = linux_held_read
         hooks.writev = linux_held_writev

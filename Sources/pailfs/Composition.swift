@@ -100,7 +100,7 @@ final class Composition: Sendable {
             try BlockCache(
                 directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
-                onInfo: { key, info in listener.hear(info, of: key) })
+                lent: held?.backedInodes.map(\.file) ?? [], onInfo: { key, info in listener.hear(info, of: key) })
         }
         do {
             staging = try StagingArea(
@@ -114,7 +114,7 @@ final class Composition: Sendable {
                 uploads: uploads, buffers: replies, pool: pool, time: time,
                 logger: logger),
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
-            generation: held?.generation ?? 0, openFiles: held)
+            generation: held?.generation ?? 0, openFiles: held, backing: held)
         listener.attach(fileSystem)
         do { try Self.takeUp(plan, unlinked, fileSystem, isRestart: takesOver, pool) } catch {
             throw cache.unusable("\(error)")

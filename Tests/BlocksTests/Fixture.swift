@@ -40,23 +40,25 @@ final class Fixture: Sendable {
 
     private static func start(
         _ directory: TemporaryDirectory, _ store: any ObjectStore, _ limit: Int64, _ buffers: BufferPool,
-        _ pool: WorkerPool, _ time: any TimeSource, _ options: BlockOptions, _ infos: InfoLog, _ log: LogCounter
+        _ pool: WorkerPool, _ time: any TimeSource, _ options: BlockOptions, _ infos: InfoLog, _ log: LogCounter,
+        lent: [Int64] = []
     ) throws -> (cache: BlockCache, ledger: SpaceLedger, database: Database) {
         let database = try Database(.file(directory.path("blocks.db")), migrations: BlockCache.migrations)
         let ledger = SpaceLedger(limit: limit, floor: 0) { .max / 2 }
         let cache = try BlockCache(
             directory: directory.path("blocks"), database: database, ledger: ledger, buffers: buffers, store: store,
-            pool: pool, time: time, options: options, logger: log.logger
+            pool: pool, time: time, options: options, logger: log.logger, lent: lent
         ) { _, info in infos.add(info) }
         return (cache, ledger, database)
     }
 
     /// Ends the cache and opens it again. A crash loses the rows that were not written yet.
-    func reopen(crashing: Bool = false) throws {
+    func reopen(crashing: Bool = false, lent: [Int64] = []) throws {
         if crashing { database.close() }
         cache.close()
         database.close()
-        let reopened = try Self.start(directory, store, limit, buffers, pool, time, options, infos, log)
+        let reopened = try Self.start(
+            directory, store, limit, buffers, pool, time, options, infos, log, lent: lent)
         open.withLock { $0 = reopened }
     }
 

@@ -10,6 +10,8 @@ import Testing
     func aNumberTellsHowItsHandleWasOpenedAndByWhichProcess(_ flags: OpenFlags?) {
         let number = HandleNumber(flags: flags, generation: 7, count: 1 << 39)
         #expect(HandleNumber(number.id) == number)
+        let backed = HandleNumber(flags: flags, isBacked: flags != nil, generation: 7, count: 3)
+        #expect(HandleNumber(backed.id) == backed)
     }
 
     @Test func onlyHandlesOfEarlierProcessesHaveAnOrigin() {

@@ -24,6 +24,11 @@ struct linux_held {
     /// Files that programs have open, by the number of the handle: a table like the one before. An inode of 0 is one whose
     /// opening or closing was not through.
     struct { uint64_t handle, inode; } handles[32768];
+    /// An open file found no room above.
+    uint32_t has_lost_handles;
+    /// Inodes that the kernel reads from files of the cache itself (FUSE passthrough), with the number of the file and what
+    /// the kernel calls it: a table like the others.
+    struct { uint64_t inode, file; int32_t backing; } backings[4096];
 };
 
 /// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
@@ -39,14 +44,42 @@ void linux_held_closed(struct linux_held *held, uint64_t handle);
 /// The noted file in a slot from 0 on. Returns 1, 0 for an empty slot, or -1 behind the last one.
 int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *handle, uint64_t *inode);
 
+/// Notes that the kernel reads an inode from a file of the cache, and that it does no longer. Returns 1, or 0 when there is
+/// no room.
+int linux_held_backed(struct linux_held *held, uint64_t inode, uint64_t file, int32_t backing);
+void linux_held_unbacked(struct linux_held *held, uint64_t inode);
+
+/// The note in a slot from 0 on, as linux_held_open_file does it.
+int linux_held_backing(const struct linux_held *held, int slot, uint64_t *inode, uint64_t *file, int32_t *backing);
+
+/// Asks the kernel, in the answer to INIT, to let files back others (FUSE_PASSTHROUGH, Linux 6.9), where it offers that.
+void linux_held_want_backing(void);
+
+/// Whether that was agreed, and the memory has a place for what must be known of it and knows all that is open.
+int linux_held_allows_backing(const struct linux_held *held);
+
+/// The answer to OPEN with its newest field (struct fuse_open_out).
+struct linux_backed_open {
+    uint64_t fh;
+    uint32_t open_flags;
+    int32_t backing_id;
+};
+
+/// FUSE_DEV_IOC_BACKING_OPEN: enters a file in the connection. Returns what the kernel calls it, from 1 on, or -errno.
+int linux_backing_open(int file);
+
+/// FUSE_DEV_IOC_BACKING_CLOSE. Returns 0 or -errno.
+int linux_backing_close(int32_t backing);
+
 /// The parts that Swift does not import as fields.
 void *linux_held_init_request(struct linux_held *held);
 const char *linux_held_device(const struct linux_held *held);
 const char *linux_held_mountpoint(const struct linux_held *held);
 void linux_held_name(struct linux_held *held, const char *device, const char *mountpoint);
 
-/// The hooks of fuse_session_custom_io(3) for the one connection of this process, which `linux_held_use` tells its memory.
-void linux_held_use(struct linux_held *held);
+/// The hooks of fuse_session_custom_io(3) for the one connection of this process, which `linux_held_use` tells its memory
+/// and its descriptor.
+void linux_held_use(struct linux_held *held, int connection);
 ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context);
 ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context);
 

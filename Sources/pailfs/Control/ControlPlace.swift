@@ -50,5 +50,6 @@ struct ControlPlace: Sendable, Hashable {
         }
     }
 
-    private static func isGone(_ pid: Int32) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
+    /// Whether no process has the number.
+    static func isGone(_ pid: Int32) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
 }

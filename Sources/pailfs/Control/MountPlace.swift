@@ -49,6 +49,9 @@ struct MountPlace: Sendable {
 
     // MARK: asking
 
+    /// How long the next worker of a mount may take to come up.
+    private static let patience = Duration.seconds(10)
+
     /// Asks the process that serves the mount. Without a deadline it waits as long as that lives.
     func ask(_ request: ControlRequest, within deadline: Duration?) throws(CommandError) -> ControlAnswer {
         let owner = mount.owner ?? LocalFileStatus.ourUser
@@ -57,10 +60,19 @@ struct MountPlace: Sendable {
                 "\(mountpoint.path) was mounted by user \(owner), whose commands it obeys; run this as that user or root"
             )
         }
-        for place in ControlPlace.all(of: owner, on: mountpoint) {
-            guard let connection = ControlConnection(place, owner: owner) else { continue }
-            return try connection.ask(request, within: deadline, of: mountpoint.path)
-        }
+        let time = SystemTime()
+        let end = time.uptime() + Self.patience
+        repeat {
+            let places = ControlPlace.all(of: owner, on: mountpoint)
+            for place in places {
+                guard let connection = ControlConnection(place, owner: owner) else { continue }
+                return try connection.ask(request, within: deadline, of: mountpoint.path)
+            }
+            // Between two workers nobody listens; the holder they have in common lives on.
+            let isKept = places.contains { place in place.pid.map { !ControlPlace.isGone($0) } ?? false }
+            guard isKept else { break }
+            usleep(20_000)
+        } while time.uptime() < end
         throw CommandError(
             "the process that serves \(mountpoint.path) is gone; unmount it (fusermount3 -u) or mount the bucket there again"
         )

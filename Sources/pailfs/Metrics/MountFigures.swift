@@ -105,6 +105,8 @@ struct MountFigures: Sendable {
         figures.add("open_files", .gauge, "Files that programs have open.", report.openFiles)
         figures.add("open_handles", .gauge, "Handles that programs have of them.", report.openHandles)
         figures.add(
+            "backed_files", .gauge, "Open files that the kernel reads from the cache by itself.", report.backedFiles)
+        figures.add(
             "dirty_files", .gauge, "Files that the bucket does not have as programs see them.", report.dirtyFiles)
         figures.add("staged_bytes", .gauge, "Disk that their changes take.", report.dirtyBytes)
         figures.add("upload_queue_length", .gauge, "Promised files that wait for their upload.", count(.waiting))

@@ -1,0 +1,39 @@
+package import Basics
+import ObjectStorage
+import Synchronization
+
+/// A file of the block cache with all bytes of an object's version and no others, for somebody who reads it himself. Not a
+/// byte of it leaves before `BlockCache.takeBack`, whatever becomes of the object.
+package struct LentFile: Sendable {
+    package let file: File
+    /// What the cache calls it, also in later processes.
+    package let number: Int64
+
+    package init(file: File, number: Int64) { (self.file, self.number) = (file, number) }
+}
+
+extension CachedObject {
+    /// Lends the file, if all of it is here and was found right by this process. Does I/O on the local disk the first time.
+    package func lend() -> LentFile? {
+        guard version.size > 0, isComplete, let file = openedFile(), (try? file.size) == version.size else { return nil }
+        let epoch = cache.epoch
+        let number: Int64? = state.withLock { state in
+            guard state.file === file, let number = state.fileID,
+                (0..<state.geometry.chunkCount).allSatisfy({ index in
+                    guard let chunk = state.chunks[index] else { return false }
+                    return chunk.verified == state.geometry.allBlocks(of: index) && chunk.unsummed.isEmpty
+                })
+            else { return nil }
+            // Inside the lock: from here on nothing is withdrawn.
+            cache.lend(number)
+            for index in state.chunks.keys where state.chunks[index]?.used != epoch {
+                state.chunks[index]?.used = epoch
+                state.changed.insert(index)
+            }
+            return number
+        }
+        guard let number else { return nil }
+        cache.enqueueIfNeeded(self)
+        return LentFile(file: file, number: number)
+    }
+}

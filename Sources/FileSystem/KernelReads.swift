@@ -1,0 +1,167 @@
+package import Basics
+import Blocks
+import Logging
+package import Metadata
+import Synchronization
+
+/// The kernel's way to read an open file from another one by itself (FUSE passthrough). Any thread, at any time.
+package protocol BackingKernel: Sendable {
+    /// Whether that was agreed when the mount began, and what is open is known.
+    var allowsBacking: Bool { get }
+    /// Enters a file; answers what the kernel calls it. Throws its errno.
+    func enter(_ file: File) throws(FileError) -> Int32
+    /// No handle will be opened on it any more.
+    func leave(_ backing: Int32)
+    /// Notes for the process after this one that handles of `ino` are read from a file of the cache; false where there is no
+    /// room for that.
+    func note(_ backing: BackedInode) -> Bool
+    func forget(_ ino: InodeNumber)
+    /// What processes before this one had noted.
+    var backedInodes: [BackedInode] { get }
+}
+
+/// An inode whose handles the kernel reads from a file of the block cache.
+package struct BackedInode: Sendable, Hashable {
+    package let ino: InodeNumber
+    /// The block cache's number of the file.
+    package let file: Int64
+    /// The kernel's.
+    package let backing: Int32
+
+    package init(ino: InodeNumber, file: Int64, backing: Int32) {
+        (self.ino, self.file, self.backing) = (ino, file, backing)
+    }
+}
+
+/// How the kernel reads the open files of a mount that nobody writes to: with our replies, or, when all bytes of the object
+/// are on the disk and were found right, from the block file itself.
+///
+/// All handles of an inode have to be of one kind while any is open (fuse-passthrough, linux/fs/fuse/iomode.c), so the first
+/// one decides. Where programs may write this is not done: a writer would have to be refused while readers have the block
+/// file. A handle counts from before the kernel has it until its release, which the kernel sends when it has let go. The
+/// mutex is a leaf, except that what is noted for the next process is noted inside. A crash leaves the notes: the next process
+/// keeps the block files as they are, and opens with the same numbers.
+final class KernelReads: Sendable {
+    /// How a handle's reads are served.
+    enum Kind: Sendable {
+        /// By us, past the kernel's pages; goes with everything.
+        case direct
+        /// By us, through the kernel's pages.
+        case cached
+        case backed(Int32)
+
+        var backing: Int32? { if case .backed(let backing) = self { backing } else { nil } }
+    }
+
+    private enum Use {
+        case cached(handles: Int)
+        case backed(BackedInode, handles: Int)
+    }
+
+    /// What one request of the kernel brings is not worth it. In bytes.
+    static let smallest: Int64 = 1 << 20
+
+    private let kernel: any BackingKernel
+    private let takeBack: @Sendable (Int64) -> Void
+    private let logger: Logger
+    private let isRefused = Atomic(false)
+    private let uses: Mutex<[InodeNumber: Use]>
+
+    /// `takeBack` ends the loan of a file of the block cache.
+    init(_ kernel: any BackingKernel, logger: Logger, takeBack: @escaping @Sendable (Int64) -> Void) {
+        (self.kernel, self.logger, self.takeBack) = (kernel, logger, takeBack)
+        uses = Mutex(
+            Dictionary(
+                kernel.backedInodes.map { ($0.ino, Use.backed($0, handles: 0)) }, uniquingKeysWith: { first, _ in first }))
+    }
+
+    /// Inodes that are read from block files now.
+    var backedCount: Int {
+        uses.withLock { uses in uses.values.count { if case .backed = $0 { true } else { false } } }
+    }
+
+    /// Decides for one more handle of `ino`; `lend` borrows the file with its bytes, where that is possible.
+    func open(_ ino: InodeNumber, direct: Bool, lend: () -> LentFile?) -> Kind {
+        let isFirst = uses.withLock { $0[ino] == nil }
+        let offer = isFirst && !direct ? self.offer(ino, lend) : nil
+        let kind: Kind = uses.withLock { uses in
+            switch uses[ino] {
+            case .backed(let inode, let handles):
+                uses[ino] = .backed(inode, handles: handles + 1)
+                return .backed(inode.backing)
+            case .cached(let handles):
+                if direct { return .direct }
+                uses[ino] = .cached(handles: handles + 1)
+                return .cached
+            case nil:
+                if direct { return .direct }
+                guard let offer, kernel.note(offer) else {
+                    uses[ino] = .cached(handles: 1)
+                    return .cached
+                }
+                uses[ino] = .backed(offer, handles: 1)
+                return .backed(offer.backing)
+            }
+        }
+        if let offer, kind.backing != offer.backing { end(offer) }
+        return kind
+    }
+
+    /// A handle that an earlier process opened.
+    func adopt(_ ino: InodeNumber, isBacked: Bool, direct: Bool) -> Kind {
+        uses.withLock { uses in
+            switch uses[ino] {
+            case .backed(let inode, let handles):
+                uses[ino] = .backed(inode, handles: handles + 1)
+                return .backed(inode.backing)
+            case .cached(let handles):
+                if direct || isBacked { return .direct }
+                uses[ino] = .cached(handles: handles + 1)
+                return .cached
+            case nil:
+                if direct || isBacked { return .direct }
+                uses[ino] = .cached(handles: 1)
+                return .cached
+            }
+        }
+    }
+
+    func close(_ ino: InodeNumber, _ kind: Kind) {
+        let ended: BackedInode? = uses.withLock { uses in
+            switch (kind, uses[ino]) {
+            case (.cached, .cached(let handles)):
+                uses[ino] = handles > 1 ? .cached(handles: handles - 1) : nil
+                return nil
+            case (.backed, .backed(let inode, let handles)):
+                guard handles <= 1 else {
+                    uses[ino] = .backed(inode, handles: handles - 1)
+                    return nil
+                }
+                uses[ino] = nil
+                kernel.forget(ino)
+                return inode
+            default: return nil
+            }
+        }
+        if let ended { end(ended) }
+    }
+
+    /// The block file of a whole object, entered in the kernel.
+    private func offer(_ ino: InodeNumber, _ lend: () -> LentFile?) -> BackedInode? {
+        guard !isRefused.load(ordering: .relaxed), kernel.allowsBacking, let lent = lend() else { return nil }
+        do throws(FileError) {
+            return BackedInode(ino: ino, file: lent.number, backing: try kernel.enter(lent.file))
+        } catch {
+            takeBack(lent.number)
+            // It will not be another time: no privilege, or a cache directory on a file system on top of another.
+            isRefused.store(true, ordering: .relaxed)
+            logger.info("the kernel does not read from the block cache by itself", metadata: ["reason": "\(error)"])
+            return nil
+        }
+    }
+
+    private func end(_ inode: BackedInode) {
+        kernel.leave(inode.backing)
+        takeBack(inode.file)
+    }
+}

@@ -1,0 +1,74 @@
+import Basics
+import Blocks
+import ObjectStorage
+import TestSupport
+import Testing
+
+@Suite struct LendingTests {
+    private func bytes(of file: File) throws -> [UInt8] {
+        try File(file.path).read(atMost: 64 << 20)
+    }
+
+    @Test func onlyAWholeFileThatWasFoundRightIsLent() async throws {
+        let store = MemoryStore()
+        let truth = content(9 << 20)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        let object = fixture.cache.open("a", version)
+        #expect(object.lend() == nil)
+        _ = try await fixture.read(object, 0..<1 << 20)
+        await fixture.settle()
+        #expect(object.lend() == nil)
+        _ = try await fixture.read(object, 0..<9 << 20)
+        await fixture.settle()
+        let lent = try #require(object.lend())
+        #expect(try bytes(of: lent.file) == truth)
+        fixture.cache.takeBack(lent.number)
+
+        try fixture.reopen()
+        let known = fixture.cache.open("a", version)
+        #expect(known.isComplete && known.lend() == nil, "nobody has looked at the bytes yet")
+        _ = try await fixture.read(known, 0..<9 << 20)
+        let again = try #require(known.lend())
+        fixture.cache.takeBack(again.number)
+    }
+
+    @Test func whatIsLentStaysUntilItIsBack() async throws {
+        let store = MemoryStore()
+        let truth = content(9 << 20)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        let object = fixture.cache.open("a", version)
+        _ = try await fixture.read(object, 0..<9 << 20)
+        await fixture.settle()
+        let first = try #require(object.lend())
+        let second = try #require(object.lend())
+        #expect(first.number == second.number)
+        fixture.cache.prune(to: 0)
+        fixture.cache.forget("a")
+        fixture.cache.takeBack(first.number)
+        fixture.cache.prune(to: 0)
+        #expect(try bytes(of: first.file) == truth)
+        #expect(fixture.cache.statistics().storedBytes >= 9 << 20)
+        fixture.cache.takeBack(second.number)
+        fixture.cache.prune(to: 0)
+        #expect(fixture.cache.statistics().storedBytes == 0)
+        #expect(fixture.ledger.used == 0)
+    }
+
+    @Test func whatAnEarlierProcessHadLentIsLeftAsItIs() async throws {
+        let store = MemoryStore()
+        let truth = content(9 << 20)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        let object = fixture.cache.open("a", version)
+        _ = try await fixture.read(object, 0..<9 << 20)
+        await fixture.settle()
+        let lent = try #require(object.lend())
+        // Its rows may not have been written.
+        try fixture.reopen(crashing: true, lent: [lent.number])
+        fixture.cache.prune(to: 0)
+        fixture.cache.forget("a")
+        #expect(try bytes(of: lent.file) == truth)
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import Glibc
+import Testing
+
+extension RealMounts {
+    /// A mount that nobody writes to: a file that is whole in the cache is read by the kernel itself.
+    @Suite struct ReadOnlyMounts {
+        /// Linux 6.9 and later let root do it; before, the same is read through pailfs.
+        private static let isBackedHere: Bool = {
+            var system = utsname()
+            uname(&system)
+            let release = withUnsafeBytes(of: system.release) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+            let numbers = release.split { !$0.isNumber }.prefix(2).compactMap { Int($0) }
+            return geteuid() == 0 && numbers.count == 2 && (numbers[0], numbers[1]) >= (6, 9)
+        }()
+
+        private static let figures = "getfattr --only-values -n user.pailfs.stats ."
+
+        private func figure(_ name: String, _ world: World) async throws -> Int {
+            let text = try await world.sh("\(Self.figures) | grep '^pailfs_\(name) '")
+            return try #require(text.split(whereSeparator: \.isWhitespace).last.flatMap { Int($0) })
+        }
+
+        private func prune(_ world: World) async throws {
+            let outcome = try await world.pailfs(["cache", "prune", world.mountpoint])
+            #expect(outcome.succeeded, "\(outcome)")
+        }
+
+        /// Puts `big` and reads it until all of it is on the disk.
+        private func prepare(_ world: World) async throws {
+            try Data((0..<20_000_003).map { UInt8(truncatingIfNeeded: $0 &* $0 >> 7) })
+                .write(to: URL(fileURLWithPath: world.scratch.path("big")))
+            try await world.outside("put", "big", world.scratch.path("big"))
+            try await world.mount(["ro"])
+        }
+
+        private func readWhole(_ world: World) async throws {
+            try await world.sh("cmp big $T/big")
+            // What has arrived is on the disk a little later.
+            for _ in 0..<200 where Self.isBackedHere {
+                let open = try await world.sh("exec 3<big; \(Self.figures) | sed -n 's/^pailfs_backed_files //p'")
+                if open.hasPrefix("1") { return }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+            #expect(!Self.isBackedHere, "the kernel does not read the file by itself")
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func aFileThatIsWholeInTheCacheIsReadWithoutAskingPailfs() async throws {
+            try await withStore { world, store in
+                try await prepare(world)
+                try await readWhole(world)
+                let before = try await figure("read_bytes_total", world)
+                // As a program that opens it in several ways at once.
+                try await world.python(
+                    """
+                    import mmap, os
+                    want = open(os.environ["T"] + "/big", "rb").read()
+                    one, two = os.open("big", os.O_RDONLY), os.open("big", os.O_RDONLY)
+                    direct = os.open("big", os.O_RDONLY | os.O_DIRECT)
+                    assert os.pread(one, len(want) + 1, 0) == want
+                    assert os.pread(two, 100, len(want) - 50) == want[-50:]
+                    assert mmap.mmap(two, 0, prot=mmap.PROT_READ)[:] == want
+                    page = mmap.mmap(-1, 1 << 20)
+                    assert os.preadv(direct, [page], 1 << 20) == 1 << 20 and page[:] == want[1 << 20:2 << 20]
+                    assert os.fstat(one).st_size == len(want)
+                    """)
+                let after = try await figure("read_bytes_total", world)
+                if Self.isBackedHere { #expect(after == before) }
+                #expect(try await figure("backed_files", world) == 0, "nobody has it open any more")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func whoHasAFileOpenReadsItsBytesWhateverBecomesOfThem() async throws {
+            try await withStore { world, store in
+                try await prepare(world)
+                try await readWhole(world)
+                let program = try world.start(
+                    """
+                    exec 3<big
+                    head -c 1000000 <&3 >$T/front
+                    : >$T/ready
+                    until test -e $T/go; do sleep 0.02; done
+                    cat <&3 >$T/rest
+                    exec 4<big
+                    cat <&4 >$T/again
+                    : >$T/half
+                    until test -e $T/replaced; do sleep 0.02; done
+                    cat /proc/self/fd/3 >$T/last 2>$T/error || true
+                    $PYTHON -c 'import os; os.lseek(3, 0, 0); out = open(os.environ["T"] + "/last", "wb")
+                    while piece := os.read(3, 1 << 20): out.write(piece)'
+                    """)
+                func wait(_ name: String) async throws {
+                    let isThere = await poll(for: .seconds(60)) { [scratch = world.scratch] in
+                        scratch.has(name) ? true : nil
+                    }
+                    try #require(isThere == true)
+                }
+                try await wait("ready")
+                if Self.isBackedHere { #expect(try await figure("backed_files", world) == 1) }
+                try await prune(world)
+                try await world.killWorker()
+                try await prune(world)
+                _ = FileManager.default.createFile(atPath: world.scratch.path("go"), contents: nil)
+                try await wait("half")
+                // Another object takes the name.
+                try await world.sh("head -c 3000000 /dev/zero >$T/other")
+                try await world.outside("put", "big", world.scratch.path("other"))
+                #expect(try await world.pailfs(["refresh", world.mountpoint]).succeeded)
+                try await world.sh("cmp big $T/other; cmp big $T/other")
+                try await prune(world)
+                _ = FileManager.default.createFile(atPath: world.scratch.path("replaced"), contents: nil)
+                let outcome = await program.wait(deadline: .seconds(60))
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.sh(
+                    """
+                    cat $T/front $T/rest | cmp - $T/big
+                    cmp $T/again $T/big
+                    cmp big $T/other
+                    """)
+                if Self.isBackedHere { try await world.sh("cmp $T/last $T/big") }
+                try await prune(world)
+                #expect(try await figure("backed_files", world) == 0)
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func whatIsOpenedBeforeItIsWholeIsReadToo() async throws {
+            try await withStore { world, store in
+                try await prepare(world)
+                try await world.python(
+                    """
+                    import os, threading
+                    want = open(os.environ["T"] + "/big", "rb").read()
+                    early = os.open("big", os.O_RDONLY)
+                    assert os.pread(early, 10, 5_000_000) == want[5_000_000:5_000_010]
+                    def read():
+                        for _ in range(20):
+                            with open("big", "rb") as file: assert file.read() == want
+                    readers = [threading.Thread(target=read) for _ in range(4)]
+                    for reader in readers: reader.start()
+                    for reader in readers: reader.join()
+                    assert os.pread(early, len(want), 0) == want
+                    os.close(early)
+                    readers = [threading.Thread(target=read) for _ in range(4)]
+                    for reader in readers: reader.start()
+                    for reader in readers: reader.join()
+                    """)
+                #expect(try await figure("backed_files", world) == 0)
+            }
+        }
+    }
+}
