@@ -28,7 +28,7 @@ package final class ObjectReader: Sendable {
         let cache = object.cache
         // What is fetched ahead must not push out what was fetched before it and not read yet.
         let room = cache.options.usesDisk ? cache.ledger.limit / 4 : Int64(cache.shelf.limit / 4)
-        let limit = min(cache.options.readAhead, room, Int64(cache.buffers.budget.limit / 2))
+        let limit = min(cache.options.readAhead, room, Int64(cache.buffers.budget.limit / 3 * 2))
         state = Mutex(State(readAhead: ReadAhead(size: object.version.size, limit: limit)))
     }
 

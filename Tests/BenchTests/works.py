@@ -138,6 +138,23 @@ class Reread(Read):
             mount.end()
 
 
+class Again(Reread):
+    name, title = "again", "the third time by one mount, read-only"
+    targets = {"disk": 0.95}
+
+    def run(self, candidate):
+        if candidate == "disk":
+            return super().run(candidate)
+        mount = self.mount(candidate, options={"pailfs": ("ro",), "rclone": ("--read-only",)}[candidate])
+        try:
+            for _ in range(2):
+                self.act(mount)
+                time.sleep(2)
+            return self.measured(mount, lambda: self.act(mount))
+        finally:
+            mount.end()
+
+
 class Write(Work):
     name, title, unit = "write", "sequential write of 1 GiB until the store has it, store at once", "MB/s"
     candidates = ("pailfs", "rclone", "s3fs", "copyto")
@@ -393,4 +410,4 @@ class Idle(Work):
 
 
 WORKS = {work.name: work for work in (
-    Read, ReadFar, Reread, Write, WriteFar, Random, Create, CreateLocal, Find, Refind, Million, Rename, Idle)}
+    Read, ReadFar, Reread, Again, Write, WriteFar, Random, Create, CreateLocal, Find, Refind, Million, Rename, Idle)}
