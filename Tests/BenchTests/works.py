@@ -139,7 +139,7 @@ class Reread(Read):
 
 
 class Again(Reread):
-    name, title = "again", "the third time by one mount, read-only"
+    name, title = "again", "the fourth time by one mount, read-only"
     targets = {"disk": 0.95}
 
     def run(self, candidate):
@@ -147,7 +147,7 @@ class Again(Reread):
             return super().run(candidate)
         mount = self.mount(candidate, options={"pailfs": ("ro",), "rclone": ("--read-only",)}[candidate])
         try:
-            for _ in range(2):
+            for _ in range(3):
                 self.act(mount)
                 time.sleep(2)
             return self.measured(mount, lambda: self.act(mount))
