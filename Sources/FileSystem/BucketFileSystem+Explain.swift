@@ -91,6 +91,7 @@ extension BucketFileSystem {
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
         notifier?.invalidate(parent)
         notifier?.invalidate(name, in: parent)
+        await notifier?.settle()
     }
 
     private static func split(_ path: ByteString) -> (directory: ByteString, name: ByteString) {
@@ -111,6 +112,12 @@ extension BucketFileSystem {
     package func refresh(_ ino: InodeNumber) async throws(FileSystemError) {
         await sendRemovals(below: ino)
         try distrust(ino)
+    }
+
+    /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
+    package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
+        try await refresh(ino)
+        await notifier?.settle()
     }
 
     /// The same without waiting for anything.

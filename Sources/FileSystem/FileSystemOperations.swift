@@ -265,4 +265,7 @@ package protocol KernelNotifier: Sendable {
     func invalidate(_ ino: InodeNumber)
     /// The name is gone or means something else.
     func invalidate(_ name: ByteString, in parent: InodeNumber)
+    /// Returns when the kernel has heard everything up to now. Not for requests of the kernel: one may hold the lock of a
+    /// directory that an invalidation waits for.
+    func settle() async
 }

@@ -14,6 +14,8 @@ package final class KernelInvalidator: KernelNotifier {
     private enum Event: Sendable {
         case inode(InodeNumber)
         case name(ByteString, parent: InodeNumber)
+        /// Somebody waits for those before it.
+        case settled(CheckedContinuation<Void, Never>)
     }
 
     private struct State: @unchecked Sendable {
@@ -32,6 +34,12 @@ package final class KernelInvalidator: KernelNotifier {
 
     package func invalidate(_ name: ByteString, in parent: InodeNumber) { enqueue(.name(name, parent: parent)) }
 
+    package func settle() async {
+        await withCheckedContinuation { continuation in
+            if !enqueue(.settled(continuation)) { continuation.resume() }
+        }
+    }
+
     /// Starts sending to `session` (a `struct fuse_session *`).
     func attach(_ session: OpaquePointer) {
         state.withLock { $0.session = session }
@@ -43,22 +51,26 @@ package final class KernelInvalidator: KernelNotifier {
 
     /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
     func detach() {
-        let wasAttached = state.withLock { state in
+        let (wasAttached, dropped) = state.withLock { state in
             defer { (state.session, state.events) = (nil, []) }
-            return state.session != nil
+            return (state.session != nil, state.events)
         }
+        for case .settled(let waiter) in dropped { waiter.resume() }
         guard wasAttached else { return }
         available.signal()
         ended.wait()
     }
 
-    private func enqueue(_ event: Event) {
+    /// False when nobody is there to hear it.
+    @discardableResult
+    private func enqueue(_ event: Event) -> Bool {
         let isQueued = state.withLock { state in
             guard state.session != nil else { return false }
             state.events.append(event)
             return true
         }
         if isQueued { available.signal() }
+        return isQueued
     }
 
     /// Sends everything queued; false once detached.
@@ -72,6 +84,7 @@ package final class KernelInvalidator: KernelNotifier {
         // Errors are the kernel's "I did not have that" (ENOENT), or the end of the session.
         for event in events {
             switch event {
+            case .settled(let waiter): waiter.resume()
             case .inode(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, 0, 0)
             case .name(let name, let parent):
                 _ = name.bytes.withUnsafeBytes { bytes in

@@ -52,6 +52,9 @@ extension RealMounts {
                 #expect(try await output("uploads abort @dir --older-than 0s", in: world) == "")
                 let page = try await run("preflight @a --origin https://a.example", in: world)
                 #expect(page.status == 1 && page.errors.contains("CORS"), "\(page)")
+                let report = try await output("doctor @dir", in: world)
+                #expect(report.contains("put") && !report.contains("FAILED"), "\(report)")
+                try await world.sh("ls -a | grep pailfs-doctor && exit 1 || true")
 
                 #expect(try await output("rm -r @dir", in: world).hasSuffix("objects deleted\n"))
                 try await world.sh("test \"$(ls)\" = a")

@@ -42,7 +42,7 @@ struct ControlService: Sendable {
             return answer(for: path) { ino throws(FileSystemError) in .explained(try fileSystem.explain(ino)) }
         case .refresh(let path):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
-                try await fileSystem.refresh(try fileSystem.inode(at: path))
+                try await fileSystem.refreshEverywhere(try fileSystem.inode(at: path))
             }
         case .locate(let path):
             return answer { () throws(FileSystemError) in

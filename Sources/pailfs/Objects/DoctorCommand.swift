@@ -9,27 +9,39 @@ import Synchronization
 /// Goes through everything a mount needs, on this machine and at the store, and tells of each thing whether it is so.
 struct DoctorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Checks what a mount of a URL needs, here and at the store.",
+        commandName: "doctor", abstract: "Checks what a mount needs, here and at the store.",
         discussion: """
             One line a check: ok, FAILED with the reason and the remedy, or skipped. Unless --read-only or -o ro is given, \
             an object .pailfs-doctor-... is made, copied and deleted below the URL. The exit status is not 0 when a check \
             failed.
             """)
 
-    @Argument(help: "scheme://bucket or scheme://bucket/prefix") var url: String
+    @Argument(help: "scheme://bucket, scheme://bucket/prefix, or a path in a mount") var place: String
     @OptionGroup var location: StoreOptions
     @Flag(help: "Make no objects.") var readOnly = false
 
     mutating func run() throws {
-        let request = try MountRequest(
-            url: url, mountpoint: "", options: location.options, environment: Entry.environment)
+        let request = try request()
         let report = DoctorReport()
         MachineCheckup(request).run(report)
         let session = try ObjectStoreSession(request, checked: false)
         StoreCheckup(session: session, writes: !readOnly && !request.settings.readOnly).run(report)
         guard report.failures == 0 else {
-            throw CommandError("\(report.failures) of \(report.count) checks failed for \(url)")
+            throw CommandError("\(report.failures) of \(report.count) checks failed for \(place)")
         }
+    }
+
+    /// Of a mount that is there, its own.
+    private func request() throws(CommandError) -> MountRequest {
+        if place.contains("://") {
+            return try MountRequest(
+                url: place, mountpoint: "", options: location.options, environment: Entry.environment)
+        }
+        let mount: MountPlace
+        do throws(CommandError) { mount = try MountPlace(place) } catch {
+            throw CommandError("\(error.message); or write scheme://bucket")
+        }
+        return try mount.request(options: location.options)
     }
 }
 

@@ -156,9 +156,8 @@ class Run:
             self.refresh(path)
 
     def refresh(self, path):
-        """At once, instead of within `ttl`."""
-        parent = os.path.dirname(path)
-        os.setxattr(self.ours.at(parent), "user.pailfs.refresh", b"1")
+        """At once, instead of within `ttl`: the kernel has heard of it when the command returns."""
+        self.mount.run(PAILFS, "refresh", self.ours.at(os.path.dirname(path)))
 
     def somebody_puts(self, number, path, length):
         model = self.model.at(path)
