@@ -15,7 +15,9 @@ package struct LentFile: Sendable {
 extension CachedObject {
     /// Lends the file, if all of it is here and was found right by this process. Does I/O on the local disk the first time.
     package func lend() -> LentFile? {
-        guard version.size > 0, isComplete, let file = openedFile(), (try? file.size) == version.size else { return nil }
+        guard version.size > 0, isComplete, let file = openedFile(), (try? file.size) == version.size else {
+            return nil
+        }
         let epoch = cache.epoch
         let number: Int64? = state.withLock { state in
             guard state.file === file, let number = state.fileID,

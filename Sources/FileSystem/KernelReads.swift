@@ -71,8 +71,7 @@ final class KernelReads: Sendable {
     init(_ kernel: any BackingKernel, logger: Logger, takeBack: @escaping @Sendable (Int64) -> Void) {
         (self.kernel, self.logger, self.takeBack) = (kernel, logger, takeBack)
         uses = Mutex(
-            Dictionary(
-                kernel.backedInodes.map { ($0.ino, Use.backed($0, handles: 0)) }, uniquingKeysWith: { first, _ in first }))
+            Dictionary(kernel.backedInodes.map { ($0.ino, Use.backed($0, handles: 0)) }) { first, _ in first })
     }
 
     /// Inodes that are read from block files now.

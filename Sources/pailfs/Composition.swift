@@ -149,7 +149,7 @@ final class Composition: Sendable {
                 logger.warning("figures are not served", metadata: ["reason": "\(error.message)"])
             }
         }
-        ControlPlace.removeDead(of: mountpoint)
+        ControlPlace.removeDead()
         do throws(FileError) {
             let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
             control.withLock { $0 = server }

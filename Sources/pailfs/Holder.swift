@@ -212,7 +212,8 @@ struct Holder {
         if refused > 0 { tell("\(refused) requests fail so that the dead worker can end") }
     }
 
-    private static func isZombie(_ process: pid_t) -> Bool {
+    /// Whether the process has ended and nobody has waited for it yet.
+    static func isZombie(_ process: pid_t) -> Bool {
         guard let bytes = try? File("/proc/\(process)/stat").read(atMost: 512),
             let end = bytes.lastIndex(of: UInt8(ascii: ")")), bytes.count > end + 2
         else { return false }

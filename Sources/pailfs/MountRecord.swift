@@ -7,8 +7,8 @@ import Glibc
 /// could not store. `pailfs unmount` waits for the lock and reads the rest.
 ///
 /// Lies in a directory of the user's own, named by the mountpoint and the process, which is the holder if there is one:
-/// the lock then belongs to the holder and its workers together. Killed processes leave it behind unlocked; the next mount
-/// on the same place removes it.
+/// the lock then belongs to the holder and its workers together. Killed processes leave it behind unlocked; the next
+/// mount removes it.
 struct MountRecord: Sendable {
     private let file: File
 
@@ -24,9 +24,10 @@ struct MountRecord: Sendable {
         guard let status, status.kind == .directory, status.owner == LocalFileStatus.ourUser else {
             throw FileError(errno: EPERM, operation: "trust the directory", path: directory)
         }
-        for path in Self.paths(of: mountpoint) {
-            guard let file = try? File(path, .readWrite), (try? file.tryLock()) == true else { continue }
-            try File.remove(path)
+        for path in Self.paths(of: mountpoint) where Self.isLeft(path) { try File.remove(path) }
+        // Of mounts elsewhere, too: nobody may ever mount there again.
+        for path in Self.paths(of: nil) where Self.process(of: path).map(Self.isGone) ?? false && Self.isLeft(path) {
+            try? File.remove(path)
         }
         let path = "\(directory)/\(Self.prefix(of: mountpoint))\(process)"
         try File.remove(path)
@@ -64,7 +65,7 @@ struct MountRecord: Sendable {
     }
 
     /// The process that keeps the mount.
-    var process: pid_t? { file.path.split(separator: ".").last.flatMap { pid_t($0) } }
+    var process: pid_t? { Self.process(of: file.path) }
 
     /// Whether it is still there.
     var isAlive: Bool { (try? file.tryLock()) == false }
@@ -104,8 +105,19 @@ struct MountRecord: Sendable {
         Hex.encode(SHA256.of(mountpoint.path).prefix(16)) + "."
     }
 
-    private static func paths(of mountpoint: Mountpoint) -> [String] {
-        let (directory, prefix) = (directory, ByteString(prefix(of: mountpoint)))
+    private static func process(of path: String) -> pid_t? { path.split(separator: ".").last.flatMap { pid_t($0) } }
+
+    /// Whether no process has the number, or one that has ended and nobody has waited for.
+    static func isGone(_ pid: pid_t) -> Bool { kill(pid, 0) != 0 && errno == ESRCH || Holder.isZombie(pid) }
+
+    /// Whether no process has the record.
+    private static func isLeft(_ path: String) -> Bool {
+        guard let file = try? File(path, .readWrite) else { return false }
+        return (try? file.tryLock()) == true
+    }
+
+    private static func paths(of mountpoint: Mountpoint?) -> [String] {
+        let (directory, prefix) = (directory, mountpoint.map { ByteString(Self.prefix(of: $0)) } ?? "")
         let names = (try? Directory.names(in: directory)) ?? []
         return names.filter { $0.hasPrefix(prefix) }.map { "\(directory)/\($0)" }
     }

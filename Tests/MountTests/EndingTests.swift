@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import Testing
 
@@ -85,6 +86,32 @@ extension RealMounts {
                 #expect(try await world.outside("get", "file") == "x")
                 other.send(SIGKILL)
                 _ = await other.wait(deadline: .seconds(10))
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func whatKilledMountsOfOtherPlacesLeftIsTakenAway() async throws {
+            try await withStore { world, _ in
+                try await world.mount()
+                world.killMount()
+                let daemon = try #require(world.daemon)
+                let isGone = await poll(for: .seconds(20)) { World.isRunning(daemon) ? nil : true }
+                try #require(isGone == true)
+                let runtime = ProcessInfo.processInfo.environment["XDG_RUNTIME_DIR"].map { $0 + "/pailfs" }
+                func left() -> [String] {
+                    ["/run/pailfs", "/tmp/pailfs-\(geteuid())", runtime].compactMap(\.self).flatMap { place in
+                        ((try? FileManager.default.contentsOfDirectory(atPath: place)) ?? [])
+                            .filter { $0.hasSuffix(".\(daemon)") || $0.hasSuffix(".\(daemon).control") }
+                    }
+                }
+                #expect(left().count == 2, "its record and its socket")
+                let elsewhere = try world.scratch.makeDirectory("elsewhere")
+                let outcome = try await world.pailfs(
+                    ["mount", world.bucket.url, elsewhere, "-o", world.options([], cache: "other")])
+                #expect(outcome.succeeded, "\(outcome)")
+                #expect(left().isEmpty)
+                #expect(try await world.pailfs(["unmount", elsewhere]).succeeded)
+                try await world.mount()
             }
         }
 

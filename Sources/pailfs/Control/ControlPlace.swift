@@ -43,13 +43,13 @@ struct ControlPlace: Sendable, Hashable {
         return found.sorted { $0.made > $1.made }.map(\.place)
     }
 
-    /// Removes what processes left that were killed.
-    static func removeDead(of mountpoint: Mountpoint) {
-        for place in all(of: LocalFileStatus.ourUser, on: mountpoint) where place.pid.map(isGone) ?? true {
-            try? File.remove(place.path)
+    /// Removes what processes left that were killed; of one that is not seen from here its record would be there.
+    static func removeDead() {
+        for place in all(of: LocalFileStatus.ourUser, on: nil) where place.isDead {
+            if access(String(place.path.dropLast(suffix.count)), F_OK) != 0 { try? File.remove(place.path) }
         }
     }
 
-    /// Whether no process has the number.
-    static func isGone(_ pid: Int32) -> Bool { kill(pid, 0) != 0 && errno == ESRCH }
+    /// Whether the process that made it is gone.
+    var isDead: Bool { pid.map(MountRecord.isGone) ?? true }
 }

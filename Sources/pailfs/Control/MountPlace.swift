@@ -79,7 +79,7 @@ struct MountPlace: Sendable {
                 return try connection.ask(request, within: deadline, of: mountpoint.path)
             }
             // Between two workers nobody listens; the holder they have in common lives on.
-            let isKept = places.contains { place in place.pid.map { !ControlPlace.isGone($0) } ?? false }
+            let isKept = places.contains { !$0.isDead }
             guard isKept else { break }
             usleep(20_000)
         } while time.uptime() < end
