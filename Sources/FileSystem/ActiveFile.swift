@@ -232,15 +232,19 @@ final class ActiveFiles: Sendable {
         }
     }
 
-    /// Forgets a file that nobody has open and that has nothing left to commit.
+    /// Forgets a file that nobody has open and that has nothing left to commit. One that has taken its place since stays.
     func settle(_ file: ActiveFile) {
         slots.withLock { slots in
-            if let slot = slots[file.ino], slot.users == 0, !file.isDirty { slots[file.ino] = nil }
+            if let slot = slots[file.ino], slot.file === file, slot.users == 0, !file.isDirty {
+                slots[file.ino] = nil
+            }
         }
     }
 
     /// Whether more than one user holds the file.
-    func isShared(_ file: ActiveFile) -> Bool { slots.withLock { ($0[file.ino]?.users ?? 0) > 1 } }
+    func isShared(_ file: ActiveFile) -> Bool {
+        slots.withLock { slots in slots[file.ino].map { $0.file === file && $0.users > 1 } ?? false }
+    }
 
     func isOpen(_ ino: InodeNumber) -> Bool { slots.withLock { ($0[ino]?.users ?? 0) > 0 } }
 
