@@ -108,8 +108,10 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
 
     consuming func opened(_ answer: OpenReply) -> Bool {
         if let backing = answer.backing {
-            // libfuse 3.14 has no field for it: struct fuse_open_out of linux/fuse.h, FOPEN_PASSTHROUGH.
-            var reply = linux_backed_open(fh: answer.handle.rawValue, open_flags: 1 << 7, backing_id: backing)
+            // libfuse 3.14 has no field for it: struct fuse_open_out of linux/fuse.h, FOPEN_PASSTHROUGH and FOPEN_DIRECT_IO,
+            // with which reads come to us all the same: the disk's own O_DIRECT asks for alignment.
+            var reply = linux_backed_open(
+                fh: answer.handle.rawValue, open_flags: 1 << 7 | (answer.direct ? 1 : 0), backing_id: backing)
             let handle = handle
             discard self
             return withUnsafeBytes(of: &reply) {
