@@ -37,7 +37,7 @@ package struct Fuzzer: Sendable {
             let bytes = input(tally.count)
             tally.note(Result { try body(bytes) })
         }
-        tally.tell(name)
+        tally.tell(name, corpus: seeds.count)
     }
 
     /// The same for what waits.
@@ -50,7 +50,7 @@ package struct Fuzzer: Sendable {
                 tally.note(.success(()))
             } catch { tally.note(.failure(error)) }
         }
-        tally.tell(name)
+        tally.tell(name, corpus: seeds.count)
     }
 
     private struct Tally {
@@ -69,7 +69,9 @@ package struct Fuzzer: Sendable {
             if case .failure = result { refused += 1 }
         }
 
-        func tell(_ name: String) { print("fuzzed \(name): \(count) executions, \(refused) refused") }
+        func tell(_ name: String, corpus: Int) {
+            print("fuzzed \(name): \(count) executions from a corpus of \(corpus), \(refused) refused")
+        }
     }
 
     private func input(_ number: Int) -> [UInt8] {
