@@ -84,23 +84,14 @@ final class KernelReads: Sendable {
         let isFirst = uses.withLock { $0[ino] == nil }
         let offer = isFirst && !direct ? self.offer(ino, lend) : nil
         let kind: Kind = uses.withLock { uses in
-            switch uses[ino] {
-            case .backed(let inode, let handles):
-                uses[ino] = .backed(inode, handles: handles + 1)
-                return .backed(inode.backing)
-            case .cached(let handles):
-                if direct { return .direct }
-                uses[ino] = .cached(handles: handles + 1)
+            if let kind = Self.join(&uses[ino], direct: direct) { return kind }
+            if direct { return .direct }
+            guard let offer, kernel.note(offer) else {
+                uses[ino] = .cached(handles: 1)
                 return .cached
-            case nil:
-                if direct { return .direct }
-                guard let offer, kernel.note(offer) else {
-                    uses[ino] = .cached(handles: 1)
-                    return .cached
-                }
-                uses[ino] = .backed(offer, handles: 1)
-                return .backed(offer.backing)
             }
+            uses[ino] = .backed(offer, handles: 1)
+            return .backed(offer.backing)
         }
         if let offer, kind.backing != offer.backing { end(offer) }
         return kind
@@ -108,20 +99,27 @@ final class KernelReads: Sendable {
 
     /// A handle that an earlier process opened.
     func adopt(_ ino: InodeNumber, isBacked: Bool, direct: Bool) -> Kind {
-        uses.withLock { uses in
-            switch uses[ino] {
-            case .backed(let inode, let handles):
-                uses[ino] = .backed(inode, handles: handles + 1)
-                return .backed(inode.backing)
-            case .cached(let handles):
-                if direct || isBacked { return .direct }
-                uses[ino] = .cached(handles: handles + 1)
-                return .cached
-            case nil:
-                if direct || isBacked { return .direct }
-                uses[ino] = .cached(handles: 1)
-                return .cached
-            }
+        // One that was backed by what is not noted any more binds nobody.
+        let direct = direct || isBacked
+        return uses.withLock { uses in
+            if let kind = Self.join(&uses[ino], direct: direct) { return kind }
+            if direct { return .direct }
+            uses[ino] = .cached(handles: 1)
+            return .cached
+        }
+    }
+
+    /// One handle more of an inode that has some; nil when it is the first that counts.
+    private static func join(_ use: inout Use?, direct: Bool) -> Kind? {
+        switch use {
+        case .backed(let inode, let handles):
+            use = .backed(inode, handles: handles + 1)
+            return .backed(inode.backing)
+        case .cached(let handles):
+            if direct { return .direct }
+            use = .cached(handles: handles + 1)
+            return .cached
+        case nil: return nil
         }
     }
 

@@ -9,6 +9,18 @@ import Testing
         try File(file.path).read(atMost: 64 << 20)
     }
 
+    /// All of it is on the disk.
+    private func wholeObject() async throws -> (fixture: Fixture, object: CachedObject, content: [UInt8]) {
+        let store = MemoryStore()
+        let truth = content(9 << 20)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        let object = fixture.cache.open("a", version)
+        _ = try await fixture.read(object, 0..<9 << 20)
+        await fixture.settle()
+        return (fixture, object, truth)
+    }
+
     @Test func onlyAWholeFileThatWasFoundRightIsLent() async throws {
         let store = MemoryStore()
         let truth = content(9 << 20)
@@ -34,13 +46,7 @@ import Testing
     }
 
     @Test func whatIsLentStaysUntilItIsBack() async throws {
-        let store = MemoryStore()
-        let truth = content(9 << 20)
-        let version = store.setObject("a", truth)
-        let fixture = try Fixture(store)
-        let object = fixture.cache.open("a", version)
-        _ = try await fixture.read(object, 0..<9 << 20)
-        await fixture.settle()
+        let (fixture, object, truth) = try await wholeObject()
         let first = try #require(object.lend())
         let second = try #require(object.lend())
         #expect(first.number == second.number)
@@ -57,13 +63,7 @@ import Testing
     }
 
     @Test func whatAnEarlierProcessHadLentIsLeftAsItIs() async throws {
-        let store = MemoryStore()
-        let truth = content(9 << 20)
-        let version = store.setObject("a", truth)
-        let fixture = try Fixture(store)
-        let object = fixture.cache.open("a", version)
-        _ = try await fixture.read(object, 0..<9 << 20)
-        await fixture.settle()
+        let (fixture, object, truth) = try await wholeObject()
         let lent = try #require(object.lend())
         // Its rows may not have been written.
         try fixture.reopen(crashing: true, lent: [lent.number])

@@ -52,14 +52,12 @@ struct MountPlace: Sendable {
     /// How long the next worker of a mount may take to come up.
     private static let patience = Duration.seconds(10)
 
-    /// What the mount was made with: its URL, options and environment, and after them `options`.
-    func request(options: [String]) throws(CommandError) -> MountRequest {
-        guard case .located(let place) = try ask(.locate(path: ""), within: .seconds(30)) else {
-            throw CommandError("the process that serves \(given) does not tell what it mounted")
+    /// Where a path of the mount is in the bucket, and how the mount gets there.
+    func locate(_ path: ByteString) throws(CommandError) -> ObjectPlace {
+        guard case .located(let place) = try ask(.locate(path: path), within: .seconds(30)) else {
+            throw CommandError("the process that serves \(given) does not tell where that is in the bucket")
         }
-        return try MountRequest(
-            url: place.url, mountpoint: "", options: place.options + options, directory: place.directory,
-            environment: place.environment)
+        return place
     }
 
     /// Asks the process that serves the mount. Without a deadline it waits as long as that lives.

@@ -20,4 +20,10 @@ struct ObjectPlace: Sendable, Codable {
         environment = request.environment
         (key, isDirectory, dirtyFiles) = (location.key, location.isDirectory, location.dirtyFiles)
     }
+
+    /// What the mount was made with, and after its options `more`.
+    func request(options more: [String]) throws(CommandError) -> MountRequest {
+        try MountRequest(
+            url: url, mountpoint: "", options: options + more, directory: directory, environment: environment)
+    }
 }

@@ -41,7 +41,7 @@ struct DoctorCommand: ParsableCommand {
         do throws(CommandError) { mount = try MountPlace(place) } catch {
             throw CommandError("\(error.message); or write scheme://bucket")
         }
-        return try mount.request(options: location.options)
+        return try mount.locate("").request(options: location.options)
     }
 }
 

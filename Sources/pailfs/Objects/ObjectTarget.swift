@@ -17,16 +17,12 @@ struct ObjectTarget: Sendable {
             do throws(CommandError) { mount = try MountPlace(text, new: new) } catch {
                 throw CommandError("\(error.message); or write scheme://bucket/key")
             }
-            guard case .located(let place) = try mount.ask(.locate(path: mount.path), within: .seconds(30)) else {
-                throw CommandError("the process that serves \(text) does not tell where that is in the bucket")
-            }
+            let place = try mount.locate(mount.path)
             guard place.dirtyFiles == 0 || place.isDirectory && !whole else {
                 throw CommandError(
                     "the bucket does not have \(text) as it is here; \"pailfs flush --wait\" of it stores it first")
             }
-            var request = try MountRequest(
-                url: place.url, mountpoint: "", options: place.options + options, directory: place.directory,
-                environment: place.environment)
+            var request = try place.request(options: options)
             path = request.prefix + place.key
             request.prefix = ""
             (self.request, self.mount) = (request, mount)
