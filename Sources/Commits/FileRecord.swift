@@ -221,16 +221,18 @@ package final class FileRecord: Sendable {
         jobs.add(abortOf: record, known.row, because: reason)
     }
 
-    /// The object is in the bucket, or the file is given up. `also` is written in the same moment. Where nothing was promised
-    /// a row that cannot be removed is no error: the next start finds nothing to go on with.
-    package func end(also others: [JournalChange] = []) throws(JournalingError) {
+    /// The object is in the bucket, or the file is given up; with `isRemoved` programs are told that it is gone, and no power
+    /// cut may bring back what was promised of it. `also` is written in the same moment. Where nothing was promised a row that
+    /// cannot be removed is no error: the next start finds nothing to go on with.
+    package func end(isRemoved: Bool = false, also others: [JournalChange] = []) throws(JournalingError) {
         let (isFirst, isAcknowledged) = state.withLock { state in
             defer { state.hasEnded = true }
             return (!state.hasEnded, state.intent.isAcknowledged)
         }
         let changes = (isFirst ? [JournalChange.endFile(id)] : []) + others
         // What is put to the store again after a power cut meets its own object there.
-        do { try journal.write(changes, !others.isEmpty ? .now : isAcknowledged ? .soon : .never) } catch {
+        let flush: JournalFlush = !others.isEmpty || isRemoved && isAcknowledged ? .now : isAcknowledged ? .soon : .never
+        do { try journal.write(changes, flush) } catch {
             guard isAcknowledged || !others.isEmpty else { return }
             if isFirst { state.withLock { $0.hasEnded = false } }
             throw error

@@ -63,10 +63,11 @@ final class ActiveFile: Sendable {
         /// Somebody else has replaced the object: its name has this number now, and the handles of this one go on with what
         /// they opened, like those of a file that rename(2) has replaced.
         var successor: InodeNumber?
-        /// Another file's object, which this one was renamed over and has yet to replace; it goes with this one's name.
-        var replacedObject: WriteCondition? {
-            guard base == nil || isCopy, case .match = condition else { return nil }
-            return condition
+        /// The object at this one's name that the next commit replaces; it goes with the name. Only this tells of it where the
+        /// entry is pending: the file was renamed over it, or promised by an earlier process.
+        var replacedObject: ETag? {
+            guard case .match(let etag) = condition else { return nil }
+            return etag
         }
         /// No name leads to it any more.
         var isNameless: Bool { isUnlinked || successor != nil }

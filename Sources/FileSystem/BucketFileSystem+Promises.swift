@@ -103,7 +103,11 @@ extension BucketFileSystem {
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
-        guard file.state.withLock({ $0.isPromised && $0.isDirty && !$0.isUnlinked }) else { return .done }
+        guard file.state.withLock({ $0.isPromised && $0.isDirty && !$0.isUnlinked }) else {
+            // Somebody stored it before its turn.
+            files.settle(file)
+            return .done
+        }
         let task = rooms.pool.start { [self] () -> FileSystemError? in
             do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
             return nil

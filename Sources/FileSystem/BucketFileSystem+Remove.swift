@@ -49,20 +49,22 @@ extension BucketFileSystem {
         let job = rooms.journal.newID()
         await overlay?.commit.quiesce()
         await fallback?.commit.quiesce()
-        let replacesPromise = !entry.isPending && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
+        let hasObject = !entry.isPending || replaced != nil
+        let replacesPromise = hasObject && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
         if isNeeded { try await keepDirectory(entry.parent, without: entry) }
         if isNeeded || replacesPromise {
             // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
             // goes, what was promised of it must not come back.
             let removal = RemovalRecord(
-                key: key.bytes, etag: entry.attributes.version?.etag.text, commits: overlay?.record.commits ?? [])
+                key: key.bytes, etag: (entry.attributes.version?.etag ?? replaced)?.text,
+                commits: overlay?.record.commits ?? [])
             try journalled { journal throws(JournalingError) in
                 try journal.write([.job(job, .removal(removal), items: [])], flushed: true)
             }
         }
         // Nothing else will know them.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
-        if entry.isPending && replaced == nil || isNeeded {
+        if !hasObject || isNeeded {
             // What may be there until a job is done must not be listed.
             let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
@@ -124,7 +126,9 @@ extension BucketFileSystem {
         _ overlay: ActiveFile.Overlay, _ fallback: ActiveFile.Overlay?, of entry: Entry, at key: ObjectKey
     ) async throws(FileSystemError) {
         var changes = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
-        guard entry.isPending, overlay.record.hasReachedStore else { return try end(overlay.record, also: changes) }
+        guard entry.isPending, overlay.record.hasReachedStore else {
+            return try end(overlay.record, isRemoved: true, also: changes)
+        }
         let job = rooms.journal.newID()
         let removal = JobIntent.removal(
             RemovalRecord(key: key.bytes, etag: nil, commits: overlay.record.commits))

@@ -70,29 +70,30 @@ extension BucketFileSystem {
         if let file {
             file.interruptUpload()
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            do { try await settleJobs(at: try key(of: source.ino)) } catch {
+        }
+        defer {
+            if let file {
                 file.writing.leave(alone: true)
-                throw error
+                // It may have been stored here, before its turn.
+                files.settle(file)
             }
+        }
+        if let file {
+            try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
             // has taken the place of an object, which must not come back.
             let needsCommit = file.state.withLock {
                 $0.replacedObject != nil || $0.overlay?.record.hasReachedStore ?? false
             }
-            if !(try entry(source.ino)).isPending || needsCommit {
-                do { try await commitAlone(file) } catch {
-                    file.writing.leave(alone: true)
-                    throw error
-                }
-            }
+            if !(try entry(source.ino)).isPending || needsCommit { try await commitAlone(file) }
         }
-        defer { file?.writing.leave(alone: true) }
         var current = try entry(source.ino)
         if current.isPending {
             let replaced = target?.component == component ? target?.attributes.version : nil
             let condition =
                 replaced.map { WriteCondition.match($0.etag) }
-                ?? replacedFile?.state.withLock { target?.component == component ? $0.replacedObject : nil } ?? .absent
+                ?? replacedFile?.state.withLock { target?.component == component ? $0.replacedObject : nil }
+                .map { .match($0) } ?? .absent
             let rows = file?.state.withLock { ($0.overlay, $0.fallback) }
             let (overlay, fallback) = (rows?.0, rows?.1)
             // What is promised under the new name from now on takes the place of what was, in one step.
@@ -243,7 +244,7 @@ extension BucketFileSystem {
             if files.isOpen(target.ino) { keepUnlinked(file) }
             if let overlay {
                 if target.component == component {
-                    try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
+                    try end(overlay.record, isRemoved: true, also: fallback.map { [.endFile($0.record.id)] } ?? [])
                 } else {
                     try await endForGood(overlay, fallback, of: target, at: try key(of: target.ino))
                 }

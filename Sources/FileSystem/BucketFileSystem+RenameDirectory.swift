@@ -36,7 +36,10 @@ extension BucketFileSystem {
                 })
         {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { file.writing.leave(alone: true) }
+            defer {
+                file.writing.leave(alone: true)
+                files.settle(file)
+            }
             try await commitAlone(file)
         }
         try await settleJobs(at: ObjectKey(oldPrefix))

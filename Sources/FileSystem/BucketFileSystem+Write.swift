@@ -147,8 +147,10 @@ extension BucketFileSystem {
     }
 
     /// The file is stored or given up: nothing of it is gone on with after a crash.
-    func end(_ record: FileRecord, also changes: [JournalChange] = []) throws(FileSystemError) {
-        do { try record.end(also: changes) } catch { throw FileSystemError(error) }
+    func end(
+        _ record: FileRecord, isRemoved: Bool = false, also changes: [JournalChange] = []
+    ) throws(FileSystemError) {
+        do { try record.end(isRemoved: isRemoved, also: changes) } catch { throw FileSystemError(error) }
     }
 
     /// ftruncate, truncate, or the O_TRUNC of an open file, which writes an empty file too. False when the file has that

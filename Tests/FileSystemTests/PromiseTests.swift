@@ -219,6 +219,46 @@ import Testing
         #expect(try tree.rooms.journal.contents().isEmpty)
     }
 
+    /// Whatever takes its name: the object that the promise was to replace is still in the bucket, and is not to come back.
+    @Test(arguments: ["removed", "replaced by a link"], [false, true])
+    func theObjectThatAPromiseReplacesGoesWithIt(_ how: String, emptied: Bool) async throws {
+        try await tree.store("f", Array("before".utf8))
+        try await tree.symlink("link", "target")
+        try await tree.remount()
+        refuseWrites()
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: true, truncate: emptied))
+        try await tree.write(file, body, at: 0)
+        try await tree.close(file)
+        tree.crash()
+        tree.store.fault = { operation, key in
+            guard operation == .put, key == "f" else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+        try await tree.mountAgain()
+        if how == "removed" { try await tree.unlink("f") } else { try await tree.rename("link", to: "f") }
+        tree.store.fault = nil
+        try await tree.remount()
+        #expect(tree.store.keys == (how == "removed" ? ["link.rclonelink"] : ["f.rclonelink"]))
+        #expect(try await tree.names("") == (how == "removed" ? ["link"] : ["f"]))
+    }
+
+    /// A number is what a name keeps while nobody has the file open, whoever replaces its object.
+    @Test func aFileThatItsRenameStoresBeforeItsTurnIsForgotten() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        try await waitUntil("it was tried") { tree.store.count(.put) > 0 }
+        tree.store.fault = nil
+        try await tree.rename("f", to: "g")
+        try await stored("g", body)
+        let number = try await tree.find("g").ino
+        for round in 0..<2 {
+            tree.store.setObject("g", Array("theirs \(round)".utf8))
+            tree.time.advance(by: .seconds(100))
+            #expect(try await tree.find("g").ino == number)
+            #expect(try await tree.load("g") == Array("theirs \(round)".utf8))
+        }
+    }
+
     @Test func aRenamedFileIsStoredUnderItsNewName() async throws {
         let gate = tree.store.hold(.put)
         try await tree.store("a", Array("old".utf8))
