@@ -133,9 +133,8 @@ extension BucketFileSystem {
             let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
             attributes.version = try await putMarker(key, headers)
             let entry = try cached { metadata throws(MetadataError) in
-                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
+                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
             }
-            touch(parent)
             return reply(for: entry)
         }
     }
@@ -197,9 +196,7 @@ extension BucketFileSystem {
     /// An entry came or went: the directory's times move, as programs that cache listings expect. Kept here only; the marker
     /// is not written for it.
     func touch(_ directory: InodeNumber) {
-        guard var attributes = (try? metadata.entry(directory))?.attributes else { return }
-        (attributes.mtime, attributes.ctime) = (time.now(), time.now())
-        try? metadata.update(directory, attributes, pending: false)
+        try? metadata.date(directory, time.now())
     }
 
     /// Directories do not vanish: before the last entry of a directory without a marker goes, the marker is written.

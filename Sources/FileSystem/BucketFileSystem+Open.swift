@@ -143,7 +143,7 @@ extension BucketFileSystem {
         let entry: Entry
         do throws(FileSystemError) {
             entry = try cached { metadata throws(MetadataError) in
-                try metadata.create(component, in: parent, attributes, pending: true)
+                try metadata.create(component, in: parent, attributes, pending: true, dating: true)
             }
         } catch {
             try end(overlay.record)
@@ -157,7 +157,6 @@ extension BucketFileSystem {
             state.isDirty = true
             return ActiveFile(ino: entry.ino, state: state)
         }
-        touch(parent)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
         return CreateReply(
             entry: reply(for: entry), open: OpenReply(handle: handle, keepCache: false, direct: flags.direct))

@@ -99,7 +99,7 @@ extension BucketFileSystem {
 
     /// Brings a promised file to the store in the background.
     func queue(_ file: ActiveFile) {
-        uploads.add(file) { [self] file in await upload(file) }
+        uploads.add(file, isUrgent: space.isShort) { [self] file in await upload(file) }
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {

@@ -57,10 +57,9 @@ extension BucketFileSystem {
             attributes.version = ObjectVersion(
                 etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
             let entry = try cached { metadata throws(MetadataError) in
-                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false)
+                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
             }
             targets.withLock { _ = $0.insert(target, for: entry.ino) }
-            touch(parent)
             return reply(for: entry)
         }
     }

@@ -63,6 +63,9 @@ final class SpaceRelief: Sendable {
         return pause < .milliseconds(1) ? nil : pause
     }
 
+    /// Whether room is to be made.
+    var isShort: Bool { hasWaiters || ledger.pressure > Self.slowing }
+
     /// Begins no more commits.
     func stop() { state.withLock { $0.isStopped = true } }
 
@@ -191,6 +194,7 @@ extension BucketFileSystem {
 
     /// Begins to store what takes local space, if space is short. Does not wait.
     func makeRoom() {
+        if space.isShort { uploads.hurry() }
         for file in space.next() {
             rooms.pool.start { [self] in
                 var failure: FileSystemError?

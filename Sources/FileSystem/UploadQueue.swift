@@ -2,16 +2,35 @@ import Basics
 import Synchronization
 
 /// Files whose bytes were promised and that are not in the bucket yet, the oldest first, and the few tasks that bring them
-/// there. What fails is tried again, ever more seldom, as long as the mount lives. A leaf lock; work runs outside it.
+/// there. What fails is tried again, ever more seldom, as long as the mount lives.
+///
+/// Files that are closed one soon after the other, as `tar` and `git` make them, wait until no other has come for a moment:
+/// the program has the machine to itself meanwhile, and a file that is changed or removed again soon costs no request. They
+/// are promised whether they wait or not. A leaf lock; work runs outside it.
 final class UploadQueue: Sendable {
+    /// Asked to bring a file to the store.
+    typealias Send = @Sendable (ActiveFile) async -> Ending
+
     private struct State {
-        /// In their order from `first` on; before it are places that are empty by now.
-        var waiting: [ActiveFile?] = []
+        /// In their order from `first` on; before it are places that are empty by now. Those before `due` may go.
+        var waiting: [(file: ActiveFile, send: Send)?] = []
         var first = 0
+        var due = 0
         var isWaiting: Set<ObjectIdentifier> = []
         var running = 0
         var isStopped = false
         var delays: [ObjectIdentifier: Duration] = [:]
+        var inARow = 0
+        var lastAdded: Duration?
+        /// Since when the first of those that are not due waits.
+        var heldSince: Duration?
+        /// Somebody sees to it that they become due.
+        var isTimed = false
+
+        mutating func release() {
+            due = waiting.count
+            heldSince = nil
+        }
     }
 
     /// What became of one try.
@@ -20,6 +39,12 @@ final class UploadQueue: Sendable {
     /// Files on their way at the same time.
     private static let width = 32
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
+    /// Files that go by themselves before one waits for others.
+    private static let mostAlone = 2
+    /// Without another one for so long they go; further apart they are not in a row.
+    static let idle = Duration.milliseconds(250)
+    /// So long the first one waits at most.
+    static let patience = Duration.seconds(5)
 
     private let pool: WorkerPool
     private let time: any TimeSource
@@ -31,31 +56,87 @@ final class UploadQueue: Sendable {
         (self.pool, self.time, self.atRest) = (pool, time, atRest)
     }
 
-    /// Adds a file unless it waits already. `send` is asked to bring it to the store.
-    func add(_ file: ActiveFile, _ send: @escaping @Sendable (ActiveFile) async -> Ending) {
-        let starts = state.withLock { state in
-            guard !state.isStopped, state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return false }
-            state.waiting.append(file)
-            guard state.running < Self.width else { return false }
-            state.running += 1
-            return true
+    /// Adds a file that was just promised, unless it waits already. With `isUrgent` neither it nor another waits for others.
+    func add(_ file: ActiveFile, isUrgent: Bool, _ send: @escaping Send) {
+        let now = time.uptime()
+        let isFirst = state.withLock { state in
+            guard !state.isStopped else { return false }
+            state.inARow = state.lastAdded.map { now - $0 < Self.idle } ?? false ? state.inARow + 1 : 1
+            state.lastAdded = now
+            guard state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return false }
+            state.waiting.append((file, send))
+            guard state.inARow > Self.mostAlone, !isUrgent else {
+                state.release()
+                return false
+            }
+            if state.heldSince == nil { state.heldSince = now }
+            defer { state.isTimed = true }
+            return !state.isTimed
         }
-        if starts { pool.start { [self] in await work(send) } }
+        if isFirst { pool.start { [self] in await releaseInTime() } }
+        startWork()
+    }
+
+    /// Nothing waits for others any more: what they take is needed.
+    func hurry() {
+        guard state.withLock({ $0.heldSince != nil }) else { return }
+        state.withLock { $0.release() }
+        startWork()
     }
 
     /// Nothing is begun any more.
     func stop() {
         state.withLock { state in
             state.isStopped = true
-            (state.waiting, state.first, state.isWaiting) = ([], 0, [])
+            (state.waiting, state.first, state.due, state.isWaiting, state.heldSince) = ([], 0, 0, [], nil)
         }
     }
 
-    private func work(_ send: @escaping @Sendable (ActiveFile) async -> Ending) async {
-        while let file = next() {
+    /// Once more, after `send` did not bring it there.
+    private func addAgain(_ file: ActiveFile, _ send: @escaping Send) {
+        state.withLock { state in
+            guard !state.isStopped, state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return }
+            state.waiting.append((file, send))
+            if state.heldSince == nil { state.release() }
+        }
+        startWork()
+    }
+
+    private func releaseInTime() async {
+        while true {
+            let rest = state.withLock { state -> Duration? in
+                guard let since = state.heldSince, let last = state.lastAdded else {
+                    state.isTimed = false
+                    return nil
+                }
+                let rest = min(last + Self.idle, since + Self.patience) - time.uptime()
+                if rest <= .zero {
+                    state.release()
+                    state.isTimed = false
+                }
+                return rest
+            }
+            guard let rest, rest > .zero else { break }
+            do { try await time.sleep(for: rest) } catch { return }
+        }
+        startWork()
+    }
+
+    /// As many tasks as there is work for.
+    private func startWork() {
+        let starts = state.withLock { state in
+            let count = max(0, min(state.due - state.first, Self.width - state.running))
+            state.running += count
+            return count
+        }
+        for _ in 0..<starts { pool.start { [self] in await work() } }
+    }
+
+    private func work() async {
+        while let (file, send) = next() {
             switch await send(file) {
             case .done: state.withLock { $0.delays[ObjectIdentifier(file)] = nil }
-            case .interrupted: add(file, send)
+            case .interrupted: addAgain(file, send)
             case .failed:
                 let delay = state.withLock { state in
                     let delay = state.delays[ObjectIdentifier(file)] ?? Self.delays.first
@@ -64,27 +145,28 @@ final class UploadQueue: Sendable {
                 }
                 pool.start { [self] in
                     do { try await time.sleep(for: delay) } catch { return }
-                    add(file, send)
+                    addAgain(file, send)
                 }
             }
         }
         if state.withLock({ $0.running == 0 }) { atRest() }
     }
 
-    private func next() -> ActiveFile? {
+    private func next() -> (file: ActiveFile, send: Send)? {
         state.withLock { state in
-            guard state.first < state.waiting.count, let file = state.waiting[state.first] else {
+            guard state.first < state.due, let next = state.waiting[state.first] else {
                 state.running -= 1
                 return nil
             }
             state.waiting[state.first] = nil
             state.first += 1
-            state.isWaiting.remove(ObjectIdentifier(file))
+            state.isWaiting.remove(ObjectIdentifier(next.file))
             if state.first > 64, state.first > state.waiting.count / 2 {
                 state.waiting.removeFirst(state.first)
+                state.due -= state.first
                 state.first = 0
             }
-            return file
+            return next
         }
     }
 }

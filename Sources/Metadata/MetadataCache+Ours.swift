@@ -6,14 +6,14 @@ import Synchronization
 /// Our own changes. Each takes a number that requests begun before do not know.
 extension MetadataCache {
     /// Adds an entry under a new inode number; a tombstone of the same component goes. A new directory counts as
-    /// completely listed, being empty.
+    /// completely listed, being empty. With `dating` the directory it is in has its time from then on (`date`).
     ///
     /// Throws `.exists` when a live entry has the component, `.notDirectory` when the parent is none (any more),
     /// `.invalidName` when component and kind do not fit.
     @discardableResult
     package func create(
         _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata? = nil,
-        pending: Bool
+        pending: Bool, dating: Bool = false
     ) throws(MetadataError) -> Entry {
         guard fits(component, attributes.kind) else { throw .invalidName }
         let clock = clock
@@ -33,8 +33,30 @@ extension MetadataCache {
                 try state.put(connection, ino: number)
             }
             if let metadata { try self.putHeaders(metadata, of: row, connection) }
+            if dating { try self.date(parent.row, attributes.ctime, clock, connection) }
             return .success(try self.entry(row, clock, connection))
         }
+    }
+
+    /// An entry came or went: gives a directory that time of modification and change, here only. One that is gone is no error.
+    package func date(_ directory: InodeNumber, _ time: Timestamp) throws(MetadataError) {
+        let clock = clock
+        try write { (connection) throws(SQLiteError) in try self.date(directory.row, time, clock, connection) }
+        updates.add(1, ordering: .releasing)
+    }
+
+    private func date(
+        _ directory: Int64, _ time: Timestamp, _ clock: Clock, _ connection: Connection
+    ) throws(SQLiteError) {
+        // What waits for its commit goes on waiting. The marker's time stays what it was.
+        try connection.run(
+            """
+            UPDATE entry SET mtime = ?2, mtime_ns = ?3, ctime = NULL, ctime_ns = NULL, checked_at = ?4, stale_at = NULL,
+                modified = coalesce(modified, mtime), modified_ns = iif(modified IS NULL, mtime_ns, modified_ns),
+                ours = CASE ours WHEN ?5 THEN ?5 ELSE ?6 END
+            WHERE ino = ?1
+            """, directory, time.seconds, Int64(time.nanoseconds), clock.now, pendingChange,
+            try sequence.take(connection))
     }
 
     /// Replaces what is known of an entry by what we made of it. With `metadata` the stored headers are replaced too,

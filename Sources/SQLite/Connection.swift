@@ -21,7 +21,9 @@ package final class Connection {
         let path = location.path
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         var opened: OpaquePointer?
-        let status = sqlite3_open_v2(path, &opened, flags, nil)
+        // One process has a database of ours at a time: the log's index needs no shared memory, and no read a lock of the
+        // kernel's. https://www.sqlite.org/vfs.html#standard_unix_vfses
+        let status = sqlite3_open_v2(path, &opened, flags, location == .memory ? nil : "unix-excl")
         guard status == SQLITE_OK, let opened else {
             // Even a failed open leaves a handle that holds the message and must be closed.
             var error = SQLiteError(status: status, connection: opened, sql: nil)

@@ -27,6 +27,28 @@ import Testing
         #expect(fixture.cache.isCurrent(try #require(try fixture.cache.entry(created.ino))))
     }
 
+    @Test func aDirectoryHasTheTimeOfWhatCameOrWentInIt() throws {
+        let fixture = try CacheFixture()
+        var marked = fixture.folder
+        marked.version = fixture.version("m", size: 0)
+        let ino = try fixture.cache.create("d/", in: .root, marked, pending: false).ino
+        let before = try #require(try fixture.cache.entry(ino)?.attributes)
+        var file = fixture.file()
+        (file.mtime, file.ctime) = (Timestamp(seconds: 1), Timestamp(seconds: 9_000, nanoseconds: 5))
+        try fixture.cache.create("a", in: ino, file, pending: true)
+        #expect(try fixture.cache.entry(ino)?.attributes == before)
+        try fixture.cache.create("b", in: ino, file, pending: true, dating: true)
+        var expected = before
+        (expected.mtime, expected.ctime) = (file.ctime, file.ctime)
+        #expect(try fixture.cache.entry(ino)?.attributes == expected)
+        try fixture.cache.date(ino, Timestamp(seconds: 9_001))
+        (expected.mtime, expected.ctime) = (Timestamp(seconds: 9_001), Timestamp(seconds: 9_001))
+        #expect(try fixture.cache.entry(ino)?.attributes == expected)
+        let pending = try fixture.cache.create("p/", in: .root, fixture.folder, pending: true).ino
+        try fixture.cache.date(pending, Timestamp(seconds: 9_002))
+        #expect(try fixture.cache.entry(pending)?.isPending == true)
+    }
+
     @Test func newDirectoryNeedsNoListing() throws {
         let fixture = try CacheFixture()
         let ino = try fixture.cache.create("d/", in: .root, fixture.folder, pending: true).ino
