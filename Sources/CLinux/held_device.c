@@ -40,9 +40,27 @@ struct backing_map {
     uint32_t flags;
     uint64_t padding;
 };
-enum { forget = 2, init = 26, interrupt = 36, batch_forget = 42, notify_resend = 7 };
+struct write_in {
+    uint64_t handle, offset;
+    uint32_t size, write_flags;
+};
+struct open_in {
+    uint32_t flags, open_flags;
+};
+struct create_in {
+    uint32_t flags, mode, umask, open_flags;
+};
+struct setattr_in {
+    uint32_t valid;
+};
+enum {
+    forget = 2, setattr = 4, open_file = 14, write_file = 16, init = 26, create = 35, interrupt = 36, batch_forget = 42,
+    notify_resend = 7
+};
+// FATTR_KILL_SUIDGID, FUSE_OPEN_KILL_SUIDGID, FUSE_WRITE_KILL_SUIDGID.
+enum { setattr_kills = 1 << 11, open_kills = 1 << 0, write_kills = 1 << 2 };
 // In `flags`, and in `flags2`.
-enum { init_ext = 1 << 30, passthrough = 1 << 5 };
+enum { init_ext = 1 << 30, handle_killpriv_v2 = 1 << 28, passthrough = 1 << 5 };
 static const uint64_t repeated_bit = 1ull << 63;
 
 enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), probes = 64 };
@@ -50,7 +68,7 @@ enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), pro
 static struct linux_held *used;
 static int used_connection = -1;
 static int is_rehearsal, is_same, wants_backing;
-static _Thread_local int is_repeated;
+static _Thread_local int is_repeated, kills_privileges;
 
 int linux_held_create(void) {
     int fd = memfd_create("pailfs", MFD_CLOEXEC);
@@ -163,6 +181,17 @@ static void add_passthrough(char *answer, size_t size) {
     answered->max_stack_depth = 1;
 }
 
+// Nor of this one: set-user-ID bits go where the kernel says so (`linux_held_kills_privileges`). Without it the kernel asks
+// for security.capability before each write.
+static void add_killpriv(char *answer, size_t size) {
+    const struct init_in *offered = (const void *)((const struct in_header *)(const void *)used->init_request + 1);
+    struct init_out *answered = init_answer(answer, size);
+    if (answered == NULL || (offered->flags & handle_killpriv_v2) == 0) return;
+    const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
+    if (is_rehearsal && (before == NULL || (before->flags & handle_killpriv_v2) == 0)) return;
+    answered->flags |= handle_killpriv_v2;
+}
+
 int linux_backing_open(int file) {
     struct backing_map map = {.fd = file};
     int backing = ioctl(used_connection, _IOW(229, 1, struct backing_map), &map);
@@ -205,12 +234,27 @@ static void forget_unique(uint64_t unique) {
     }
 }
 
+static int asks_to_kill(uint32_t opcode, const void *argument, size_t size) {
+    switch (opcode) {
+    case setattr:
+        return size >= sizeof(struct setattr_in) && (((const struct setattr_in *)argument)->valid & setattr_kills) != 0;
+    case open_file:
+        return size >= sizeof(struct open_in) && (((const struct open_in *)argument)->open_flags & open_kills) != 0;
+    case create:
+        return size >= sizeof(struct create_in) && (((const struct create_in *)argument)->open_flags & open_kills) != 0;
+    case write_file:
+        return size >= sizeof(struct write_in) && (((const struct write_in *)argument)->write_flags & write_kills) != 0;
+    default: return 0;
+    }
+}
+
 ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context) {
     (void)context;
     ssize_t size = read(fd, buffer, length);
     if (size < (ssize_t)sizeof(struct in_header)) return size;
     const struct in_header *header = buffer;
     is_repeated = (header->unique & repeated_bit) != 0;
+    kills_privileges = asks_to_kill(header->opcode, header + 1, (size_t)size - sizeof *header);
     switch (header->opcode) {
     case forget:
     case batch_forget:
@@ -246,6 +290,7 @@ ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context
         memcpy(answer + size, vector[index].iov_base, vector[index].iov_len);
         size += vector[index].iov_len;
     }
+    add_killpriv(answer, size);
     add_passthrough(answer, size);
     if (is_rehearsal) {
         is_same = size == used->init_reply_size && memcmp(answer, used->init_reply, size) == 0;
@@ -287,6 +332,8 @@ int linux_held_refuse(struct linux_held *held, int fd) {
 }
 
 int linux_held_is_repeated(void) { return is_repeated; }
+
+int linux_held_kills_privileges(void) { return kills_privileges; }
 
 int linux_send_descriptors(int socket, char tag, int first, int second) {
     union {

@@ -27,6 +27,7 @@ extension BucketFileSystem {
                 let reply = try open(entry, flags)
                 if flags.truncate {
                     let file = try fileHandle(reply.handle, of: ino).file
+                    if flags.dropsPrivileges { dropPrivileges(of: ino) }
                     do throws(FileSystemError) { try await truncate(file, to: 0) } catch {
                         _ = close(reply.handle)
                         throw error
@@ -126,6 +127,7 @@ extension BucketFileSystem {
             }
             entry = current(entry)
             let opened = try open(entry, flags)
+            if flags.truncate, flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
             if flags.truncate { try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0) }
             return CreateReply(entry: reply(for: entry), open: opened)
         }

@@ -13,7 +13,8 @@ extension BucketFileSystem {
             try requireWritable()
             if handle == nil, files.find(ino)?.isSettled == true { try requireCurrent(try entry(ino)) }
             if let size = change.size { try await resize(ino, to: size, handle: handle) }
-            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil {
+            let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
+            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil || drops {
                 if let file = files.find(ino) {
                     try await set(change, of: file)
                 } else {
@@ -52,6 +53,18 @@ extension BucketFileSystem {
         if !wasDirty { try await secure(file) }
     }
 
+    /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.
+    package func dropPrivileges(of ino: InodeNumber) {
+        files.find(ino)?.state.withLock { $0.attributes.dropPrivileges() }
+    }
+
+    private func hasPrivileges(_ ino: InodeNumber) throws(FileSystemError) -> Bool {
+        var attributes = if let file = files.find(ino) { file.attributes } else { try entry(ino).attributes }
+        let before = attributes.mode
+        attributes.dropPrivileges()
+        return attributes.mode != before
+    }
+
     /// What differs from what is there already; setting the same costs nothing.
     private func apply(_ change: AttributeChange, to attributes: inout Attributes) -> Bool {
         let before = attributes
@@ -59,6 +72,7 @@ extension BucketFileSystem {
         if let uid = change.uid { attributes.uid = uid }
         if let gid = change.gid { attributes.gid = gid }
         if let modified = change.modified { attributes.mtime = modified }
+        if change.dropsPrivileges { attributes.dropPrivileges() }
         let isSame =
             attributes.mtime == before.mtime
             && attributes.mode ?? shownMode(before) == before.mode ?? shownMode(before)

@@ -41,6 +41,8 @@ package protocol FileSystemOperations: Sendable {
     /// open, and which means nothing for pages written through a mapping). `bytes` belong to the caller again as soon as this
     /// returns: `.pending` work holds a copy.
     func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int>
+    /// Takes set-user-ID and set-group-ID bits from an open file, before somebody changes its bytes who must not keep them.
+    func dropPrivileges(of ino: InodeNumber)
     /// close(2) of one descriptor of the handle.
     func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
     func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void>
@@ -169,6 +171,8 @@ package struct AttributeChange: Sendable, Hashable {
     package var size: Int64?
     package var accessed: Timestamp?
     package var modified: Timestamp?
+    /// A file loses its set-user-ID and set-group-ID bits by it.
+    package var dropsPrivileges = false
 
     package init() {}
 }
@@ -180,6 +184,8 @@ package struct OpenFlags: Sendable, Hashable {
     package var exclusive: Bool
     /// O_DIRECT: around the page cache.
     package var direct: Bool
+    /// With `truncate`: the file loses its set-user-ID and set-group-ID bits by it.
+    package var dropsPrivileges = false
 
     package init(
         reads: Bool, writes: Bool, truncate: Bool = false, exclusive: Bool = false, direct: Bool = false

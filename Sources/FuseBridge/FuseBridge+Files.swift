@@ -52,6 +52,7 @@ extension FuseBridge {
     func write(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan
     ) {
+        if HeldConnection.dropsPrivileges { fileSystem.dropPrivileges(of: ino) }
         answer(request, fileSystem.write(ino, handle: handle, at: offset, bytes: bytes)) { request, count in
             request.written(count)
         }
@@ -76,13 +77,20 @@ extension FuseBridge {
         let (end, overflow) = offset.addingReportingOverflow(length)
         guard offset >= 0, length > 0 else { return request.refuse(EINVAL) }
         guard !overflow else { return request.refuse(EFBIG) }
+        dropPrivileges(of: ino, for: Caller(request.handle))
         answer(request, fileSystem.allocate(ino, handle: handle, range: offset..<end, mode: mode)) { request, _ in
             request.succeed()
         }
     }
 
+    /// Of these requests the kernel does not say whether the caller has CAP_FSETID.
+    private func dropPrivileges(of ino: InodeNumber, for caller: Caller) {
+        if caller.uid != 0 { fileSystem.dropPrivileges(of: ino) }
+    }
+
     /// What the file system does not copy the kernel copies itself, by reading and writing.
     func copyRange(_ request: consuming FuseRequest, from source: FileRange, to target: FileRange, count: Int64) {
+        dropPrivileges(of: target.ino, for: Caller(request.handle))
         answer(request, fileSystem.copyRange(from: source, to: target, count: count)) { request, count in
             request.written(Int(count))
         }

@@ -83,6 +83,7 @@ extension OpenFlags {
             reads: access == O_RDONLY || access == O_RDWR, writes: access == O_WRONLY || access == O_RDWR,
             truncate: flags & O_TRUNC != 0, exclusive: flags & O_EXCL != 0,
             direct: flags & linux_o_direct != 0)
+        dropsPrivileges = HeldConnection.dropsPrivileges
     }
 }
 
@@ -99,6 +100,8 @@ extension AttributeChange {
     /// setattr's `to_set` bits (FUSE_SET_ATTR_*); "now" is taken from `time`.
     init(_ attributes: stat, set bits: Int32, time: any TimeSource) {
         self.init()
+        // A chown(2) that names neither owner nor group sets nothing else.
+        dropsPrivileges = HeldConnection.dropsPrivileges || bits == 0
         if bits & FUSE_SET_ATTR_MODE != 0 { mode = UInt16(truncatingIfNeeded: attributes.st_mode & 0o7777) }
         if bits & FUSE_SET_ATTR_UID != 0 { uid = attributes.st_uid }
         if bits & FUSE_SET_ATTR_GID != 0 { gid = attributes.st_gid }

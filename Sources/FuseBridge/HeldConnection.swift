@@ -149,6 +149,9 @@ package struct HeldConnection: @unchecked Sendable {
     /// Whether the request that this thread has just read was given to a dead worker before.
     static var isRepeated: Bool { linux_held_is_repeated() != 0 }
 
+    /// Whether the request that this thread has just read takes set-user-ID and set-group-ID bits away.
+    static var dropsPrivileges: Bool { linux_held_kills_privileges() != 0 }
+
     package static let mountedTag = CChar(UInt8(ascii: "M"))
     package static let endedTag = CChar(UInt8(ascii: "E"))
 }

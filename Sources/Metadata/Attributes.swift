@@ -30,6 +30,14 @@ package struct Attributes: Hashable, Sendable {
         (self.storageClass, self.headersKnown) = (storageClass, headersKnown)
     }
 
+    /// What Linux leaves of a file's mode when somebody changes it who is not privileged: no set-user-ID bit, and no
+    /// set-group-ID bit that is not a mark for mandatory locking (inode(7)).
+    package mutating func dropPrivileges() {
+        guard kind == .file, let mode else { return }
+        let groupMayExecute = mode & 0o010 != 0
+        self.mode = mode & ~(groupMayExecute ? 0o6000 : 0o4000)
+    }
+
     /// What a listing tells of an object.
     package init(_ object: ListedObject, kind: EntryKind) {
         self.init(

@@ -7,6 +7,29 @@ import Testing
 
 /// SEMANTICS section 3: mode, owner, times and extended attributes.
 @Suite struct AttributeTests {
+    @Test(arguments: ["write", "truncate", "chown"], [0o6755, 0o2745] as [UInt16])
+    func whatIsNotPrivilegedTakesTheBitsAway(_ act: String, _ mode: UInt16) async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", Array("content".utf8))
+        try await tree.change("f") { $0.mode = mode }
+        switch act {
+        case "write":
+            let file = try await tree.open("f", OpenFlags(reads: false, writes: true))
+            tree.system.dropPrivileges(of: file.0)
+            try await tree.write(file, Array("C".utf8), at: 0)
+            try await tree.close(file)
+        case "truncate":
+            try await tree.change("f") { ($0.size, $0.dropsPrivileges) = (3, true) }
+        default:
+            try await tree.change("f") { ($0.uid, $0.dropsPrivileges) = (7, true) }
+        }
+        let left: UInt16 = mode == 0o6755 ? 0o755 : 0o2745
+        #expect(try await tree.find("f").mode == left)
+        try await tree.remount()
+        #expect(try await tree.find("f").mode == left)
+        #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100000 | left))
+    }
+
     @Test func extendedAttributesAreKeptWithTheObject() async throws {
         let tree = try MountedTree()
         try await tree.store("f", [1])

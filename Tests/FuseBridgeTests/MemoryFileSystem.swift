@@ -230,6 +230,8 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
+    func dropPrivileges(of ino: InodeNumber) {}
+
     func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int> {
         let new = bytes.withUnsafeBytes { Array($0) }
         return answer { state throws(FileSystemError) in

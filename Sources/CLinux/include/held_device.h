@@ -96,6 +96,10 @@ int linux_held_refuse(struct linux_held *held, int fd);
 /// Whether the request that this thread read last had been read before by another worker.
 int linux_held_is_repeated(void);
 
+/// Whether the request that this thread read last takes set-user-ID and set-group-ID bits away: its caller has no
+/// CAP_FSETID, or it is a chown(2). FUSE_HANDLE_KILLPRIV_V2 in linux/fuse.h
+int linux_held_kills_privileges(void);
+
 /// Sends `tag` with the descriptors that are not -1 through a socket. Returns 0 or -errno.
 int linux_send_descriptors(int socket, char tag, int first, int second);
 
