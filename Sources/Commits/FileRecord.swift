@@ -231,7 +231,8 @@ package final class FileRecord: Sendable {
         }
         let changes = (isFirst ? [JournalChange.endFile(id)] : []) + others
         // What is put to the store again after a power cut meets its own object there.
-        let flush: JournalFlush = !others.isEmpty || isRemoved && isAcknowledged ? .now : isAcknowledged ? .soon : .never
+        let isDue = !others.isEmpty || isRemoved && isAcknowledged
+        let flush: JournalFlush = isDue ? .now : isAcknowledged ? .soon : .never
         do { try journal.write(changes, flush) } catch {
             guard isAcknowledged || !others.isEmpty else { return }
             if isFirst { state.withLock { $0.hasEnded = false } }

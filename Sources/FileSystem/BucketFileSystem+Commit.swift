@@ -31,6 +31,7 @@ extension BucketFileSystem {
                 if let error = handle.file.state.withLock({ $0.unreported.take() }) { throw error }
                 return .success(())
             }
+            if policy.durability == .local, promiseNow(handle.file) { return .success(()) }
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) {
                     // A commit may need space itself, which others give back.

@@ -38,8 +38,40 @@ extension BucketFileSystem {
         guard let overlay, !file.state.withLock({ $0.isCopy }) else { return try await commitAlone(file) }
         // What is not on this disk cannot be promised by it.
         if overlay.staged.needsItsUpload { return try await commitAlone(file) }
-        let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
+        try promise(file, overlay, insteadOf: fallback, condition)
+        if let fallback { await giveUp(fallback) }
+        queue(file)
+    }
+
+    /// The same at once, for a file that nobody else uses; false when something has to be waited for, or did not work and is to
+    /// be tried again with patience. One at a time, as it waits for the disk on the caller's thread: those who come meanwhile
+    /// share a flush.
+    func promiseNow(_ file: ActiveFile) -> Bool {
+        guard promisesNow.tryEnter(alone: true) else { return false }
+        defer { promisesNow.leave(alone: true) }
+        guard namespace.tryEnter() else { return false }
+        defer { namespace.leave() }
+        guard file.writing.tryEnter(alone: true) else { return false }
+        defer { file.writing.leave(alone: true) }
+        let state = file.state.withLock { $0 }
+        guard state.isDirty, !state.isUnlinked, !state.isPromised, !state.isCopy, state.fallback == nil,
+            state.unreported == nil, let overlay = state.overlay, !overlay.staged.needsItsUpload,
+            let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
+        else { return false }
+        do throws(FileSystemError) { try promise(file, overlay, insteadOf: nil, state.condition) } catch {
+            return false
+        }
+        queue(file)
+        return true
+    }
+
+    /// Inside `writing`, alone: the row that promises the bytes.
+    private func promise(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, insteadOf fallback: ActiveFile.Overlay?,
+        _ condition: WriteCondition?
+    ) throws(FileSystemError) {
+        let key = try key(of: file.ino)
         let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
         do throws(CommitError) {
             try overlay.record.acknowledge(
@@ -50,8 +82,6 @@ extension BucketFileSystem {
             state.isPromised = true
             state.fallback = nil
         }
-        if let fallback { await giveUp(fallback) }
-        queue(file)
     }
 
     /// Enters `writing` when the staged bytes may change. Everything is about to be cut off if `emptying`.

@@ -50,6 +50,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
+    /// Who makes a promise on the thread of the kernel's request.
+    let promisesNow = TaskGate()
     let jobs: JobQueue
     let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
