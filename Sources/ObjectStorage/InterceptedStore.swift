@@ -8,15 +8,21 @@ package struct RequestContext: Sendable {
     /// The bytes to be sent, or wanted where they are known; 0 for a request without a body of its own.
     package let bytes: Int64
 
+    enum Direction: Sendable { case send, fetch }
+
     /// Whether the request moves object data through this machine.
-    package var isTransfer: Bool {
+    package var isTransfer: Bool { direction != nil }
+
+    /// Which way it moves object data; nil when it moves none.
+    var direction: Direction? {
         switch operation {
-        case .get, .put, .uploadPart: true
+        case .get: .fetch
+        case .put, .uploadPart: .send
         case .list, .head, .copy, .delete, .deleteMany, .createUpload, .uploadPartCopy, .listParts, .listUploads,
             .completeUpload, .abortUpload, .updateMetadata, .presign, .checkAccess, .accessControl, .setAccessControl,
             .tags, .setTags, .setStorageClass, .restore, .move, .putSymlink, .symlinkTarget, .usage, .preflight,
             .listBuckets:
-            false
+            nil
         }
     }
 }

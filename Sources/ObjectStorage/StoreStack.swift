@@ -8,7 +8,7 @@ package enum StoreStack {
         /// What bounds the requests in flight.
         package var throttle: Throttle
 
-        package init(throttle: Throttle = Throttle(transfers: 32, others: 64)) { self.throttle = throttle }
+        package init(throttle: Throttle = Throttle(sends: 16, fetches: 32, others: 64)) { self.throttle = throttle }
     }
 
     /// From the provider outward: measured per try, bounded per try, tried again, below a prefix.

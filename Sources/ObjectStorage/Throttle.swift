@@ -1,64 +1,98 @@
 import Basics
 import Synchronization
 
-/// Bounds the requests in flight, transfers and others apart, and halves the bound for a while when the store asks for less.
+/// Bounds the requests in flight: those that send, those that fetch and all others, each in a lane of its own, so that none
+/// waits for another kind. Halves a lane's bound for a while when the store asks for less.
 ///
-/// Waiting is first come, first served and ends with the task. Its mutex is a leaf.
+/// Waiting is first come, first served and ends with the task. The mutexes of its lanes are leaves.
 package final class Throttle: Interceptor {
-    private struct State {
-        /// Slots kept back since the store said it has enough.
-        var withheld = 0
+    private let sends: Lane
+    private let fetches: Lane
+    private let others: Lane
+
+    package init(sends: Int, fetches: Int, others: Int) {
+        (self.sends, self.fetches, self.others) = (Lane(sends), Lane(fetches), Lane(others))
     }
 
-    private let transfers: MemoryBudget
-    private let others: MemoryBudget
-    private let state = Mutex(State())
-
-    package init(transfers: Int, others: Int) {
-        self.transfers = MemoryBudget(limit: max(1, transfers))
-        self.others = MemoryBudget(limit: max(1, others))
+    /// Changes how many transfers there may be each way; those in flight go on.
+    package func setLimits(sends: Int, fetches: Int) {
+        self.sends.setLimit(sends)
+        self.fetches.setLimit(fetches)
     }
-
-    /// Changes how many transfers there may be; those in flight go on.
-    package func setTransfers(_ limit: Int) { transfers.setLimit(max(1, limit)) }
 
     /// Requests that wait for their turn now.
-    package var waiting: Int { transfers.waiting + others.waiting }
+    package var waiting: Int { sends.waiting + fetches.waiting + others.waiting }
 
     package func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
-        let slots = context.isTransfer ? transfers : others
-        do { try await slots.reserve(1) } catch {
+        let lane =
+            switch context.direction {
+            case .send: sends
+            case .fetch: fetches
+            case nil: others
+            }
+        do { try await lane.enter() } catch {
             throw ObjectStoreError(
                 .cancelled, context.operation, key: context.key, code: "Cancelled", message: "cancelled")
         }
-        defer { slots.release(1) }
         do throws(ObjectStoreError) {
             let answer = try await attempt()
-            giveBack()
+            lane.leave()
             return answer
         } catch {
-            if error.kind == .throttled { withhold() }
+            if error.kind == .throttled { lane.leaveThrottled() } else { lane.leave(succeeded: false) }
             throw error
         }
     }
+}
 
-    /// Takes a transfer slot out of use, down to a quarter of them.
-    private func withhold() {
-        state.withLock { state in
-            guard state.withheld < transfers.limit * 3 / 4, transfers.tryReserve(1) else { return }
-            state.withheld += 1
-        }
+/// Requests of one kind. A slot is withheld by not being given back.
+private final class Lane: Sendable {
+    private struct State {
+        /// Slots kept back since the store said it has enough: fewer than there are, so that somebody always gets through.
+        var withheld = 0
     }
 
-    /// A request went through: one slot comes back.
-    private func giveBack() {
+    private let slots: MemoryBudget
+    private let state = Mutex(State())
+
+    init(_ limit: Int) { slots = MemoryBudget(limit: max(1, limit)) }
+
+    var waiting: Int { slots.waiting }
+
+    private var mostWithheld: Int { slots.limit * 3 / 4 }
+
+    func setLimit(_ limit: Int) {
+        slots.setLimit(max(1, limit))
+        let surplus = state.withLock { state in
+            let surplus = max(0, state.withheld - mostWithheld)
+            state.withheld -= surplus
+            return surplus
+        }
+        for _ in 0..<surplus { slots.release(1) }
+    }
+
+    func enter() async throws(CancellationError) { try await slots.reserve(1) }
+
+    /// A request has ended; if it went through, a slot that was withheld comes back with its own.
+    func leave(succeeded: Bool = true) {
         let returns = state.withLock { state in
-            guard state.withheld > 0 else { return false }
+            guard succeeded, state.withheld > 0 else { return false }
             state.withheld -= 1
             return true
         }
-        if returns { transfers.release(1) }
+        if returns { slots.release(1) }
+        slots.release(1)
+    }
+
+    /// The store asked for less: the request's slot goes out of use, down to a quarter of them.
+    func leaveThrottled() {
+        let isWithheld = state.withLock { state in
+            guard state.withheld < mostWithheld else { return false }
+            state.withheld += 1
+            return true
+        }
+        if !isWithheld { slots.release(1) }
     }
 }

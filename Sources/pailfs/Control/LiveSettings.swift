@@ -88,7 +88,7 @@ final class LiveSettings: Sendable {
         level.set(new.logLevel)
         ledger.setLimits(limit: new.cacheSize, floor: new.freeSpace)
         uploads.setLimit(new.uploads)
-        throttle.setTransfers(new.uploads + new.downloads)
+        throttle.setLimits(sends: new.uploads, fetches: new.downloads)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.
         if new.ttl < old.ttl { try? fileSystem.distrust(.root) }

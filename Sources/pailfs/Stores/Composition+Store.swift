@@ -52,7 +52,7 @@ extension Composition {
 
     /// What bounds the requests of a mount.
     static func throttle(_ settings: MountSettings) -> Throttle {
-        Throttle(transfers: settings.uploads + settings.downloads, others: 64)
+        Throttle(sends: settings.uploads, fetches: settings.downloads, others: 64)
     }
 
     static func httpOptions(_ settings: MountSettings) -> HTTPOptions {
