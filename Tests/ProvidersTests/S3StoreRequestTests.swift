@@ -44,6 +44,60 @@ import Testing
         #expect(requests[0]["x-amz-checksum-crc64nvme"] == nil)
     }
 
+    @Test func theContextOfEncryptionGoesWithWhateverIsMade() async throws {
+        let fixture = try FamilyFixture {
+            ($0.encryption, $0.encryptionKey, $0.encryptionContext) = ("aws:kms", "key-1", "eyJhIjoiYiJ9")
+        } answer: { _, request in
+            if request.method == "POST" {
+                return LocalAnswer(
+                    200,
+                    body: "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+            }
+            let body = request["x-amz-copy-source"] == nil ? "" : "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>"
+            return LocalAnswer(200, [("ETag", "\"e\""), ("x-amz-server-side-encryption", "aws:kms")], body: body)
+        }
+        _ = try await fixture.store.put(PutRequest("k"), body: MemorySource([1]))
+        _ = try await fixture.store.createUpload(PutRequest("k"))
+        _ = try await fixture.store.copy(CopyRequest(CopySource("k"), to: "l"))
+        #expect(fixture.requests.count == 3)
+        for request in fixture.requests {
+            #expect(request["x-amz-server-side-encryption"] == "aws:kms")
+            #expect(request["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1")
+            #expect(request["x-amz-server-side-encryption-context"] == "eyJhIjoiYiJ9")
+        }
+    }
+
+    @Test func anObjectWithAnotherEncryptionKeepsIt() async throws {
+        let fixture = try FamilyFixture {
+            ($0.encryption, $0.encryptionKey, $0.encryptionContext) = ("aws:kms", "key-1", "eyJhIjoiYiJ9")
+        } answer: { _, request in
+            if request.method == "HEAD" {
+                return LocalAnswer(200, Self.object + [("x-amz-server-side-encryption", "AES256")])
+            }
+            return LocalAnswer(200, body: "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")
+        }
+        _ = try await fixture.store.updateMetadata("k", to: ObjectMetadata(), ifMatch: nil)
+        let request = try #require(fixture.requests.last)
+        #expect(request["x-amz-server-side-encryption"] == "AES256")
+        #expect(request["x-amz-server-side-encryption-aws-kms-key-id"] == nil)
+        #expect(request["x-amz-server-side-encryption-context"] == nil)
+    }
+
+    @Test(arguments: [
+        (FamilyProfile.aws, "aws:kms", "e30", "no JSON object"), (.aws, "aws:kms", "WzFd", "no JSON object"),
+        (.aws, "aws:kms", "{}", "no JSON object"), (.aws, "AES256", "e30=", "give it in sse"),
+        (.aws, "", "e30=", "give it in sse"), (.oss, "KMS", "e30=", "no encryption context"),
+    ])
+    func aContextThatCannotBeIsRefused(profile: FamilyProfile, mode: String, context: String, words: String) {
+        #expect {
+            try FamilyFixture(profile: profile) {
+                ($0.region, $0.encryption, $0.encryptionContext) = ("here", mode.isEmpty ? nil : mode, context)
+            } answer: { _, _ in LocalAnswer(500) }
+        } throws: {
+            ($0 as? ObjectStoreError)?.message.contains(words) == true
+        }
+    }
+
     @Test func headersClassAndConditionGoWithAPut() async throws {
         let fixture = try FamilyFixture {
             $0.storageClass = "STANDARD_IA"

@@ -5,6 +5,7 @@ extension FamilyProfile {
     private static func s3(_ name: String, _ configure: (inout FamilyProfile) -> Void = { _ in }) -> FamilyProfile {
         var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
         profile.region = "us-east-1"
+        profile.encryptionContextHeader = "server-side-encryption-context"
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true

@@ -51,7 +51,7 @@ extension FamilyStore {
         if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
-        for header in restated { call.headers[header.name] = header.value }
+        restate(restated, in: &call.headers)
         do { return try await outcome(call, try await send(call)) } catch {
             guard mayCarry(after: error) else { throw error }
             let source = CopySource(key, ifMatch: info.version.etag)

@@ -57,6 +57,17 @@ extension FamilyStore {
         addCustomerKey(to: &headers)
     }
 
+    /// What an object has and a copy forgets. The key and the context of the mount's options do not go with another
+    /// encryption than theirs.
+    func restate(_ headers: [(name: String, value: String)], in call: inout HTTPHeaders) {
+        let mode = headers.first { $0.name == profile.header("server-side-encryption") }?.value
+        if let mode, mode != settings.encryption {
+            call[profile.header(profile.encryptionKeyHeader)] = nil
+            if let name = profile.encryptionContextHeader { call[profile.header(name)] = nil }
+        }
+        for header in headers { call[header.name] = header.value }
+    }
+
     /// The three headers of SSE-C, which every request on such an object needs (cos.md section 4.10).
     func addCustomerKey(to headers: inout HTTPHeaders, copySource: Bool = false) {
         guard let key = settings.customerKey?.revealed, let bytes = Base64.decode(key) else { return }

@@ -15,7 +15,7 @@ extension FamilyStore {
         var call = Call(.createUpload, .post, request.key)
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
-        for header in restated { call.headers[header.name] = header.value }
+        restate(restated, in: &call.headers)
         if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
             call.headers["x-amz-checksum-type"] = "FULL_OBJECT"

@@ -96,7 +96,7 @@ extension FamilyStore {
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.put, .put, request.key)
         addNewObject(request, to: &call.headers)
-        for header in restated { call.headers[header.name] = header.value }
+        restate(restated, in: &call.headers)
         addTrafficLimit(to: &call.headers)
         try add(request.condition, call, to: &call.headers)
         let digests = try seal(&call, body)

@@ -32,7 +32,7 @@ package final class FamilyStore: ObjectStore {
         package var customerKey: Secret?
         /// Bits a second of one transfer.
         package var trafficLimit: Int?
-        /// Compare the checksums that the store tells with the bytes, on top of lengths and MD5.
+        /// Compare the checksums that the store tells, ETags that are an MD5 among them, with the bytes, on top of lengths.
         package var verifiesChecksums = true
         /// Ask again where the store points to, if that is a host of the provider's own.
         package var followsRedirects = false
@@ -93,32 +93,6 @@ package final class FamilyStore: ObjectStore {
     }
 
     package var capabilities: Capabilities { learned.withLock { $0.capabilities } }
-
-    /// What would fail at the first object fails at once.
-    private func checkSettings(_ endpoint: FamilyEndpoint) throws(ObjectStoreError) {
-        func refused(_ reason: String) -> ObjectStoreError {
-            ObjectStoreError(.invalidRequest, .checkAccess, code: "InvalidSetting", message: reason)
-        }
-        if let key = settings.customerKey {
-            guard profile.customerKeys else { throw refused("\(profile.name) has no encryption with customers' keys") }
-            guard Base64.decode(key.revealed)?.count == 32 else {
-                throw refused("a customer's key is 32 bytes long, in base64")
-            }
-            let isHere = endpoint.origin.host == "localhost" || endpoint.origin.host.hasPrefix("127.")
-            guard endpoint.origin.isSecure || isHere else {
-                throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")
-            }
-        }
-        if let limit = settings.trafficLimit {
-            guard let limits = profile.trafficLimits, limits.contains(limit) else {
-                let allowed = profile.trafficLimits.map { "\($0.lowerBound) to \($0.upperBound) bits a second" }
-                throw refused("the traffic limit \(limit) cannot be set: \(profile.name) takes \(allowed ?? "none")")
-            }
-        }
-        if let acl = settings.acl, !profile.cannedACLs.isEmpty, !profile.cannedACLs.contains(acl) {
-            throw refused("\(acl) is no ACL of \(profile.name): \(profile.cannedACLs.sorted().joined(separator: ", "))")
-        }
-    }
 
     // MARK: One request
 

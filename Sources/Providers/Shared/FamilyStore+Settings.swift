@@ -1,0 +1,50 @@
+import Basics
+import FoundationEssentials
+import HTTP
+import ObjectStorage
+
+/// Options that this store does not have, or not like this.
+extension FamilyStore {
+    /// What would fail at the first object fails at once.
+    func checkSettings(_ endpoint: FamilyEndpoint) throws(ObjectStoreError) {
+        func refused(_ reason: String) -> ObjectStoreError {
+            ObjectStoreError(.invalidRequest, .checkAccess, code: "InvalidSetting", message: reason)
+        }
+        if let key = settings.customerKey {
+            guard profile.customerKeys else { throw refused("\(profile.name) has no encryption with customers' keys") }
+            guard Base64.decode(key.revealed)?.count == 32 else {
+                throw refused("a customer's key is 32 bytes long, in base64")
+            }
+            let isHere = endpoint.origin.host == "localhost" || endpoint.origin.host.hasPrefix("127.")
+            guard endpoint.origin.isSecure || isHere else {
+                throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")
+            }
+        }
+        if let context = settings.encryptionContext {
+            guard profile.encryptionContextHeader != nil else {
+                throw refused("\(profile.name) has no encryption context: leave out sse-context")
+            }
+            guard let mode = settings.encryption, !profile.plainEncryptions.contains(mode) else {
+                throw refused("an encryption context goes with a key service: give it in sse, or leave out sse-context")
+            }
+            guard Self.isEncryptionContext(context) else {
+                throw refused("the encryption context is no JSON object of texts in base64")
+            }
+        }
+        if let limit = settings.trafficLimit {
+            guard let limits = profile.trafficLimits, limits.contains(limit) else {
+                let allowed = profile.trafficLimits.map { "\($0.lowerBound) to \($0.upperBound) bits a second" }
+                throw refused("the traffic limit \(limit) cannot be set: \(profile.name) takes \(allowed ?? "none")")
+            }
+        }
+        if let acl = settings.acl, !profile.cannedACLs.isEmpty, !profile.cannedACLs.contains(acl) {
+            throw refused("\(acl) is no ACL of \(profile.name): \(profile.cannedACLs.sorted().joined(separator: ", "))")
+        }
+    }
+
+    /// Base64 of a JSON object whose values are texts (Amazon S3 API Reference, PutObject).
+    private static func isEncryptionContext(_ text: String) -> Bool {
+        guard let document = Base64.decode(text) else { return false }
+        return (try? JSONDecoder().decode([String: String].self, from: Data(document))) != nil
+    }
+}
