@@ -222,6 +222,16 @@ import Testing
         #expect(error?.kind == .integrity)
     }
 
+    @Test func aHashThatIsToBeIgnoredIsNotCompared() async throws {
+        let fixture = try KodoFixture { settings, _ in
+            settings.verifiesChecksums = false
+        } answer: { _, request in
+            request.path == "/v4/query" ? nil : .kodo("{\"hash\":\"Fto5o-5ea0sNMlW_75VgGJCv2AcJ\",\"key\":\"a\"}")
+        }
+        let answer = try await fixture.store.put(PutRequest("a"), body: MemorySource(Self.hello))
+        #expect(answer.etag == ETag("Fto5o-5ea0sNMlW_75VgGJCv2AcJ"))
+    }
+
     @Test func keysThatKodoRefusesAreRefusedBefore() async throws {
         let fixture = try KodoFixture { _, _ in nil }
         let long = ObjectKey(String(repeating: "k", count: 751))

@@ -82,6 +82,22 @@ import Testing
         #expect(sink.bytes == Array("other".utf8))
     }
 
+    @Test func checksumsThatAreToBeIgnoredAreNotCompared() async throws {
+        let sums = [("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-type", "FULL_OBJECT")]
+        for headers in [Self.object, Self.object + sums] {
+            let fixture = try FamilyFixture {
+                $0.verifiesChecksums = false
+            } answer: { _, _ in
+                LocalAnswer(200, headers, body: "hallo")
+            }
+            let sink = CollectingSink()
+            _ = try await fixture.store.get(GetRequest("k"), into: sink)
+            #expect(sink.bytes == Array("hallo".utf8))
+            let answer = try await fixture.store.put(PutRequest("k"), body: MemorySource(Array("hallo".utf8)))
+            #expect(answer.etag == ETag(Self.object[0].1))
+        }
+    }
+
     @Test func headersBecomeMetadata() async throws {
         let headers = [
             ("Content-Type", "text/plain"), ("Content-Encoding", "aws-chunked, gzip"), ("X-Amz-Meta-Mode", "420"),

@@ -8,6 +8,18 @@ import Testing
 
 /// What goes over the wire to a Swift-shaped store, and what is made of its answers.
 @Suite(.timeLimit(.minutes(5))) struct SwiftStoreTests {
+    @Test func anETagThatIsToBeIgnoredIsNotCompared() async throws {
+        let fixture = try SwiftFixture {
+            $0.verifiesChecksums = false
+        } answer: { _, _ in
+            LocalAnswer(200, LocalAnswer.object("hello"), body: "hallo")
+        }
+        let sink = CollectingSink()
+        _ = try await fixture.store.get(GetRequest("k"), into: sink)
+        #expect(sink.bytes == Array("hallo".utf8))
+        _ = try await fixture.store.put(PutRequest("k"), body: MemorySource(Array("hallo".utf8)))
+    }
+
     @Test func keysAreEncodedOnceBelowTheAccount() async throws {
         let fixture = try SwiftFixture { _, _ in LocalAnswer(200, LocalAnswer.object(""), body: "") }
         _ = try await fixture.store.head("a b+c%41/ü?#/../x//", condition: nil)

@@ -16,6 +16,8 @@ package final class KodoStore: ObjectStore {
         package var client = KodoClient.Settings()
         /// Class of new objects, by name or number; nil leaves it to the store.
         package var storageClass: String?
+        /// Compare the checksums that the store tells with the bytes, on top of lengths.
+        package var verifiesChecksums = true
 
         package init(bucket: String) { self.bucket = bucket }
     }

@@ -19,6 +19,8 @@ package final class SwiftStore: ObjectStore {
         package var smallestPart: Int64?
         /// The account's or container's key for URLs that work without a token (swift.md section 2.4).
         package var temporaryURLKey: Secret?
+        /// Compare the checksums that the store tells with the bytes, on top of lengths.
+        package var verifiesChecksums = true
         /// Sent with every request.
         package var headers: [(name: String, value: String)] = []
 

@@ -20,6 +20,7 @@ extension StoreMaker {
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
             var container = SwiftStore.Settings(container: entry.name)
             container.temporaryURLKey = key
+            container.verifiesChecksums = settings.checksums == .verify
             container.headers = settings.headers.map { ($0.name, $0.value) }
             return SwiftStore(container, authenticator: authenticator, engine: engine, time: time)
         }
@@ -35,6 +36,7 @@ extension StoreMaker {
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
             var container = SwiftStore.Settings(container: entry.name)
             container.profile = .cssp
+            container.verifiesChecksums = settings.checksums == .verify
             container.headers = settings.headers.map { ($0.name, $0.value) }
             let address = try sources.address(of: entry.name, endpoint: settings.endpoint)
             return SwiftStore(
