@@ -110,6 +110,6 @@ let package = Package(
         tests(
             "ConformanceTests", ["Providers", "HTTP", "Emulator", "ObjectStorage", "Digests", "Basics"]),
         tests("TestSupportTests", ["ObjectStorage", "Digests", "Basics"]),
-        tests("MountTests", [], exclude: ["programs"]),
+        tests("MountTests", ["Settings"], exclude: ["programs"]),
     ]
 )

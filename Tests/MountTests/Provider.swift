@@ -19,8 +19,10 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
     }
 
     /// The same with the pailstore that serves it.
-    func withPailstore(_ body: (World, Store) async throws -> Void) async throws {
-        try await withStore(bucket: bucketName) { world, store in
+    func withPailstore(
+        arguments: [String] = [], _ body: (World, Store) async throws -> Void
+    ) async throws {
+        try await withStore(bucket: bucketName, arguments: arguments) { world, store in
             var bucket = Bucket(of: store)
             bucket.scheme = rawValue
             bucket.endpoint = try #require(store.endpoints[rawValue])

@@ -30,7 +30,9 @@ struct Store: Sendable {
     private let logPath: String
     private let scratch: Scratch
 
-    static func start(in scratch: Scratch, bucket: String = "pail") async throws -> Store {
+    static func start(
+        in scratch: Scratch, bucket: String = "pail", arguments: [String] = []
+    ) async throws -> Store {
         for program in [Programs.pailfs, Programs.pailstore] {
             try #require(access(program, X_OK) == 0, "\(program) is not built; scripts/test builds it")
         }
@@ -40,7 +42,7 @@ struct Store: Sendable {
             [
                 Programs.pailstore, directory, "--listen", "127.0.0.1:0", "--bucket", bucket, "--log-requests", log,
                 "--seed", "1",
-            ],
+            ] + arguments,
             environment: scratch.environment(), directory: scratch.directory, scratch: scratch)
         let ready = await poll(for: .seconds(20)) {
             child.output.split(separator: "\n").first.flatMap {

@@ -264,10 +264,13 @@ final class World {
 }
 
 /// Runs a test in a world of its own with a pailstore, and leaves nothing of it.
-func withStore(bucket: String = "pail", _ body: (World, Store) async throws -> Void) async throws {
+/// `arguments` are more of pailstore's.
+func withStore(
+    bucket: String = "pail", arguments: [String] = [], _ body: (World, Store) async throws -> Void
+) async throws {
     let scratch = try Scratch()
     defer { scratch.remove() }
-    let store = try await Store.start(in: scratch, bucket: bucket)
+    let store = try await Store.start(in: scratch, bucket: bucket, arguments: arguments)
     let world = try World(scratch: scratch, bucket: Bucket(of: store))
     do {
         try await body(world, store)

@@ -1,0 +1,141 @@
+import Foundation
+import Testing
+
+/// Where a store is, and what only some of them have.
+extension OptionEffect {
+    static let ofStores = [
+        OptionEffect("endpoint", "region") {
+            let requests = try await recorded(["region=eu-west-1"]) { try await $0.sh("printf x >file") }
+            #expect(requests.contains { $0.method == "PUT" && $0.target == "/pail/file" })
+            // The store tells its own region then.
+            #expect(requests.first?["authorization"]?.contains("/eu-west-1/s3/") == true)
+        },
+        OptionEffect("path-style") {
+            let places = [
+                ("yes", "http://s3.us-east-1.amazonaws.com/pail/file"),
+                ("no", "http://pail.s3.us-east-1.amazonaws.com/file"),
+            ]
+            for (style, place) in places {
+                try await withStore { world, store in
+                    try await withRecorder(world, to: store.endpoint) { recorder in
+                        try await world.mount([
+                            "endpoint=http://s3.us-east-1.amazonaws.com", "path-style=\(style)",
+                            "proxy=\(recorder.endpoint)",
+                        ])
+                        try await world.sh("printf x >file")
+                        #expect(recorder.requests.contains { $0.method == "PUT" && $0.target == place })
+                        try await world.unmount()
+                    }
+                }
+            }
+        },
+        OptionEffect("signature") {
+            for (signature, beginning) in [("v1", "OSS pailstore:"), ("v4", "OSS4-HMAC-SHA256 ")] {
+                let requests = try await recorded(at: .oss, ["signature=\(signature)"])
+                let signed = requests.compactMap { $0["authorization"] }
+                #expect(!signed.isEmpty && signed.allSatisfy { $0.hasPrefix(beginning) }, "\(signed)")
+            }
+        },
+        OptionEffect("storage-class", "acl", "sse", "sse-key", "sse-context") {
+            let options = [
+                "storage-class=STANDARD_IA", "acl=public-read", "sse=aws:kms", "sse-key=key-1",
+                "sse-context=eyJhIjoiYiJ9", "part-size=5MiB",
+            ]
+            let requests = try await recorded(options) { world in
+                try await world.sh(
+                    "printf x >small; head -c 6000000 /dev/urandom >large; mv small moved; chmod 600 moved")
+            }
+            let making = requests.filter(\.makesAnObject)
+            #expect(making.contains { $0.method == "POST" } && making.contains { $0["x-amz-copy-source"] != nil })
+            for request in making {
+                #expect(request["x-amz-storage-class"] == "STANDARD_IA", "\(request)")
+                #expect(request["x-amz-acl"] == "public-read", "\(request)")
+                #expect(request["x-amz-server-side-encryption"] == "aws:kms", "\(request)")
+                #expect(request["x-amz-server-side-encryption-aws-kms-key-id"] == "key-1", "\(request)")
+                #expect(request["x-amz-server-side-encryption-context"] == "eyJhIjoiYiJ9", "\(request)")
+            }
+        },
+        OptionEffect("sse-customer-key-file") {
+            try await withStore { world, _ in
+                try await world.sh("head -c 32 /dev/urandom >$T/key; head -c 32 /dev/urandom >$T/other")
+                world.expectsErrorsInLog = true
+                func key(_ name: String) -> String { "sse-customer-key-file=\(world.scratch.path(name))" }
+                try await world.mount([key("key")])
+                try await world.sh("printf secret >file")
+                try await world.unmount()
+                for (options, isRead) in [([key("key")], true), ([key("other")], false), ([], false)] {
+                    try await world.mount(options, cache: "cache \(options) \(isRead)")
+                    let outcome = try await world.attempt("cat file")
+                    #expect(outcome.succeeded == isRead && (outcome.output == "secret") == isRead, "\(outcome)")
+                    try await world.unmount()
+                }
+            }
+        },
+        OptionEffect("traffic-limit") {
+            let requests = try await recorded(at: .cos, ["traffic-limit=8192000"])
+            let transfers = requests.filter { $0.together > 0 && $0.target.hasSuffix("/file") }
+            #expect(Set(transfers.map(\.method)) == ["GET", "PUT"])
+            #expect(transfers.allSatisfy { $0["x-cos-traffic-limit"] == "8192000" })
+        },
+        OptionEffect("auth-url") {
+            try await Provider.swift.withWorld { world in
+                try await withRecorder(world, to: world.bucket.endpoint) { recorder in
+                    let path = URL(string: world.bucket.endpoint)?.path ?? ""
+                    try await world.mount(["endpoint=http://127.0.0.1:9", "auth-url=\(recorder.endpoint)\(path)"])
+                    try await world.sh("printf x >file")
+                    #expect(recorder.requests.contains { $0.target == path && $0["x-auth-user"] != nil })
+                    try await world.unmount()
+                }
+            }
+        },
+        OptionEffect("download-domain") {
+            try await Provider.kodo.withPailstore { world, _ in
+                try await putFile(world, "file")
+                try await withRecorder(world, to: world.bucket.endpoint) { recorder in
+                    try await world.mount(["download-domain=http://pail.localhost:\(recorder.port)"])
+                    try await world.sh("test \"$(cat file)\" = content")
+                    #expect(recorder.requests.map(\.method) == ["GET"], "what is read, and nothing else")
+                    try await world.unmount()
+                }
+            }
+        },
+        OptionEffect("cname-exclude") {
+            try await Provider.oss.withPailstore(arguments: ["--domain", "oss.pailfs.test"]) { world, _ in
+                try await withRecorder(world, to: world.bucket.endpoint) { recorder in
+                    let options = [
+                        "endpoint=http://oss.pailfs.test", "proxy=\(recorder.endpoint)", "path-style=no",
+                    ]
+                    // Taken for a domain that is bound to a bucket.
+                    let bound = try await world.pailfs(
+                        ["mount", world.bucket.url, world.mountpoint, "-o", world.options(options)])
+                    #expect(!bound.succeeded)
+                    #expect(Set(recorder.requests.map { $0["host"] }) == ["oss.pailfs.test"])
+                    let before = recorder.requests.count
+                    try await world.mount(options + ["cname-exclude=pailfs.test"])
+                    try await world.sh("printf x >file")
+                    #expect(
+                        Set(recorder.requests.dropFirst(before).map { $0["host"] }) == ["pail.oss.pailfs.test"])
+                    try await world.unmount()
+                }
+            }
+        },
+    ]
+
+    /// The requests of a mount of another provider that writes `file` and reads it anew.
+    private static func recorded(at provider: Provider, _ options: [String]) async throws -> [RecordedRequest] {
+        var requests: [RecordedRequest] = []
+        try await provider.withPailstore { world, _ in
+            try await withRecorder(world, to: world.bucket.endpoint) { recorder in
+                let options = ["endpoint=\(recorder.endpoint)"] + options
+                try await world.mount(options)
+                try await world.sh("printf x >file")
+                try await world.unmount()
+                try await world.mount(options, cache: "another")
+                try await world.sh("cat file")
+                try await world.unmount()
+                requests = recorder.requests
+            }
+        }
+        return requests
+    }
+}
