@@ -143,7 +143,9 @@ extension RecordReader.Line {
     }
 
     var segment: ContentSegment? {
-        guard let offset = number(2), let length = number(3) else { return nil }
+        guard let offset = number(2), let length = number(3), offset >= 0, length >= 0,
+            !offset.addingReportingOverflow(length).overflow
+        else { return nil }
         return ContentSegment(file: text(1), offset: offset, length: length)
     }
 
@@ -244,6 +246,17 @@ extension ObjectRecord {
         return writer.finish()
     }
 
+    /// nil for more than a file can have.
+    private static func length(of segments: [ContentSegment]) -> Int64? {
+        var length: Int64 = 0
+        for segment in segments {
+            let (sum, overflow) = length.addingReportingOverflow(segment.length)
+            guard !overflow else { return nil }
+            length = sum
+        }
+        return length
+    }
+
     /// nil when the text is damaged.
     init?(text: [UInt8]) {
         guard let reader = RecordReader(text), reader.lines.first?.text(0) == "pailstore-object" else { return nil }
@@ -271,7 +284,7 @@ extension ObjectRecord {
             default: description.take(line)
             }
         }
-        guard let key, let size, let etag, let modified, segments.reduce(0, { $0 + $1.length }) == size else {
+        guard let key, let size, let etag, let modified, Self.length(of: segments) == size else {
             return nil
         }
         self.init(
