@@ -114,6 +114,60 @@ import Testing
         }
     }
 
+    @Test func answersOfLogins() {
+        let seeds = [
+            #"{"token":{"expires_at":"2023-11-14T22:13:20.000000Z","catalog":[{"type":"object-store","name":"swift","#
+                + #""endpoints":[{"interface":"public","region":"r","region_id":"r","url":"https://h:8080/v1/AUTH_x"}]},"#
+                + #"{"type":"identity","endpoints":null}]}}"#,
+            #"{"token":{"catalog":[]}}"#, "https://h:8080/v1/AUTH_x", "http://[::1]:8080/a%20b/", "86400",
+        ]
+        let words = ["http://", "https://", ":", "/", "%2F", "@", "]", "null", "object-store", "public"]
+        let secret = Secret("s")
+        var keystone = KeystoneLogin(
+            url: "http://h:5000/v3", method: .applicationCredential(id: "i", secret: secret))
+        let auth = TempAuthLogin(url: "http://h/auth/v1.0", user: "u", key: secret)
+        Fuzzer("answers of logins", seeds: seeds, words: words).run { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            let headers = HTTPHeaders([
+                ("X-Subject-Token", text), ("X-Auth-Token", text), ("X-Storage-Url", text),
+                ("X-Auth-Token-Expires", text),
+            ])
+            let response = HTTPResponse(status: 201, headers: headers, body: bytes)
+            let began = Timestamp(seconds: 1_700_000_000)
+            if let expires = try auth.token(response, began: began).expires { #expect(expires >= began) }
+            if let address = StorageAddress(text) {
+                #expect(address.basePath.isEmpty || address.basePath.hasPrefix("/"))
+                _ = address.path("c", "k")
+            }
+            for region in [nil, "r"] {
+                keystone.region = region
+                let token = try keystone.token(response)
+                _ = (StorageAddress(token.storageURL), token.expires.map { $0 + .seconds(-300) })
+            }
+        }
+    }
+
+    @Test func placesThatStoresName() {
+        let host = #"{"domains":["up.example:8080","https://h/"],"old":["h"]}"#
+        let seeds = [
+            #"{"hosts":[{"region":"z0","ttl":3600,"up":\#(host),"rs":\#(host),"rsf":\#(host),"io":\#(host),"#
+                + #""io_src":{"domains":["h"]}}]}"#,
+            "http://bucket.s3.eu-west-1.amazonaws.com/?list-type=2", "oss-cn-hangzhou.aliyuncs.com", "127.0.0.1:80",
+            "https://h:65535/base/path/",
+        ]
+        let words = ["https://", "http://", ":", ":0", ":65536", "[", "]", "@", "/", ".", "null", "[]", "{}"]
+        Fuzzer("places that stores name", seeds: seeds, words: words).run { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            if let hosts = KodoHosts(json: bytes, isSecure: true) { #expect(!hosts.up.isEmpty && hosts.lifetime >= 60) }
+            if let origin = HTTPOrigin(authority: text, isSecure: true) { #expect(!origin.host.isEmpty) }
+            let host = FamilyEndpoint.host(of: text)
+            for profile in [FamilyProfile.aws, .oss, .cos] {
+                _ = (profile.endpoints.region(ofHost: host), profile.endpoints.owns(host))
+                _ = try FamilyEndpoint(text, bucket: "bucket", region: "r", addressing: nil, profile: profile).path("k")
+            }
+        }
+    }
+
     @Test func namesOfMetadata() {
         let seeds = ["mode", "user.colour", "a_b", "--", "--5", "--5f", "x--2e--2E-", "A.b"]
         Fuzzer("names of metadata", seeds: seeds, words: ["--", "-", "_", "5F", "5f"]).run { bytes in
@@ -166,6 +220,9 @@ import Testing
         Fuzzer("values of headers", seeds: seeds).run { bytes in
             let text = String(decoding: bytes, as: UTF8.self)
             _ = (Timestamp(httpDate: text), Timestamp(iso8601: text))
+            if let told = FamilyStore.contentRange(HTTPHeaders([("Content-Range", text)])) {
+                #expect(!told.range.isEmpty && told.range.upperBound <= told.total)
+            }
             if let decoded = PercentEncoding.decode(text) {
                 #expect(PercentEncoding.decode(PercentEncoding.encode(decoded)) == decoded)
             }

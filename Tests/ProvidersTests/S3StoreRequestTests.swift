@@ -92,7 +92,9 @@ import Testing
         #expect {
             try FamilyFixture(profile: profile) {
                 ($0.region, $0.encryption, $0.encryptionContext) = ("here", mode.isEmpty ? nil : mode, context)
-            } answer: { _, _ in LocalAnswer(500) }
+            } answer: { _, _ in
+                LocalAnswer(500)
+            }
         } throws: {
             ($0 as? ObjectStoreError)?.message.contains(words) == true
         }

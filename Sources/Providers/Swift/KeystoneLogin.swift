@@ -43,7 +43,11 @@ package struct KeystoneLogin: Sendable {
                 .invalidRequest, .checkAccess, code: "Login", message: "no login can be made of these settings")
         }
         let headers = HTTPHeaders([("Content-Type", "application/json"), ("Accept", "application/json")])
-        let response = try await LoginRequest.send(.post, tokensURL, headers: headers, body: Array(body), engine)
+        return try token(await LoginRequest.send(.post, tokensURL, headers: headers, body: Array(body), engine))
+    }
+
+    /// What a login was answered.
+    func token(_ response: HTTPResponse) throws(ObjectStoreError) -> SwiftToken {
         guard let token = response.headers["X-Subject-Token"] else {
             throw LoginRequest.malformed(response, tokensURL, "no X-Subject-Token")
         }

@@ -15,7 +15,11 @@ package struct TempAuthLogin: Sendable {
     package func token(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> SwiftToken {
         let headers = HTTPHeaders([("X-Auth-User", user), ("X-Auth-Key", key.revealed)])
         let began = time.now()
-        let response = try await LoginRequest.send(.get, url, headers: headers, body: nil, engine)
+        return try token(await LoginRequest.send(.get, url, headers: headers, body: nil, engine), began: began)
+    }
+
+    /// What a login was answered that began then.
+    func token(_ response: HTTPResponse, began: Timestamp) throws(ObjectStoreError) -> SwiftToken {
         guard let storage = response.headers["X-Storage-Url"],
             let token = response.headers["X-Auth-Token"] ?? response.headers["X-Storage-Token"]
         else { throw LoginRequest.malformed(response, url, "neither X-Storage-Url nor X-Auth-Token") }
