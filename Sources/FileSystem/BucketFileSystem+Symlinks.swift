@@ -17,6 +17,10 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
+            // symlink(2) has this for file systems without links.
+            guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
+                throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
+            }
             let native = try nativeTarget(target, of: name, in: parent)
             let (component, key) = try newKey(name, in: parent, kind: native == nil ? .symlink : .file)
             if try await resolve(name, in: parent) != nil {

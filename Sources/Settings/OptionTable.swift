@@ -61,7 +61,7 @@ package enum OptionTable {
             "symlinks", \.symlinks, default: .objects,
             "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "
                 + "which only OSS has; or as objects whose headers say so, as s3fs does, which asks for the headers of "
-                + "every small object; or show all such objects as files."),
+                + "every small object; or show all such objects as files and make none."),
         .choice(
             "names", \.names, default: .escaped,
             "Show keys that are no file names under escaped names, or hide them."),
