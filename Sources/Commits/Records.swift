@@ -36,21 +36,15 @@ extension ConditionRecord {
 }
 
 extension HeadersRecord {
-    private static let names: [(name: String, path: any (WritableKeyPath<ObjectMetadata, String?> & Sendable))] = [
-        ("content-type", \.contentType), ("cache-control", \.cacheControl),
-        ("content-disposition", \.contentDisposition), ("content-encoding", \.contentEncoding),
-        ("content-language", \.contentLanguage), ("expires", \.expires),
-    ]
-
     package init(_ metadata: ObjectMetadata) {
         var standard: [String: String] = [:]
-        for (name, path) in Self.names { standard[name] = metadata[keyPath: path] }
+        for header in StoredHeader.allCases { standard[header.rawValue] = metadata[header] }
         self.init(standard: standard, user: metadata.user)
     }
 
     package var metadata: ObjectMetadata {
         var metadata = ObjectMetadata(user: user)
-        for (name, path) in Self.names { metadata[keyPath: path] = standard[name] }
+        for header in StoredHeader.allCases { metadata[header] = standard[header.rawValue] }
         return metadata
     }
 }

@@ -25,7 +25,7 @@ package struct Capabilities: Sendable, Hashable {
     package var deleteIfMatch = false
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy
-    /// Which headers beside the content type it keeps with an object; the others of `ObjectMetadata` are lost.
+    /// Which headers it keeps with an object; the others of `ObjectMetadata` are lost.
     package var headers = Set(StoredHeader.allCases)
     /// Uploads in progress can be listed.
     package var listUploads = true
@@ -47,10 +47,6 @@ package struct Capabilities: Sendable, Hashable {
     package var bucketsInKeys = false
 
     package init() {}
-
-    package enum StoredHeader: Sendable, Hashable, CaseIterable {
-        case cacheControl, contentDisposition, contentEncoding, contentLanguage, expires
-    }
 
     /// How stored headers change after the put.
     package enum MetadataUpdate: Sendable, Hashable {

@@ -49,20 +49,11 @@ struct StatCommand: ParsableCommand {
         ]
         let optional: [(String, String?)] = [
             ("version", info.version.versionID), ("storage-class", info.storageClass),
-            ("restore", info.restore.map(Self.text)), ("content-type", metadata.contentType),
-            ("cache-control", metadata.cacheControl), ("content-disposition", metadata.contentDisposition),
-            ("content-encoding", metadata.contentEncoding), ("content-language", metadata.contentLanguage),
-            ("expires", metadata.expires),
+            ("restore", info.restore?.description),
         ]
         lines += optional.compactMap { name, value in value.map { "\(name): \($0)" } }
+        lines += StoredHeader.allCases.compactMap { header in metadata[header].map { "\(header.rawValue): \($0)" } }
         lines += metadata.user.sorted { $0.key < $1.key }.map { "metadata \($0.key): \($0.value)" }
         return lines
-    }
-
-    private static func text(_ restore: RestoreState) -> String {
-        switch restore {
-        case .ongoing: "ongoing"
-        case .restored(let until): until.map { "until \($0.iso8601())" } ?? "done"
-        }
     }
 }

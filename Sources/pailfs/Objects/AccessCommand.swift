@@ -49,34 +49,13 @@ struct AccessCommand: ParsableCommand {
     }
 
     static func lines(_ access: AccessControl) -> [String] {
-        let canned = access.canned.map { ["acl: \($0)"] } ?? []
-        return canned
-            + access.grants.map { grant in
-                switch grant.grantee {
-                case .user(let id): "grant user:\(id)=\(grant.permission)"
-                case .group(let uri): "grant group:\(uri)=\(grant.permission)"
-                case .email(let address): "grant email:\(address)=\(grant.permission)"
-                }
-            }
+        (access.canned.map { ["acl: \($0)"] } ?? []) + access.grants.map { "grant \($0.text)" }
     }
 
-    /// The reverse. IDs and URIs may hold `=` and `:`; permissions do not.
     static func grant(_ text: String) throws(CommandError) -> AccessControl.Grant {
-        guard let equals = text.lastIndex(of: "="), let colon = text.firstIndex(of: ":"), colon < equals else {
+        guard let grant = AccessControl.Grant(text: text) else {
             throw CommandError("\(text) is no grant: write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
         }
-        let name = String(text[text.index(after: colon)..<equals])
-        let permission = String(text[text.index(after: equals)...])
-        let grantee: AccessControl.Grant.Grantee? =
-            switch text[..<colon] {
-            case "user": .user(id: name)
-            case "group": .group(uri: name)
-            case "email": .email(name)
-            default: nil
-            }
-        guard let grantee, !name.isEmpty, !permission.isEmpty else {
-            throw CommandError("\(text) is no grant: write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
-        }
-        return AccessControl.Grant(grantee, permission)
+        return grant
     }
 }

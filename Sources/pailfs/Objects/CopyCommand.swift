@@ -108,29 +108,23 @@ struct CopyCommand: ParsableCommand {
 
 /// One stored header as the command line gives it: `Name: value`.
 private struct HeaderChange {
-    private typealias Field = any WritableKeyPath<ObjectMetadata, String?> & Sendable
-
-    private let field: Field
+    private let header: StoredHeader
     private let value: String?
 
-    private static let fields: [String: Field] = [
-        "content-type": \.contentType, "cache-control": \.cacheControl,
-        "content-disposition": \.contentDisposition, "content-encoding": \.contentEncoding,
-        "content-language": \.contentLanguage, "expires": \.expires,
-    ]
-
     init(_ text: String) throws(CommandError) {
-        guard let colon = text.firstIndex(of: ":"), let field = Self.fields[text[..<colon].lowercased()] else {
+        guard let colon = text.firstIndex(of: ":"), let header = StoredHeader(rawValue: text[..<colon].lowercased())
+        else {
             throw CommandError(
                 "--header \(text) is no header that is stored; write one of "
-                    + "\(Self.fields.keys.sorted().joined(separator: ", ")), a colon and its value")
+                    + "\(StoredHeader.allCases.map(\.rawValue).joined(separator: ", ")), a colon and its value")
         }
-        let value = text[text.index(after: colon)...].drop { $0 == " " }
-        guard value.utf8.allSatisfy({ $0 >= 32 && $0 < 127 }) else {
+        var value = text[text.index(after: colon)...].drop { $0 == " " }
+        while value.last == " " { value.removeLast() }
+        guard value.isEmpty || StoredHeader.canCarry(String(value)) else {
             throw CommandError("--header \(text): only printable ASCII goes into a header")
         }
-        (self.field, self.value) = (field, value.isEmpty ? nil : String(value))
+        (self.header, self.value) = (header, value.isEmpty ? nil : String(value))
     }
 
-    func apply(to metadata: inout ObjectMetadata) { metadata[keyPath: field] = value }
+    func apply(to metadata: inout ObjectMetadata) { metadata[header] = value }
 }
