@@ -91,12 +91,13 @@ package final class FileRecord: Sendable {
     package var intent: FileIntent { state.withLock { $0.intent } }
 
     /// The file has another key, before anything of it was committed. `replacing` are the commit ids' beginnings of a file
-    /// that had the key and whose object may be there.
+    /// that had the key and whose object may be there; `retyping` makes of the headers it had what it has there.
     package func moved(
         to key: ObjectKey, condition: WriteCondition?, replacing commits: [String] = [],
-        also others: [JournalChange] = []
+        also others: [JournalChange] = [], retyping: (ObjectMetadata) -> ObjectMetadata = { $0 }
     ) throws(JournalingError) {
         try change(intent.isAcknowledged || !others.isEmpty ? .now : .never, also: others) { intent in
+            intent.headers = intent.headers.map { HeadersRecord(retyping($0.metadata)) }
             intent.ancestors += commits
             intent.key = key.bytes
             intent.condition = ConditionRecord(condition)

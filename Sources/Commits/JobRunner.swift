@@ -89,13 +89,14 @@ package struct JobRunner: Sendable {
             return false
         }
         let target = try await info(key)
-        if !isCopy(target, of: original) {
+        if !isCopy(target, of: original, rename) {
             // What was there when the rename began may be replaced, nothing else.
             guard target?.version.etag.text == rename.replaced else {
                 leave(key)
                 return false
             }
-            _ = try await copier.copy(from, source.version, to: key, storageClass: rename.storageClass)
+            _ = try await copier.copy(
+                from, source.version, to: key, metadata: rename.headers?.metadata, storageClass: rename.storageClass)
         }
         try await store.delete(from, ifMatch: store.capabilities.deleteIfMatch ? original.version.etag : nil)
         return true
@@ -155,6 +156,15 @@ package struct JobRunner: Sendable {
         if copy.version.etag == original.version.etag { return true }
         return original.metadata.user[CommitOptions.commitHeader] != nil
             && copy.metadata.user == original.metadata.user
+    }
+
+    /// A copy with headers of its own is known by the commit id among them. The same bytes that were there before are none.
+    private func isCopy(_ copy: ObjectInfo?, of original: ObjectInfo, _ rename: RenameRecord) -> Bool {
+        if let id = rename.headers?.user[CommitOptions.commitHeader], let copy {
+            if copy.metadata.user[CommitOptions.commitHeader] == id { return true }
+            if copy.version.etag.text == rename.replaced { return false }
+        }
+        return isCopy(copy, of: original)
     }
 
     private func info(_ key: ObjectKey) async throws(ObjectStoreError) -> ObjectInfo? {

@@ -23,23 +23,26 @@ package struct ObjectCopier: Sendable {
         (self.store, self.journal, self.jobs) = (store, journal, jobs)
     }
 
-    /// Fails with `.preconditionFailed` when the source is not `version` any more.
+    /// Without `metadata` the source's headers go along. Fails with `.preconditionFailed` when the source is not `version` any
+    /// more.
     package func copy(
-        _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey, storageClass: String?
+        _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey, metadata: ObjectMetadata? = nil,
+        storageClass: String?
     ) async throws(ObjectStoreError) -> ObjectVersion {
         let from = CopySource(source, ifMatch: version.etag)
         let answer =
             version.size <= store.capabilities.largestCopy
-            ? try await copyWhole(from, version, to: key, storageClass)
-            : try await copyParts(from, version, to: key, storageClass)
+            ? try await copyWhole(from, version, to: key, metadata, storageClass)
+            : try await copyParts(from, version, to: key, metadata, storageClass)
         return ObjectVersion(
             etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }
 
     private func copyWhole(
-        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ storageClass: String?
+        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ metadata: ObjectMetadata?,
+        _ storageClass: String?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        var request = CopyRequest(source, to: key)
+        var request = CopyRequest(source, to: key, metadata: metadata)
         // No store copies it by itself.
         request.storageClass = storageClass
         do { return try await store.copy(request) } catch {
@@ -67,9 +70,15 @@ package struct ObjectCopier: Sendable {
     }
 
     private func copyParts(
-        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ storageClass: String?
+        _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ replaced: ObjectMetadata?,
+        _ storageClass: String?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        let metadata = try await store.head(source.key, condition: .ifMatch(version.etag)).metadata
+        let metadata: ObjectMetadata
+        if let replaced {
+            metadata = replaced
+        } else {
+            metadata = try await store.head(source.key, condition: .ifMatch(version.etag)).metadata
+        }
         let copied = VersionRecord(source.key, version)
         var upload = try await earlierUpload(of: copied, to: key)
         if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass) }

@@ -51,8 +51,13 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(error)) }
     }
 
-    /// The headers a commit of the file carries.
-    func headersForCommit(of file: ActiveFile) -> ObjectMetadata {
+    /// The headers a commit of the file to `key` carries.
+    func headersForCommit(of file: ActiveFile, to key: ObjectKey) -> ObjectMetadata {
+        policy.contentTypes.completed(headers(of: file), at: key)
+    }
+
+    /// The same without what only its name would add.
+    func headers(of file: ActiveFile) -> ObjectMetadata {
         let (attributes, changed) = file.state.withLock { ($0.attributes, $0.metadata) }
         let previous = changed ?? ((try? metadata.metadata(of: file.ino)) ?? nil) ?? ObjectMetadata()
         return AttributeCodec.encode(attributes, over: previous)
@@ -86,7 +91,7 @@ extension BucketFileSystem {
         try await settleCopies(of: key)
         guard let overlay = file.state.withLock({ $0.overlay }) else {
             try await settleJobs(at: key)
-            return try await commitHeaders(file, key, headersForCommit(of: file))
+            return try await commitHeaders(file, key, headersForCommit(of: file, to: key))
         }
         let takeover = await takeOverDoomed(key)
         let condition = file.state.withLock { state in
@@ -115,7 +120,7 @@ extension BucketFileSystem {
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ key: ObjectKey, replacing removal: IntentID?
     ) async throws(FileSystemError) {
         try await settleJobs(at: key)
-        let headers = headersForCommit(of: file)
+        let headers = headersForCommit(of: file, to: key)
         let (base, condition) = file.state.withLock { ($0.base, $0.condition) }
         let version: ObjectVersion
         do throws(CommitError) {
@@ -144,7 +149,8 @@ extension BucketFileSystem {
     /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.
     func describe(_ file: ActiveFile) throws(FileSystemError) {
         guard let overlay = file.state.withLock({ $0.isUnlinked ? nil : $0.overlay }) else { return }
-        do { try overlay.record.describe(headersForCommit(of: file)) } catch { throw FileSystemError(error) }
+        let headers = headersForCommit(of: file, to: try key(of: file.ino))
+        do { try overlay.record.describe(headers) } catch { throw FileSystemError(error) }
     }
 
     /// Headers nobody looked at yet would be lost by the new object.

@@ -75,8 +75,8 @@ extension BucketFileSystem {
         let superseded = fallback.map { [JournalChange.endFile($0.record.id)] } ?? []
         do throws(CommitError) {
             try overlay.record.acknowledge(
-                overlay.staged, in: rooms.staging, key: key, metadata: headersForCommit(of: file), condition: condition,
-                now: time.now(), also: superseded)
+                overlay.staged, in: rooms.staging, key: key, metadata: headersForCommit(of: file, to: key),
+                condition: condition, now: time.now(), also: superseded)
         } catch { throw FileSystemError(error) }
         file.state.withLock { state in
             state.isPromised = true

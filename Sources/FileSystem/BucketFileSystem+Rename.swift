@@ -99,14 +99,20 @@ extension BucketFileSystem {
             // What is promised under the new name from now on takes the place of what was, in one step.
             let replacedRows = target.map { self.rows(of: $0) } ?? []
             let commits = replacedFile?.state.withLock { $0.overlay?.record.commits } ?? []
+            let key = try key(of: source.ino)
+            let retyped = { [types = policy.contentTypes] in types.renamed($0, from: key, to: newKey) }
             do throws(JournalingError) {
                 try (fallback ?? overlay)?.record.moved(
-                    to: newKey, condition: condition, replacing: commits, also: replacedRows)
+                    to: newKey, condition: condition, replacing: commits, also: replacedRows, retyping: retyped)
                 if fallback != nil {
-                    try overlay?.record.moved(to: newKey, condition: condition, replacing: commits)
+                    try overlay?.record.moved(
+                        to: newKey, condition: condition, replacing: commits, retyping: retyped)
                 }
             } catch { throw FileSystemError(error) }
-            file?.state.withLock { $0.condition = condition }
+            file?.state.withLock { state in
+                state.condition = condition
+                state.metadata = state.metadata.map(retyped)
+            }
             overlay?.commit.replaces(commits)
             fallback?.commit.replaces(commits)
             try await detach(target, unlessAt: component)
@@ -122,20 +128,22 @@ extension BucketFileSystem {
         let takeover = await takeOverDoomed(newKey)
         let removal = takeover?.deletion.job
         var job = rooms.journal.newID()
+        var headers = try headersForRename(of: current, from: key, to: newKey)
         do throws(FileSystemError) {
             try await settleJobs(at: newKey)
             let replaced = replaced ?? takeover?.version
-            try begin(job, current, key, to: newKey, replacing: replaced, insteadOf: removal)
+            try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: removal)
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
-            do { version = try await transfer(current, from: key, to: newKey) } catch {
+            do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
                 current = try await learnHeaders(of: current)
                 let first = job
                 job = rooms.journal.newID()
-                try begin(job, current, key, to: newKey, replacing: replaced, insteadOf: first)
-                version = try await transfer(current, from: key, to: newKey)
+                headers = try headersForRename(of: current, from: key, to: newKey)
+                try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: first)
+                version = try await transfer(current, from: key, to: newKey, headers)
             }
             try await detach(target, unlessAt: component)
         } catch {
@@ -162,9 +170,9 @@ extension BucketFileSystem {
         attributes.version = version
         attributes.ctime = time.now()
         try moveEntry(current, to: newParent, component, pending: isLeft)
-        let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }
-        try cached { metadata throws(MetadataError) in
-            try metadata.update(source.ino, attributes, metadata: headers, pending: false)
+        let known = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }
+        try cached { [headers] metadata throws(MetadataError) in
+            try metadata.update(source.ino, attributes, metadata: headers ?? known, pending: false)
         }
         file?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
     }
@@ -178,14 +186,14 @@ extension BucketFileSystem {
 
     /// The intent to rename, before the first request; it takes the place of the one that it goes without.
     private func begin(
-        _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, replacing replaced: ObjectVersion?,
-        insteadOf other: IntentID?
+        _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?,
+        replacing replaced: ObjectVersion?, insteadOf other: IntentID?
     ) throws(FileSystemError) {
         var changes = other.map { [JournalChange.endJob($0)] } ?? []
         if let version = entry.attributes.version {
             let record = RenameRecord(
                 source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
-                replaced: replaced?.etag.text)
+                replaced: replaced?.etag.text, headers: headers.map { HeadersRecord($0) })
             changes.append(.job(job, .rename(record), items: []))
         }
         guard !changes.isEmpty else { return }
@@ -263,9 +271,24 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
     }
 
+    /// What the copy of an object carries at its new key; nil where that is what the object has: its type is not the name's,
+    /// nobody has seen its headers, or the store moves it as it is. None of that is worth a request.
+    private func headersForRename(
+        of entry: Entry, from key: ObjectKey, to newKey: ObjectKey
+    ) throws(FileSystemError) -> ObjectMetadata? {
+        guard entry.attributes.kind == .file, entry.attributes.headersKnown, !store.capabilities.move,
+            let known = try cached({ metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) })
+        else { return nil }
+        var headers = policy.contentTypes.renamed(known, from: key, to: newKey)
+        guard headers != known else { return nil }
+        // After a crash it is told from the source's equals by this.
+        headers.user[CommitOptions.commitHeader] = RandomID.hex()
+        return headers
+    }
+
     /// Moves the object as it was known, where the store can, else copies it; returns the version at the new key.
     private func transfer(
-        _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey
+        _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?
     ) async throws(FileSystemError) -> ObjectVersion? {
         guard let version = entry.attributes.version else { return nil }
         if isNative(entry) {
@@ -285,7 +308,9 @@ extension BucketFileSystem {
                 versionID: answer.versionID)
         }
         let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
-        do { return try await copier.copy(key, version, to: newKey, storageClass: entry.attributes.storageClass) } catch
-        { throw FileSystemError(error) }
+        do {
+            return try await copier.copy(
+                key, version, to: newKey, metadata: headers, storageClass: entry.attributes.storageClass)
+        } catch { throw FileSystemError(error) }
     }
 }

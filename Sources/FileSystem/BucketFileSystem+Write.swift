@@ -76,7 +76,7 @@ extension BucketFileSystem {
         changed(file, overlay)
         if !file.state.withLock({ $0.isUnlinked }), let key = try? key(of: file.ino) {
             overlay.commit.noteWrite(ByteRange(at: start, count: count), key: key) { [self] in
-                headersForCommit(of: file)
+                headersForCommit(of: file, to: key)
             }
         }
         return bytes.byteCount

@@ -20,6 +20,8 @@ package struct MountPolicy: Sendable {
     package var spaceTimeout: Duration = .seconds(30)
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
     package var capacity: Int64 = 1 << 50
+    /// What the names of files tell of their content, for objects made here.
+    package var contentTypes = ContentTypes()
     /// This machine's name as it appears in the names of conflict files.
     package var hostName = "localhost"
     /// Copies in flight while a directory is renamed: the store does the work, and each is one round trip.

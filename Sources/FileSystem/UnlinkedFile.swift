@@ -77,7 +77,7 @@ extension BucketFileSystem {
 
     /// To be called when an open file has lost its name, and when what is kept of it has changed.
     func keepUnlinked(_ file: ActiveFile) {
-        let headers = HeadersRecord(headersForCommit(of: file))
+        let headers = HeadersRecord(headers(of: file))
         let record = file.state.withLock { state in
             UnlinkedFile.Record(
                 base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,

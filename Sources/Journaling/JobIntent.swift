@@ -46,9 +46,14 @@ package struct RenameRecord: Codable, Sendable, Hashable {
     package var storageClass: String?
     /// The ETag of what was at the new key; nil when nothing was known to be there.
     package var replaced: String?
+    /// What the copy carries where that is not what the source does; a commit id among it is of this copy alone.
+    package var headers: HeadersRecord?
 
-    package init(source: VersionRecord, to: ByteString, storageClass: String?, replaced: String?) {
+    package init(
+        source: VersionRecord, to: ByteString, storageClass: String?, replaced: String?, headers: HeadersRecord? = nil
+    ) {
         (self.source, self.to, self.storageClass, self.replaced) = (source, to, storageClass, replaced)
+        self.headers = headers
     }
 }
 

@@ -231,6 +231,9 @@ final class Composition: Sendable {
         if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
+        if !settings.readOnly, let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20) {
+            policy.contentTypes = ContentTypes(table: table)
+        }
         return policy
     }
 

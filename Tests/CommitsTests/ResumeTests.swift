@@ -243,6 +243,22 @@ struct JobTests {
         #expect(store.count(.copy) == 0)
     }
 
+    @Test("copies with the headers that the row has, once")
+    func renameWithHeaders() async throws {
+        _ = store.setObject("a", body, metadata: ObjectMetadata(contentType: "x/old"))
+        // The same bytes: only the commit id tells them from the copy.
+        let old = store.setObject("b", body, metadata: ObjectMetadata(contentType: "x/other")).etag.text
+        let headers = ObjectMetadata(contentType: "x/new", user: ["pailfs-commit": "abc", "mode": "1"])
+        try await finish(
+            .rename(
+                RenameRecord(
+                    source: try record("a"), to: "b", storageClass: nil, replaced: old, headers: HeadersRecord(headers))
+            ))
+        #expect(store.keys == ["b"])
+        #expect(store.info("b")?.metadata == headers)
+        #expect(store.count(.copy) == 1)
+    }
+
     @Test("replaces what was to be replaced, and nothing newer", arguments: [true, false])
     func renameOverOther(isExpected: Bool) async throws {
         _ = store.setObject("a", body)

@@ -81,7 +81,8 @@ extension MemoryStore {
             try bucket.checkSize(object.info.version.size, limit: capabilities.largestCopy, .copy, request.key)
             try bucket.check(request.condition, of: request.key, .copy)
             return bucket.store(
-                object.content, at: request.key, metadata: request.metadata ?? object.info.metadata, now: time.now())
+                object.content, at: request.key, metadata: request.metadata ?? object.info.metadata,
+                storageClass: request.storageClass, now: time.now())
         }
     }
 

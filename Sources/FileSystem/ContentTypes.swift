@@ -1,0 +1,69 @@
+import Basics
+package import ObjectStorage
+
+/// Content types by the last extension of a name, as the system's table of types has them.
+///
+/// A type that somebody has given an object is never replaced; one that only its name has given it goes with the name.
+package struct ContentTypes: Sendable {
+    /// Where systems keep the table (Debian's package media-types).
+    package static let systemTable = "/etc/mime.types"
+    /// What stores say of objects that were given no type.
+    private static let ofNothing: Set<String> = ["application/octet-stream", "binary/octet-stream"]
+
+    /// Extensions in lower case.
+    private var types: [[UInt8]: String] = [:]
+
+    /// Of an empty table nothing has a type.
+    package init() {}
+
+    /// Reads lines of a type and its extensions, and comments that begin with `#`. The first type of an extension counts.
+    package init(table: [UInt8]) {
+        for line in table.split(separator: UInt8(ascii: "\n")) where line.first != UInt8(ascii: "#") {
+            let words = line.split { $0 == UInt8(ascii: " ") || $0 == UInt8(ascii: "\t") || $0 == UInt8(ascii: "\r") }
+            guard words.count > 1, words[0].contains(UInt8(ascii: "/")) else { continue }
+            let type = String(decoding: words[0], as: UTF8.self)
+            guard StoredHeader.canCarry(type) else { continue }
+            for word in words.dropFirst() where types[Self.lowercased(word)] == nil {
+                types[Self.lowercased(word)] = type
+            }
+        }
+    }
+
+    /// The type that the name of `key` tells; nil for names without an extension, hidden ones of one word and unknown ones.
+    package func type(of key: ObjectKey) -> String? {
+        guard !types.isEmpty else { return nil }
+        let name = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { key.bytes.bytes[($0 + 1)...] }
+        let bytes = name ?? key.bytes.bytes[...]
+        guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > bytes.startIndex else { return nil }
+        return types[Self.lowercased(bytes[(dot + 1)...])]
+    }
+
+    /// `metadata` as an object at `key` gets it.
+    func completed(_ metadata: ObjectMetadata, at key: ObjectKey) -> ObjectMetadata {
+        var metadata = metadata
+        metadata.contentType = metadata.contentType ?? type(of: key)
+        return metadata
+    }
+
+    /// `metadata` of an object that goes from one key to another: programs write `x.part` and rename it to `x.jpg`. What the new
+    /// name does not tell stays.
+    func renamed(_ metadata: ObjectMetadata, from key: ObjectKey, to newKey: ObjectKey) -> ObjectMetadata {
+        guard let type = type(of: newKey), isOfTheName(metadata.contentType, key) else { return metadata }
+        var metadata = metadata
+        metadata.contentType = type
+        return metadata
+    }
+
+    /// Whether nobody but the name `key` has chosen `type`.
+    private func isOfTheName(_ type: String?, _ key: ObjectKey) -> Bool {
+        guard let type else { return true }
+        return Self.isNone(type) || type == self.type(of: key)
+    }
+
+    /// Whether a store may say so of an object that was given no type.
+    static func isNone(_ type: String) -> Bool { ofNothing.contains(type) }
+
+    private static func lowercased(_ word: some Sequence<UInt8>) -> [UInt8] {
+        word.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
+    }
+}
