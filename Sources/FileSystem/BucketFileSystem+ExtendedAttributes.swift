@@ -4,22 +4,38 @@ package import Metadata
 import ObjectStorage
 import Synchronization
 
-/// `user.*` attributes, kept in object metadata, and `user.pailfs.*`, which tell what pailfs knows.
+/// `user.*` attributes, kept in object metadata, and `user.pailfs.*`: the standard headers of an object, which can be set, and
+/// what pailfs knows. What only the store can tell is in `+Properties`.
 extension BucketFileSystem {
     private static let userPrefix = "user."
+    private static let ownPrefix = "user.pailfs."
+    /// In bytes; stores refuse requests of somewhat more than all headers together.
+    private static let longestHeader = 4096
 
     package func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString> {
         // The kernel asks for security.capability before every write, `ls -l` for ACLs: neither exists here.
         guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
+        if let property = ObjectProperty(rawValue: text) { return self.property(property, of: ino) }
         if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
-        return withAttributes(of: ino) { attributes throws(FileSystemError) in
-            guard let value = attributes[text] else { throw FileSystemError(.noData, "no attribute \(name)") }
-            return ByteString(value)
+        return withHeaders(of: ino) { headers throws(FileSystemError) in
+            let value =
+                if let header = Self.header(text) { headers[header].map { ByteString($0) } } else {
+                    ExtendedAttributeCodec.decode(headers)[text].map { ByteString($0) }
+                }
+            guard let value else { throw FileSystemError(.noData, "no attribute \(name)") }
+            return value
         }
     }
 
     package func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> {
-        withAttributes(of: ino) { attributes throws(FileSystemError) in attributes.keys.sorted().map { ByteString($0) }
+        withHeaders(of: ino) { [self] headers throws(FileSystemError) in
+            var names = Array(ExtendedAttributeCodec.decode(headers).keys)
+            if isFile(ino) {
+                // A type that stores give to everything was not set by anybody.
+                names += StoredHeader.allCases.filter { headers[$0].map { !ContentTypes.isNone($0) } ?? false }
+                    .map { Self.ownPrefix + $0.rawValue }
+            }
+            return names.sorted().map { ByteString($0) }
         }
     }
 
@@ -32,24 +48,37 @@ extension BucketFileSystem {
         if text == "user.pailfs.refresh" {
             return later { [self] () async throws(FileSystemError) in try await refresh(ino) }
         }
-        guard !text.hasPrefix("user.pailfs.") else {
+        if let header = Self.header(text) { return setHeader(header, of: ino, to: value, mode) }
+        if let property = ObjectProperty(rawValue: text) { return setProperty(property, of: ino, to: value) }
+        guard !text.hasPrefix(Self.ownPrefix) else {
             return .failure(.notPermitted, "\(text) tells the state of the object and cannot be set")
         }
-        return change(ino) { attributes throws(FileSystemError) in
-            switch (mode, attributes[text]) {
-            case (.create, .some): throw FileSystemError(.exists, "\(text) exists already")
-            case (.replace, nil): throw FileSystemError(.noData, "no attribute \(text)")
-            default: attributes[text] = value.bytes
-            }
+        return changeAttributes(of: ino) { attributes throws(FileSystemError) in
+            try Self.require(mode, of: text, isSet: attributes[text] != nil)
+            attributes[text] = value.bytes
         }
     }
 
     package func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void> {
         guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
-        return change(ino) { attributes throws(FileSystemError) in
+        if let header = Self.header(text) { return removeHeader(header, of: ino) }
+        guard ObjectProperty(rawValue: text) == nil, KnownAttribute(rawValue: text) == nil else {
+            return .failure(.notPermitted, "\(text) tells the state of the object and cannot be removed")
+        }
+        return changeAttributes(of: ino) { attributes throws(FileSystemError) in
             guard attributes.removeValue(forKey: text) != nil else {
                 throw FileSystemError(.noData, "no attribute \(text)")
             }
+        }
+    }
+
+    private static func require(
+        _ mode: ExtendedAttributeMode, of text: String, isSet: Bool
+    ) throws(FileSystemError) {
+        switch (mode, isSet) {
+        case (.create, true): throw FileSystemError(.exists, "\(text) exists already")
+        case (.replace, false): throw FileSystemError(.noData, "no attribute \(text)")
+        default: break
         }
     }
 
@@ -60,17 +89,68 @@ extension BucketFileSystem {
         return text
     }
 
+    // MARK: Standard headers
+
+    private static func header(_ text: String) -> StoredHeader? {
+        text.hasPrefix(ownPrefix) ? StoredHeader(rawValue: String(text.dropFirst(ownPrefix.count))) : nil
+    }
+
+    private func setHeader(
+        _ header: StoredHeader, of ino: InodeNumber, to value: ByteString, _ mode: ExtendedAttributeMode
+    ) -> Outcome<Void> {
+        guard let text = String(validating: value.bytes, as: UTF8.self), StoredHeader.canCarry(text),
+            value.count <= Self.longestHeader
+        else {
+            return .failure(
+                .invalid, "\(header.rawValue) takes up to \(Self.longestHeader) printable characters of ASCII")
+        }
+        return change(ino) { [self] headers throws(FileSystemError) in
+            try requireHeader(header, of: ino)
+            try Self.require(mode, of: header.rawValue, isSet: shown(headers, of: ino)[header] != nil)
+            headers[header] = text
+        }
+    }
+
+    /// Without a type of its own a file has the one that its name tells.
+    private func removeHeader(_ header: StoredHeader, of ino: InodeNumber) -> Outcome<Void> {
+        change(ino) { [self] headers throws(FileSystemError) in
+            try requireHeader(header, of: ino)
+            guard shown(headers, of: ino)[header] != nil else {
+                throw FileSystemError(.noData, "the object has no \(header.rawValue)")
+            }
+            headers[header] = nil
+            if let key = try? key(of: ino) { headers = policy.contentTypes.completed(headers, at: key) }
+        }
+    }
+
+    private func requireHeader(_ header: StoredHeader, of ino: InodeNumber) throws(FileSystemError) {
+        guard isFile(ino) else { throw FileSystemError(.notSupported, "only files have \(header.rawValue)") }
+        guard store.capabilities.headers.contains(header) else {
+            throw FileSystemError(.notSupported, "this store keeps no \(header.rawValue)")
+        }
+    }
+
+    private func isFile(_ ino: InodeNumber) -> Bool {
+        (files.find(ino)?.attributes.kind ?? (try? entry(ino))?.attributes.kind) == .file
+    }
+
+    /// With the type that a file's name tells and its next commit carries.
+    private func shown(_ headers: ObjectMetadata, of ino: InodeNumber) -> ObjectMetadata {
+        guard files.find(ino)?.isDirty == true, let key = try? key(of: ino) else { return headers }
+        return policy.contentTypes.completed(headers, at: key)
+    }
+
+    // MARK: Headers
+
     /// Answers from headers, fetched first when nobody has seen them.
-    private func withAttributes<Value: Sendable>(
+    private func withHeaders<Value: Sendable>(
         of ino: InodeNumber,
-        _ answer: @escaping @Sendable ([String: [UInt8]]) throws(FileSystemError) -> Value
+        _ answer: @escaping @Sendable (ObjectMetadata) throws(FileSystemError) -> Value
     ) -> Outcome<Value> {
         do {
-            if let headers = try knownHeaders(of: ino) {
-                return .success(try answer(ExtendedAttributeCodec.decode(headers)))
-            }
+            if let headers = try knownHeaders(of: ino) { return .success(try answer(shown(headers, of: ino))) }
             return later { [self] () async throws(FileSystemError) in
-                try answer(ExtendedAttributeCodec.decode(try await headers(of: ino)))
+                try answer(shown(try await headers(of: ino), of: ino))
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -96,16 +176,26 @@ extension BucketFileSystem {
         return try cached({ metadata throws(MetadataError) in try metadata.metadata(of: ino) }) ?? ObjectMetadata()
     }
 
+    private func changeAttributes(
+        of ino: InodeNumber, _ edit: @escaping @Sendable (inout [String: [UInt8]]) throws(FileSystemError) -> Void
+    ) -> Outcome<Void> {
+        change(ino) { headers throws(FileSystemError) in
+            var attributes = ExtendedAttributeCodec.decode(headers)
+            try edit(&attributes)
+            ExtendedAttributeCodec.encode(attributes, into: &headers)
+        }
+    }
+
     private func change(
-        _ ino: InodeNumber, _ edit: @escaping @Sendable (inout [String: [UInt8]]) throws(FileSystemError) -> Void
+        _ ino: InodeNumber, _ edit: @escaping @Sendable (inout ObjectMetadata) throws(FileSystemError) -> Void
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
             let before = try await headers(of: ino)
-            var attributes = ExtendedAttributeCodec.decode(before)
-            try edit(&attributes)
             var headers = before
-            ExtendedAttributeCodec.encode(attributes, into: &headers)
+            try edit(&headers)
+            // Setting the same costs nothing.
+            if headers == before { return }
             let file = files.find(ino)
             let current = if let file { file.attributes } else { try entry(ino).attributes }
             let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
@@ -160,8 +250,6 @@ extension BucketFileSystem {
         case key = "user.pailfs.key"
         case url = "user.pailfs.url"
         case version = "user.pailfs.version"
-        case storageClass = "user.pailfs.storage-class"
-        case contentType = "user.pailfs.content-type"
         case dirty = "user.pailfs.dirty"
         case uploading = "user.pailfs.uploading"
         case cached = "user.pailfs.cached"
@@ -171,14 +259,6 @@ extension BucketFileSystem {
     }
 
     private func knownAttribute(_ name: KnownAttribute, of ino: InodeNumber) -> Outcome<ByteString> {
-        if name == .contentType {
-            return later { [self] () async throws(FileSystemError) in
-                guard let type = try await headers(of: ino).contentType else {
-                    throw FileSystemError(.noData, "the object has no content type")
-                }
-                return ByteString(type)
-            }
-        }
         if name == .stats {
             return later { [self] () async throws(FileSystemError) in
                 guard ino == .root, let text = figuresText else {
@@ -199,13 +279,12 @@ extension BucketFileSystem {
                 case .etag: version.map { ByteString($0.etag.text) }
                 case .key: try key(of: ino).bytes
                 case .version: version?.versionID.map { ByteString($0) }
-                case .storageClass: entry.attributes.storageClass.map { ByteString($0) }
                 case .dirty: file?.isDirty == true ? "1" : "0"
                 case .uploading: isUploading(ino) ? "1" : "0"
                 case .cached: try isCached(entry, version) ? "1" : "0"
                 case .lastError: lastErrors.withLock { $0.value(for: ino) }.map { ByteString($0.text) }
                 case .url: try presigned(ino)
-                case .contentType, .hidden, .stats: nil
+                case .hidden, .stats: nil
                 }
             guard let value else { throw FileSystemError(.noData, "\(name.rawValue) does not apply") }
             return value

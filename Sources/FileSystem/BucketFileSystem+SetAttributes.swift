@@ -156,7 +156,7 @@ extension BucketFileSystem {
         return attributes
     }
 
-    /// A metadata-only change of an object. The cached blocks stay.
+    /// A metadata-only change of an object.
     func updateHeaders(
         _ key: ObjectKey, _ version: ObjectVersion?, _ headers: ObjectMetadata
     ) async throws(FileSystemError) -> ObjectVersion? {
@@ -171,7 +171,11 @@ extension BucketFileSystem {
         let answer = try await remote { store throws(ObjectStoreError) in
             try await store.updateMetadata(key, to: headers, ifMatch: version?.etag)
         }
-        guard let version else { return nil }
+        return version.map { renew(key, $0, by: answer) }
+    }
+
+    /// The version of an object that was changed without its bytes. The cached blocks stay.
+    func renew(_ key: ObjectKey, _ version: ObjectVersion, by answer: PutAnswer) -> ObjectVersion {
         let renewed = ObjectVersion(
             etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
         rooms.blocks.renew(key, from: version, to: renewed)

@@ -1,0 +1,124 @@
+import Basics
+import Blocks
+import Metadata
+import ObjectStorage
+
+/// `user.pailfs.acl`, `user.pailfs.storage-class` and `user.pailfs.restore`: what a store knows of an object beside its
+/// headers. Each use asks the store, so listxattr(2) does not name them.
+extension BucketFileSystem {
+    enum ObjectProperty: String {
+        case accessControl = "user.pailfs.acl"
+        case storageClass = "user.pailfs.storage-class"
+        case restore = "user.pailfs.restore"
+    }
+
+    /// What a value asks for.
+    private enum PropertyChange {
+        case accessControl(AccessControl)
+        case storageClass(String)
+        case restore(RestoreRequest)
+    }
+
+    func property(_ property: ObjectProperty, of ino: InodeNumber) -> Outcome<ByteString> {
+        later { [self] () async throws(FileSystemError) in
+            let entry = try entry(ino)
+            guard entry.attributes.kind == .file, entry.attributes.version != nil, !entry.isPending else {
+                throw FileSystemError(.noData, "\(property.rawValue) is of objects, and \(entry.name) is none yet")
+            }
+            let key = try key(of: ino)
+            let value: String?
+            switch property {
+            case .accessControl:
+                value = try await remote { store throws(ObjectStoreError) in
+                    try await store.accessControl(of: key).text
+                }
+            case .storageClass: value = try await info(key).storageClass ?? store.capabilities.storageClasses.first
+            case .restore:
+                guard store.capabilities.restore else {
+                    throw FileSystemError(ObjectStoreError.lacking(.restore, key, "archived objects"))
+                }
+                value = try await info(key).restore?.description
+            }
+            guard let value else { throw FileSystemError(.noData, "\(property.rawValue) does not apply") }
+            return ByteString(value)
+        }
+    }
+
+    private func info(_ key: ObjectKey) async throws(FileSystemError) -> ObjectInfo {
+        try await remote { store throws(ObjectStoreError) in try await store.head(key, condition: nil) }
+    }
+
+    /// What programs have written and is not stored yet is stored first: the property is of that object.
+    func setProperty(_ property: ObjectProperty, of ino: InodeNumber, to value: ByteString) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            do throws(FileSystemError) {
+                try requireWritable()
+                try await carryOut(try change(property, to: value), of: ino)
+            } catch {
+                if error.kind != .interrupted { remember(error, "setxattr", ino) }
+                throw error
+            }
+        }
+    }
+
+    private func change(
+        _ property: ObjectProperty, to value: ByteString
+    ) throws(FileSystemError) -> PropertyChange {
+        let text = String(validating: value.bytes, as: UTF8.self) ?? ""
+        switch property {
+        case .accessControl:
+            if let access = AccessControl(text: text) { return .accessControl(access) }
+            throw FileSystemError(
+                .invalid, "\(property.rawValue) takes a name, as public-read, or lines as user:ID=READ")
+        case .storageClass:
+            if StoredHeader.canCarry(text) { return .storageClass(text) }
+            throw FileSystemError(.invalid, "\(property.rawValue) takes a storage class")
+        case .restore:
+            if let request = RestoreRequest(text: text) { return .restore(request) }
+            throw FileSystemError(.invalid, "\(property.rawValue) takes a number of days, and perhaps a tier")
+        }
+    }
+
+    private func carryOut(_ change: PropertyChange, of ino: InodeNumber) async throws(FileSystemError) {
+        do { try await namespace.enter() } catch { throw .interrupted }
+        defer { namespace.leave() }
+        let file = files.find(ino)
+        if let file {
+            file.interruptUpload()
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        }
+        defer {
+            if let file {
+                file.writing.leave(alone: true)
+                files.settle(file)
+            }
+        }
+        if let file { try await commitAlone(file) }
+        let entry = try entry(ino)
+        guard entry.attributes.kind == .file, let version = entry.attributes.version else {
+            throw FileSystemError(.notSupported, "\(entry.name) is no object that has properties")
+        }
+        let key = try key(of: ino)
+        try await settleJobs(at: key)
+        switch change {
+        case .accessControl(let access):
+            try await remote { store throws(ObjectStoreError) in
+                try await store.setAccessControl(of: key, to: access)
+            }
+        case .restore(let request):
+            try await remote { store throws(ObjectStoreError) in try await store.restore(key, request) }
+        case .storageClass(let name):
+            try await settleCopies(of: key)
+            let answer = try await remote { store throws(ObjectStoreError) in
+                try await store.setStorageClass(of: key, to: name, ifMatch: version.etag)
+            }
+            var attributes = file?.attributes ?? entry.attributes
+            let renewed = renew(key, version, by: answer)
+            attributes.version = renewed
+            attributes.storageClass = name == store.capabilities.storageClasses.first ? nil : name
+            let changed = attributes
+            try cached { metadata throws(MetadataError) in try metadata.update(ino, changed, pending: false) }
+            file?.rebase(on: rooms.blocks.open(key, renewed), changed)
+        }
+    }
+}
