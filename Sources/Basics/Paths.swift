@@ -32,10 +32,25 @@ extension File {
     package static func remove(_ path: String) throws(FileError) {
         if unlink(path) != 0, errno != ENOENT { throw FileError(errno: errno, operation: "remove", path: path) }
     }
+
+    /// `path` from the root on, without links, dots and doubled slashes; nil, with the reason in errno, when nothing is
+    /// there. realpath(3)
+    package static func resolved(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
 }
 
 /// Calls on directories.
 package enum Directory {
+    /// Where relative paths begin; nil when it was removed. getcwd(3)
+    package static var working: String? {
+        guard let path = getcwd(nil, 0) else { return nil }
+        defer { free(path) }
+        return String(cString: path)
+    }
+
     /// Creates `path` and what is missing above it; one that exists stays as it is. mkdir(2)
     package static func create(_ path: String, permissions: UInt16 = 0o700) throws(FileError) {
         if mkdir(path, mode_t(permissions)) == 0 { return }

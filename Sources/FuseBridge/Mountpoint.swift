@@ -11,7 +11,7 @@ package struct Mountpoint: Sendable, Hashable {
     /// Finds the directory. A dead mount on it (its process is gone) is found too.
     package init(_ path: String) throws(FuseError) {
         guard !path.isEmpty else { throw FuseError("the mountpoint is an empty string; name a directory") }
-        if let resolved = Self.resolve(path) {
+        if let resolved = File.resolved(path) {
             self.path = resolved
             return
         }
@@ -20,7 +20,7 @@ package struct Mountpoint: Sendable, Hashable {
         let trimmed = path.reversed().drop { $0 == "/" }.reversed()
         let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
         let parent = String(trimmed.dropLast(name.count))
-        guard reason == ENOTCONN, let parent = Self.resolve(parent.isEmpty ? "." : parent) else {
+        guard reason == ENOTCONN, let parent = File.resolved(parent.isEmpty ? "." : parent) else {
             throw Self.error(path, errno: reason)
         }
         self.path = parent == "/" ? "/\(name)" : "\(parent)/\(name)"
@@ -99,12 +99,6 @@ package struct Mountpoint: Sendable, Hashable {
     private static func isDead(_ path: String) -> Bool {
         var space = statvfs()
         return statvfs(path, &space) != 0 && errno == ENOTCONN
-    }
-
-    private static func resolve(_ path: String) -> String? {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 
     private static func error(_ path: String, errno: Int32) -> FuseError {

@@ -58,8 +58,8 @@ struct Holder {
 
     private init(_ arguments: [String], foreground: Bool) throws(CommandError) {
         (self.arguments, isForeground) = (arguments, foreground)
-        directory = getcwd(nil, 0).map { String(cString: $0) } ?? "/"
-        path = realpath("/proc/self/exe", nil).map { String(cString: $0) } ?? program
+        directory = Directory.working ?? "/"
+        path = File.resolved("/proc/self/exe") ?? program
         linux_ignore_signal(SIGPIPE)
         memoryFile = Self.raised(linux_held_create())
         guard memoryFile >= 0, let memory = linux_held_map(memoryFile) else {

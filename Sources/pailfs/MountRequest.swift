@@ -73,11 +73,7 @@ struct MountRequest: Sendable {
         return request
     }
 
-    private static var workingDirectory: String {
-        guard let path = getcwd(nil, 0) else { return "/" }
-        defer { free(path) }
-        return String(cString: path)
-    }
+    private static var workingDirectory: String { Directory.working ?? "/" }
 
     /// A path given to a command, from the root on.
     static func absolute(_ path: String) -> String { absolute(path, in: workingDirectory) }

@@ -33,6 +33,16 @@ import Testing
         #expect(Array(memory) == [98, 99, 1, 2, 3, 4, 5, 6])
     }
 
+    @Test func pathsAreResolvedFromTheRootOn() throws {
+        try Directory.create(directory.path("a/b"))
+        #expect(symlink("a/b", directory.path("link")) == 0)
+        let whole = try #require(File.resolved(directory.path("a/b")))
+        #expect(whole.hasPrefix("/") && whole.hasSuffix("/a/b"))
+        #expect(File.resolved(directory.path("link/..//b/.")) == whole)
+        #expect(File.resolved(directory.path("none")) == nil)
+        #expect(Directory.working == File.resolved("."))
+    }
+
     @Test func errorsNameThePathAndTheReason() throws {
         let error = try #require(throws: FileError.self, performing: { try File(directory.path("none")) })
         #expect(error.errno == ENOENT)

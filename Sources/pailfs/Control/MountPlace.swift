@@ -29,22 +29,16 @@ struct MountPlace: Sendable {
     /// as far as it goes: the mount may know why.
     private static func resolve(_ path: String, new: Bool) throws(CommandError) -> String {
         guard !path.isEmpty else { throw CommandError("the path is an empty string") }
-        if let whole = real(path) { return whole }
+        if let whole = File.resolved(path) { return whole }
         let reason = errno
         guard new || reason != ENOENT && reason != ENOTDIR else { throw CommandError("\(path) does not exist") }
         let trimmed = path.reversed().drop { $0 == "/" }.reversed()
         let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
         let parent = String(trimmed.dropLast(name.count))
-        guard !name.isEmpty, name != ".", name != "..", let above = real(parent.isEmpty ? "." : parent) else {
+        guard !name.isEmpty, name != ".", name != "..", let above = File.resolved(parent.isEmpty ? "." : parent) else {
             throw CommandError("\(path) cannot be reached: \(String(cString: strerror(reason)))")
         }
         return above == "/" ? "/\(name)" : "\(above)/\(name)"
-    }
-
-    private static func real(_ path: String) -> String? {
-        guard let resolved = realpath(path, nil) else { return nil }
-        defer { free(resolved) }
-        return String(cString: resolved)
     }
 
     // MARK: asking
