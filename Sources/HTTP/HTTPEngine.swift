@@ -9,8 +9,9 @@ import Synchronization
 package final class HTTPEngine: Sendable {
     private let loop: TransferLoop
 
-    package init(_ options: HTTPOptions = HTTPOptions()) {
-        loop = TransferLoop(options)
+    /// What it moves is counted in `traffic`.
+    package init(_ options: HTTPOptions = HTTPOptions(), traffic: HTTPTraffic = HTTPTraffic()) {
+        loop = TransferLoop(options, traffic)
         startThread(name: "pailfs-http") { [loop] in loop.run() }
     }
 

@@ -33,6 +33,7 @@ final class Submission: Sendable {
 final class Transfer {
     let submission: Submission
     let easy: EasyHandle
+    private let traffic: HTTPTraffic
     private var response = HTTPResponse(status: 0)
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
@@ -53,8 +54,10 @@ final class Transfer {
         var headerBytes = 0
     }
 
-    init(_ submission: Submission, on easy: EasyHandle, options: HTTPOptions, now: Duration) {
-        (self.submission, self.easy, lastProgress) = (submission, easy, now)
+    init(
+        _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, now: Duration
+    ) {
+        (self.submission, self.easy, self.traffic, lastProgress) = (submission, easy, traffic, now)
         stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
         limit = options.transferTimeout
         deadline = limit.map { now + $0 }
@@ -159,6 +162,7 @@ final class Transfer {
 
     /// Bytes of the body. False ends the transfer.
     func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        traffic.receive(bytes.count)
         if use == .deliver, let sink = submission.sink {
             do {
                 try sink.receive(bytes.bytes)
@@ -198,6 +202,7 @@ final class Transfer {
             return nil
         }
         sourceOffset += Int64(count)
+        traffic.send(count)
         return count
     }
 

@@ -15,6 +15,7 @@ final class TransferLoop: Sendable {
     }
 
     private let options: HTTPOptions
+    private let traffic: HTTPTraffic
     private let inbox = Mutex(Inbox())
     // Set once in `init`. curl_multi_wakeup may be called from any thread (libcurl-thread(3)); everything else that uses
     // the handle runs on the loop's thread, which frees it after `close`, when nobody is left to submit or cancel.
@@ -23,8 +24,8 @@ final class TransferLoop: Sendable {
     // curl_global_init is not safe to run twice at once, and Swift runs this once.
     private static let libraryIsReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
 
-    init(_ options: HTTPOptions) {
-        self.options = options
+    init(_ options: HTTPOptions, _ traffic: HTTPTraffic) {
+        (self.options, self.traffic) = (options, traffic)
         guard Self.libraryIsReady, let multi = curl_multi_init() else { fatalError("libcurl does not start") }
         self.multi = multi
         _ = curl_shim_multi_set_long(multi, CURLMOPT_MAXCONNECTS, options.maxConnections)
@@ -107,7 +108,7 @@ final class TransferLoop: Sendable {
             return
         }
         let now = SystemTime().uptime()
-        let transfer = Transfer(submission, on: easy, options: options, now: now)
+        let transfer = Transfer(submission, on: easy, options: options, traffic: traffic, now: now)
         work.nextLook = min(work.nextLook, now + transfer.firstLook)
         work.active[easy.pointer] = transfer
         work.perOrigin[submission.request.origin, default: 0] += 1

@@ -72,6 +72,19 @@ struct HTTPEngineTests {
         #expect(server.connections == 1)
     }
 
+    @Test func bytesOfBodiesAreCountedBothWays() async throws {
+        let server = LocalServer { LocalAnswer($0.method == "PUT" ? 503 : 200, body: "answer") }
+        var options = HTTPOptions()
+        options.proxy = ""
+        let traffic = HTTPTraffic()
+        let engine = HTTPEngine(options, traffic: traffic)
+        _ = try await engine.execute(Self.request(.get, server))
+        #expect(traffic.sent == 0 && traffic.received == 6)
+        // What is refused was sent all the same.
+        _ = try await engine.execute(Self.request(.put, server), body: PatternSource(count: 1000))
+        #expect(traffic.sent == 1000 && traffic.received == 12)
+    }
+
     @Test func requestsWaitForAConnection() async throws {
         let server = LocalServer { _ in LocalAnswer(200) }
         let engine = Self.engine(connections: 2)
