@@ -50,6 +50,7 @@ extension FamilyProfile {
             "MAZ_STANDARD_IA", "MAZ_INTELLIGENT_TIERING",
         ]
         capabilities.restore = true
+        capabilities.prices = .cos
         return capabilities
     }()
 

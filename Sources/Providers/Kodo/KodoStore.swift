@@ -57,6 +57,7 @@ package final class KodoStore: ObjectStore {
         limits.storageClasses = KodoStorageClass.all
         limits.restore = true
         limits.move = true
+        limits.prices = .kodo
         return limits
     }()
 

@@ -66,6 +66,7 @@ extension FamilyProfile {
         capabilities.restore = true
         capabilities.symlinks = true
         capabilities.usage = true
+        capabilities.prices = .oss
         return capabilities
     }()
 

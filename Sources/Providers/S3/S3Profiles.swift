@@ -21,6 +21,7 @@ extension FamilyProfile {
         profile.addressing = .virtualHost
         profile.checksum = .crc64nvme
         profile.capabilities.deleteIfMatch = true
+        profile.capabilities.prices = .amazonS3
     }
 
     /// Anything that speaks S3: SeaweedFS, MinIO, Ceph, and everything not known by its host.
