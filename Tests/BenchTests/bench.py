@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import stores
+from picture import AXIS, bar
 from works import WORKS
 
 MEMORY_LIMIT = 300  # MiB
@@ -81,7 +82,7 @@ class Bench:
 
     def table(self):
         head = ("", "median s", "rate", "CPU s", "requests", "MiB", "pailfs is", "lowest..highest", "target")
-        print("{:14} {:>9} {:>16} {:>7} {:>8} {:>6} {:>10} {:>17} {:>7}".format(*head))
+        print("{:14} {:>9} {:>16} {:>7} {:>8} {:>6} {:>10} {:>17} {:>7}  ".format(*head) + AXIS)
         for work in self.works:
             print(f"{work.name}: {work.title}")
             for candidate in work.candidates:
@@ -108,7 +109,7 @@ class Bench:
         if candidate != "pailfs" and ratios:
             target = work.targets.get(candidate)
             line += f" {statistics.median(ratios):9.2f}x {f'{ratios[0]:.2f}..{ratios[-1]:.2f}':>17}"
-            line += f" {f'{target:.2f}x' if target else '':>7}"
+            line += f" {f'{target:.2f}x' if target else '':>7}  {bar(statistics.median(ratios))}"
         for field, meaning in (("closed", "s until close"), ("first", "s until the first names"),
                                ("bytes_per_byte", "bytes fetched a byte")):
             if values := self.values(work, candidate, field).values():
