@@ -154,3 +154,21 @@ import Testing
         #expect(DurationText.format(.seconds(-90)) == "-1m30s")
     }
 }
+
+@Suite struct TextColumnsTests {
+    @Test(arguments: [
+        ("", 0), ("abc", 3), ("█░…", 3), ("照片", 4), ("e\u{301}", 1), ("ｈ", 2), ("한글", 4), ("\u{200B}", 0),
+    ])
+    func lettersOfEastAsiaAreTwoColumnsWide(text: String, columns: Int) {
+        #expect(TextColumns.count(text) == columns)
+    }
+
+    @Test func textIsCutAtEitherEndWithAMark() {
+        #expect(TextColumns.beginning(of: "abcdef", in: 6, mark: "…") == "abcdef")
+        #expect(TextColumns.beginning(of: "abcdefg", in: 6, mark: "…") == "abcde…")
+        #expect(TextColumns.end(of: "abcdefg", in: 6, mark: "...") == "...efg")
+        // Half a letter cannot be shown.
+        #expect(TextColumns.beginning(of: "照片很多", in: 6, mark: "…") == "照片…")
+        #expect(TextColumns.end(of: "照片很多", in: 6, mark: "…") == "…很多")
+    }
+}
