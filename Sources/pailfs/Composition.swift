@@ -4,6 +4,7 @@ import Commits
 import FileSystem
 import FuseBridge
 import Glibc
+import HTTP
 import Journaling
 import Logging
 import Metadata
@@ -37,6 +38,7 @@ final class Composition: Sendable {
     let session: FuseSession
     private let fileSystem: BucketFileSystem
     private let meter = RequestMeter()
+    private let traffic = HTTPTraffic()
     private let ledger: SpaceLedger
     let pool: WorkerPool
     private let control = Mutex<ControlServer?>(nil)
@@ -51,6 +53,7 @@ final class Composition: Sendable {
     let store: any ObjectStore
     let blocks: BlockCache
     let buffers: BufferPool
+    private let replies: BufferPool
 
     /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
     /// `process` is the one that others know the mount by.
@@ -65,7 +68,8 @@ final class Composition: Sendable {
         throttle = Self.throttle(settings)
         uploads = UploadLimiter(limit: settings.uploads)
         store = try Self.openStore(
-            request, checked: !takesOver, pool: pool, meter: meter, throttle: throttle, time: time, logger: logger)
+            request, checked: !takesOver, pool: pool, meter: meter, traffic: traffic, throttle: throttle, time: time,
+            logger: logger)
 
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
@@ -90,7 +94,7 @@ final class Composition: Sendable {
             waiting: Set(unlinked.compactMap(\.job)), pool: pool, time: time, logger: logger)
         // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
         let memory = Self.memory(settings)
-        let replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
+        replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
         buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
         ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
         let listener = InfoListener()
@@ -165,7 +169,10 @@ final class Composition: Sendable {
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
             cacheDirectory: lock.directory)
         return ControlService(
-            identity: identity, asked: request, fileSystem: fileSystem, blocks: blocks, meter: meter, ledger: ledger,
+            identity: identity, asked: request, fileSystem: fileSystem, blocks: blocks,
+            figures: ControlService.Figures(
+                meter: meter, traffic: traffic, throttle: throttle, ledger: ledger,
+                memory: [buffers.budget, replies.budget], prices: store.capabilities.prices),
             pool: pool)
     }
 

@@ -23,12 +23,35 @@ struct StatusDocument: Decodable, Sendable {
             let failures: Int
             let retries: Int
         }
+        struct Traffic: Decodable, Sendable {
+            let sentBytes: Int64
+            let receivedBytes: Int64
+        }
+        struct Memory: Decodable, Sendable {
+            let usedBytes: Int64
+            let limitBytes: Int64
+        }
+        struct Queue: Decodable, Sendable {
+            let uploadingFiles: Int
+            let waitingFiles: Int
+        }
+        struct Cost: Decodable, Sendable {
+            let amount: Double
+            let currency: String
+            let writeRequests: Int
+            let readRequests: Int
+            let freeRequests: Int
+        }
         let url: String
         let mountpoint: String
         let state: String
         let pid: Int32?
         let activity: Activity?
         let requests: [String: Requests]?
+        let traffic: Traffic?
+        let memory: Memory?
+        let queue: Queue?
+        let cost: Cost?
     }
     let version: Int
     let mounts: [Mount]

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// The pages that people read before they type.
-private enum Pages {
+enum Pages {
     static func text(_ name: String) throws -> String {
         try String(contentsOfFile: "\(Programs.root)/\(name)", encoding: .utf8)
     }
@@ -112,6 +112,22 @@ extension RealMounts {
                 }
                 await untilGone(world)
             }
+        }
+
+        /// By the function that draws the bars of scripts/bench.
+        @Test(.timeLimit(.minutes(5)))
+        func thePictureOfTheReadMeIsOfItsFigures() async throws {
+            let scratch = try Scratch()
+            defer { scratch.remove() }
+            let root = Programs.root
+            let drawing = try Child(
+                [Programs.python, "-B", "\(root)/Tests/BenchTests/picture.py", "\(root)/README.md"],
+                environment: scratch.environment(), directory: "/", scratch: scratch)
+            let picture = await drawing.wait(deadline: .seconds(60))
+            #expect(picture.succeeded && picture.output.contains("#"), "\(picture)")
+            #expect(
+                try Pages.fenced("README.md", "text").contains(picture.output),
+                "README.md must hold this:\n\(picture.output)")
         }
 
         @Test(.timeLimit(.minutes(5)))

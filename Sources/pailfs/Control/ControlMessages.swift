@@ -1,6 +1,7 @@
 import Basics
 import FileSystem
 import Journaling
+import ObjectStorage
 
 /// What a command asks of the process that serves a mount: one line of JSON.
 ///
@@ -57,7 +58,41 @@ struct MountStatus: Sendable, Codable {
         var limitBytes: Int64
     }
 
-    /// Requests of one kind since the mount began.
+    /// Memory that holds bytes of objects, kept to be used again included, and the most it may be.
+    struct Memory: Sendable, Codable {
+        var usedBytes: Int64
+        var limitBytes: Int64
+    }
+
+    /// Who waits for the store.
+    struct Queue: Sendable, Codable {
+        var uploadingFiles: Int
+        /// Promised, and not begun.
+        var waitingFiles: Int
+        /// Because enough others are in flight.
+        var waitingRequests: Int
+    }
+
+    /// Bytes of bodies that went to the store and came from it since the process began, while they move.
+    struct Traffic: Sendable, Codable {
+        var sentBytes: Int64
+        var receivedBytes: Int64
+    }
+
+    /// What the requests since the process began cost at list prices, about: traffic and storage are not in it.
+    struct Cost: Sendable, Codable {
+        var amount: Double
+        var currency: String
+        /// Writes, copies and listings; the rest; and those that cost nothing.
+        var writeRequests: Int
+        var readRequests: Int
+        var freeRequests: Int
+        /// Of the list: its region, and its year and month.
+        var region: String
+        var month: String
+    }
+
+    /// Requests of one kind since the process began.
     struct Requests: Sendable, Codable {
         var requests: Int
         var failures: Int
@@ -88,9 +123,23 @@ struct MountStatus: Sendable, Codable {
     /// Options that were changed after the mount.
     var changes: [String]?
     var cache: Cache?
+    var memory: Memory?
     var activity: MountReport?
+    var queue: Queue?
+    var traffic: Traffic?
     /// By operation.
     var requests: [String: Requests]?
+    /// nil where no price is known.
+    var cost: Cost?
+}
+
+extension MountStatus.Cost {
+    init(_ meter: [ObjectStoreError.Operation: RequestMeter.Figures], _ prices: RequestPrices) {
+        let estimate = prices.estimate(meter.mapValues(\.requests))
+        self.init(
+            amount: estimate.amount, currency: prices.currency, writeRequests: estimate.writes,
+            readRequests: estimate.reads, freeRequests: estimate.free, region: prices.region, month: prices.month)
+    }
 }
 
 /// What became of a flush.

@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import FileSystem
+import HTTP
 import Journaling
 import Metadata
 import ObjectStorage
@@ -19,6 +20,18 @@ struct ControlService: Sendable {
         var cacheDirectory: String
     }
 
+    /// Who counts what a status shows beside the files.
+    struct Figures: Sendable {
+        var meter: RequestMeter
+        var traffic: HTTPTraffic
+        var throttle: Throttle
+        var ledger: SpaceLedger
+        /// Between which the memory for bytes of objects is divided.
+        var memory: [MemoryBudget]
+        /// nil where requests have no price that is known.
+        var prices: RequestPrices?
+    }
+
     /// Files that a status names.
     private static let mostFiles = 1000
 
@@ -26,8 +39,7 @@ struct ControlService: Sendable {
     let asked: MountRequest
     let fileSystem: BucketFileSystem
     let blocks: BlockCache
-    let meter: RequestMeter
-    let ledger: SpaceLedger
+    let figures: Figures
     let pool: WorkerPool
     /// nil without a mount.
     var live: LiveSettings?
@@ -102,18 +114,33 @@ struct ControlService: Sendable {
     // MARK: status
 
     private func status() -> MountStatus {
-        MountStatus(
+        var activity = fileSystem.report(mostFiles: .max)
+        let queue = MountStatus.Queue(
+            uploadingFiles: activity.files.count { $0.state == .uploading },
+            waitingFiles: activity.files.count { $0.state == .waiting }, waitingRequests: figures.throttle.waiting)
+        activity.files = Array(activity.files.prefix(Self.mostFiles))
+        let meter = figures.meter.snapshot
+        return MountStatus(
             url: identity.url, mountpoint: identity.mountpoint, state: .serving, pid: identity.pid,
             since: identity.since.iso8601(), program: Entry.version, durable: identity.durable,
             readOnly: identity.readOnly, changes: live?.changes.isEmpty == false ? live?.changes : nil,
             cache: MountStatus.Cache(
-                directory: identity.cacheDirectory, usedBytes: ledger.used, limitBytes: ledger.limit),
-            activity: fileSystem.report(mostFiles: Self.mostFiles), requests: requests)
+                directory: identity.cacheDirectory, usedBytes: figures.ledger.used,
+                limitBytes: figures.ledger.limit),
+            memory: MountStatus.Memory(
+                usedBytes: figures.memory.reduce(0) { $0 + Int64($1.used) },
+                limitBytes: figures.memory.reduce(0) { $0 + Int64($1.limit) }),
+            activity: activity, queue: queue,
+            traffic: MountStatus.Traffic(
+                sentBytes: figures.traffic.sent, receivedBytes: figures.traffic.received),
+            requests: Self.requests(meter), cost: figures.prices.map { MountStatus.Cost(meter, $0) })
     }
 
-    private var requests: [String: MountStatus.Requests] {
+    private static func requests(
+        _ meter: [ObjectStoreError.Operation: RequestMeter.Figures]
+    ) -> [String: MountStatus.Requests] {
         var result: [String: MountStatus.Requests] = [:]
-        for (operation, figures) in meter.snapshot {
+        for (operation, figures) in meter {
             let hasLatency = figures.latency.count > 0
             func milliseconds(_ fraction: Double) -> Double? {
                 hasLatency ? Double(figures.latency.quantile(fraction) / 1000) / 1000 : nil

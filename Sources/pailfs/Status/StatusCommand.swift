@@ -5,14 +5,16 @@ import Glibc
 
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Shows what mounts do: files not stored yet, caches, requests.")
+        commandName: "status", abstract: "Shows what mounts do: files not stored yet, caches, requests and their cost.")
 
     @Argument(help: "A path in a mount; without one all of yours are shown.") var mountpoint: String?
     @Flag(help: "Print JSON.") var json = false
-    @Flag(help: "Go on until interrupted, every two seconds.") var watch = false
+    @Flag(help: "Go on until interrupted, every two seconds, and show rates.") var watch = false
 
     /// Within which a process must have answered.
     private static let deadline = Duration.seconds(10)
+    /// Between two looks.
+    private static let interval = Duration.seconds(2)
 
     private struct Document: Codable {
         var version = 1
@@ -20,22 +22,46 @@ struct StatusCommand: ParsableCommand {
     }
 
     mutating func run() throws {
-        repeat {
+        if watch { try goOn() }
+        let mounts = try Self.mounts(at: mountpoint)
+        if json {
+            print(try Output.json(Document(mounts: mounts)))
+        } else {
+            // Whole lines: what is piped or scrolled through is not cut.
+            let text = StatusText(StatusStyle(environment: Entry.environment))
+            print(Self.views(of: mounts.map { text.lines($0) }).joined(separator: [""]).joined(separator: "\n"))
+        }
+        fflush(nil)
+        guard let silent = mounts.first(where: { $0.state == .silent }) else { return }
+        throw CommandError(
+            "the process that serves \(silent.mountpoint) is gone or does not answer; see the log of the mount")
+    }
+
+    private static func views(of mounts: [[String]]) -> [[String]] { mounts.isEmpty ? [["no mounts"]] : mounts }
+
+    /// Until somebody ends the process.
+    private func goOn() throws -> Never {
+        let screen = StatusScreen(environment: Entry.environment)
+        var before: (mounts: [MountStatus], at: Duration)?
+        while true {
             let mounts = try Self.mounts(at: mountpoint)
+            let now = SystemTime().uptime()
             if json {
-                print(try Output.json(Document(mounts: mounts), isOneLine: watch))
+                screen.write(try Output.json(Document(mounts: mounts), isOneLine: true))
             } else {
-                // To the upper left corner, and nothing below.
-                if watch, isatty(STDOUT_FILENO) == 1 { print("\u{1B}[H\u{1B}[2J", terminator: "") }
-                print(mounts.isEmpty ? "no mounts" : mounts.map(StatusText.lines).joined(separator: "\n\n"))
+                let rates = mounts.map { mount in
+                    before.flatMap { before in
+                        before.mounts.first { $0.mountpoint == mount.mountpoint && $0.pid == mount.pid }
+                            .flatMap { StatusRates(from: $0, to: mount, after: now - before.at) }
+                    }
+                }
+                repeat {
+                    let text = StatusText(screen.style)
+                    screen.draw(Self.views(of: zip(mounts, rates).map { text.lines($0, rates: $1) }))
+                } while screen.waits(for: now + Self.interval - SystemTime().uptime())
             }
-            fflush(nil)
-            if watch { sleep(2) }
-        } while watch
-        let silent = try Self.mounts(at: mountpoint).filter { $0.state == .silent }
-        guard silent.isEmpty else {
-            throw CommandError(
-                "the process that serves \(silent[0].mountpoint) is gone or does not answer; see the log of the mount")
+            before = (mounts, now)
+            if json { _ = screen.waits(for: Self.interval) }
         }
     }
 

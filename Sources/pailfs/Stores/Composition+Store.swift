@@ -10,21 +10,22 @@ extension Composition {
     /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials.
     static func openStore(
         _ request: MountRequest, checked: Bool = true, pool: WorkerPool, meter: RequestMeter = RequestMeter(),
-        throttle: Throttle? = nil, time: any TimeSource, logger: Logger
+        traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let store = try makeStore(request, meter: meter, throttle: throttle, time: time, logger: logger)
+        let store = try makeStore(
+            request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
         if checked { try check(store, request, pool) }
         return store
     }
 
     /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
     static func makeStore(
-        _ request: MountRequest, meter: RequestMeter = RequestMeter(), throttle: Throttle? = nil,
-        time: any TimeSource, logger: Logger
+        _ request: MountRequest, meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(),
+        throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
         try checkSurroundings(request)
-        let engine = HTTPEngine(httpOptions(options))
+        let engine = HTTPEngine(httpOptions(options), traffic: traffic)
         let provider: any ObjectStore
         do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {
             throw CommandError(error, request)

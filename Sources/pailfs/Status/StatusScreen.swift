@@ -1,0 +1,102 @@
+import Basics
+import Glibc
+import Synchronization
+
+/// Standard output as a place for one view that is drawn again and again: in place on a terminal, one below the other
+/// anywhere else.
+///
+/// SIGINT ends the process in order, between two drawings and never within one. Its mutex is held while a view is written.
+final class StatusScreen: Sendable {
+    private static let signals = [SIGINT, SIGWINCH]
+
+    let isTerminal: Bool
+    private let environment: [String: String]
+    /// Signalled when the terminal has another size.
+    private let resized = Semaphore()
+    /// Whether something was drawn.
+    private let drawing = Mutex(false)
+
+    /// To be made on the main thread before any other thread exists.
+    init(environment: [String: String]) {
+        self.environment = environment
+        isTerminal = isatty(STDOUT_FILENO) == 1 && environment["TERM"] != "dumb"
+        var set = Self.set
+        pthread_sigmask(SIG_BLOCK, &set, nil)
+        startThread(name: "signals") { [self] in
+            var set = Self.set
+            var number: Int32 = 0
+            while true {
+                guard sigwait(&set, &number) == 0 else { continue }
+                if number == SIGINT { end() }
+                resized.signal()
+            }
+        }
+    }
+
+    /// What fits now.
+    var style: StatusStyle { StatusStyle(columns: size?.columns, environment: environment) }
+
+    /// Shows `views` instead of those before, as many of their lines as the terminal has.
+    func draw(_ views: [[String]]) {
+        let lines = Array(views.joined(separator: [""]))
+        drawing.withLock { hasDrawn in
+            let text: String
+            if let size {
+                let fitting = Self.fitting(lines, rows: size.rows - 1, style)
+                text =
+                    (hasDrawn ? "\u{1B}[H" : "\u{1B}[H\u{1B}[2J")
+                    + fitting.map { "\u{1B}[K\($0)\n" }.joined() + "\u{1B}[J"
+            } else {
+                text = (hasDrawn ? "\n" : "") + lines.map { $0 + "\n" }.joined()
+            }
+            hasDrawn = true
+            guard Output.write(Array(text.utf8)[...]) else { exit(EXIT_FAILURE) }
+        }
+    }
+
+    /// One line below those before, whatever standard output is.
+    func write(_ line: String) {
+        drawing.withLock { _ in Output.line(ByteString(line)) }
+    }
+
+    /// Waits for `duration`, or less: true when the terminal has another size, and has to be drawn anew.
+    func waits(for duration: Duration) -> Bool {
+        guard resized.wait(for: max(.zero, duration)) else { return false }
+        drawing.withLock { $0 = false }
+        return true
+    }
+
+    private func end() -> Never {
+        // Below the view, and below the ^C that the terminal shows.
+        drawing.withLock { hasDrawn in
+            if isTerminal, hasDrawn { _ = Output.write(Array("\n".utf8)[...]) }
+            exit(EXIT_SUCCESS)
+        }
+    }
+
+    private static func fitting(_ lines: [String], rows: Int, _ style: StatusStyle) -> [String] {
+        guard lines.count > rows, rows > 0 else { return lines }
+        return lines.prefix(rows - 1) + [style.line("\(style.mark) \(lines.count - rows + 1) more lines")]
+    }
+
+    /// Of the terminal; nil without one. `COLUMNS` and `LINES` say otherwise where they are set.
+    private var size: (columns: Int, rows: Int)? {
+        guard isTerminal else { return nil }
+        var window = winsize()
+        let isKnown = ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &window) == 0
+        func number(_ variable: String, _ told: UInt16, otherwise: Int) -> Int {
+            if let number = environment[variable].flatMap({ Int($0) }), number > 0 { return number }
+            return isKnown && told > 0 ? Int(told) : otherwise
+        }
+        return (
+            number("COLUMNS", window.ws_col, otherwise: 80), number("LINES", window.ws_row, otherwise: 24)
+        )
+    }
+
+    private static var set: sigset_t {
+        var set = sigset_t()
+        sigemptyset(&set)
+        for number in signals { sigaddset(&set, number) }
+        return set
+    }
+}
