@@ -32,6 +32,8 @@ package struct FileIntent: Codable, Sendable, Hashable {
     /// The id of the put or complete that was about to be sent last. Whether it was carried out is what the object's headers
     /// tell.
     package var attempt: String?
+    /// Whether there was such an attempt of which `attempt` does not tell any more; nil: there was none.
+    package var wasTried: Bool?
     /// Identities of the commits before this one that may still reach the store late. Not another writer's.
     package var ancestors: [String]
     /// Whether a program was told that these bytes are safe. Only then are they committed unasked after a crash.

@@ -259,6 +259,23 @@ import Testing
         }
     }
 
+    /// `cp -p` and rsync set times after the close, when a first try may have reached the store without anybody knowing.
+    @Test(arguments: [false, true])
+    func whatATryMayHaveStoredGoesWithTheOldName(_ crashes: Bool) async throws {
+        tree.store.faultAfter = { operation, key in
+            guard [.put, .head].contains(operation) else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the answer was lost")
+        }
+        try await tree.store("f", body)
+        try await waitUntil("it is there") { tree.store.content("f") == body }
+        try await tree.change("f") { $0.modified = Timestamp(seconds: 1_000_000) }
+        if crashes { try await tree.restart() }
+        tree.store.faultAfter = nil
+        try await tree.rename("f", to: "g")
+        try await stored("g", body)
+        try await waitUntil("the old name is gone") { tree.store.keys == ["g"] }
+    }
+
     @Test func aRenamedFileIsStoredUnderItsNewName() async throws {
         let gate = tree.store.hold(.put)
         try await tree.store("a", Array("old".utf8))
