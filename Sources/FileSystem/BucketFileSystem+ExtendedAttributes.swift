@@ -31,9 +31,12 @@ extension BucketFileSystem {
         withHeaders(of: ino) { [self] headers throws(FileSystemError) in
             var names = Array(ExtendedAttributeCodec.decode(headers).keys)
             if isFile(ino) {
-                // A type that stores give to everything was not set by anybody.
-                names += StoredHeader.allCases.filter { headers[$0].map { !ContentTypes.isNone($0) } ?? false }
-                    .map { Self.ownPrefix + $0.rawValue }
+                var set = StoredHeader.allCases.filter { headers[$0] != nil }
+                // Nobody set a type that the name tells: programs that make attributes alike would find it missing elsewhere.
+                if let key = try? key(of: ino), policy.contentTypes.isOfTheName(headers.contentType, key) {
+                    set.removeAll { $0 == .contentType }
+                }
+                names += set.map { Self.ownPrefix + $0.rawValue }
             }
             return names.sorted().map { ByteString($0) }
         }

@@ -55,13 +55,10 @@ package struct ContentTypes: Sendable {
     }
 
     /// Whether nobody but the name `key` has chosen `type`.
-    private func isOfTheName(_ type: String?, _ key: ObjectKey) -> Bool {
+    func isOfTheName(_ type: String?, _ key: ObjectKey) -> Bool {
         guard let type else { return true }
-        return Self.isNone(type) || type == self.type(of: key)
+        return Self.ofNothing.contains(type) || type == self.type(of: key)
     }
-
-    /// Whether a store may say so of an object that was given no type.
-    static func isNone(_ type: String) -> Bool { ofNothing.contains(type) }
 
     private static func lowercased(_ word: some Sequence<UInt8>) -> [UInt8] {
         word.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }

@@ -83,7 +83,7 @@ import Testing
         let file = try await tree.open("f.css", OpenFlags(reads: true, writes: true), create: true)
         #expect(try await get("user.pailfs.content-type", of: "f.css") == "text/css")
         try await set("user.pailfs.content-language", "de", of: "f.css")
-        #expect(try await list("f.css") == ["user.pailfs.content-language", "user.pailfs.content-type"])
+        #expect(try await list("f.css") == ["user.pailfs.content-language"])
         try await tree.close(file)
         let metadata = try #require(tree.store.info("f.css")).metadata
         #expect((metadata.contentType, metadata.contentLanguage) == ("text/css", "de"))
@@ -101,10 +101,13 @@ import Testing
         #expect(try await get("user.pailfs.content-type", of: "f.css") == "text/css")
     }
 
-    @Test func whatTheStoreSaysOfEverythingIsNotListed() async throws {
-        tree.store.setObject("f", [1], metadata: ObjectMetadata(contentType: "binary/octet-stream"))
-        #expect(try await list("f") == [])
-        #expect(try await get("user.pailfs.content-type", of: "f") == "binary/octet-stream")
+    @Test(arguments: [("f", "binary/octet-stream", false), ("f.css", "text/css", false), ("g.css", "x/own", true)])
+    func aTypeThatNobodySetIsNotListed(name: String, type: String, isListed: Bool) async throws {
+        tree.policy.contentTypes = ContentTypes(table: Array("text/css css".utf8))
+        try await tree.remount()
+        tree.store.setObject(ObjectKey(ByteString(name)), [1], metadata: ObjectMetadata(contentType: type))
+        #expect(try await list(name) == (isListed ? ["user.pailfs.content-type"] : []))
+        #expect(try await get("user.pailfs.content-type", of: name) == type)
     }
 
     @Test func directoriesHaveNone() async throws {
