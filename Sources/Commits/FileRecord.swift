@@ -82,7 +82,8 @@ package final class FileRecord: Sendable {
     package var hasReachedStore: Bool {
         state.withLock { state in
             let intent = state.intent
-            return intent.attempt != nil || intent.wasTried == true || !state.uploads.isEmpty || !intent.ancestors.isEmpty
+            return intent.attempt != nil || intent.wasTried == true || !intent.ancestors.isEmpty
+                || !state.uploads.isEmpty
         }
     }
 
