@@ -167,29 +167,25 @@ int linux_held_allows_backing(const struct linux_held *held) {
         && __atomic_load_n(&held->has_lost_handles, __ATOMIC_ACQUIRE) == 0;
 }
 
-// libfuse 3.14 does not know of it. Whoever goes on with a connection answers what was answered first.
-static void add_passthrough(char *answer, size_t size) {
+// What libfuse 3.14 does not know of. Whoever goes on with a connection answers what was answered first.
+static void add_flags(char *answer, size_t size) {
     const struct init_in *offered = (const void *)((const struct in_header *)(const void *)used->init_request + 1);
     struct init_out *answered = init_answer(answer, size);
-    size_t known = sizeof(struct in_header) + sizeof *offered;
-    if (answered == NULL || used->init_size < known || (offered->flags & init_ext) == 0) return;
-    if ((offered->flags2 & passthrough) == 0) return;
-    const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
-    if (is_rehearsal ? before == NULL || (before->flags2 & passthrough) == 0 : !wants_backing) return;
+    if (answered == NULL) return;
+    // Set-user-ID bits go where the kernel says so (`linux_held_kills_privileges`). Without it the kernel asks for
+    // security.capability before each write.
+    uint32_t flags = handle_killpriv_v2, flags2 = wants_backing ? passthrough : 0;
+    if (is_rehearsal) {
+        const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
+        flags = before == NULL ? 0 : flags & before->flags;
+        flags2 = before == NULL ? 0 : passthrough & before->flags2;
+    }
+    answered->flags |= flags & offered->flags;
+    if (used->init_size < sizeof(struct in_header) + sizeof *offered || (offered->flags & init_ext) == 0) return;
+    if ((flags2 & offered->flags2) == 0) return;
     answered->flags |= init_ext;
     answered->flags2 |= passthrough;
     answered->max_stack_depth = 1;
-}
-
-// Nor of this one: set-user-ID bits go where the kernel says so (`linux_held_kills_privileges`). Without it the kernel asks
-// for security.capability before each write.
-static void add_killpriv(char *answer, size_t size) {
-    const struct init_in *offered = (const void *)((const struct in_header *)(const void *)used->init_request + 1);
-    struct init_out *answered = init_answer(answer, size);
-    if (answered == NULL || (offered->flags & handle_killpriv_v2) == 0) return;
-    const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
-    if (is_rehearsal && (before == NULL || (before->flags & handle_killpriv_v2) == 0)) return;
-    answered->flags |= handle_killpriv_v2;
 }
 
 int linux_backing_open(int file) {
@@ -290,8 +286,7 @@ ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context
         memcpy(answer + size, vector[index].iov_base, vector[index].iov_len);
         size += vector[index].iov_len;
     }
-    add_killpriv(answer, size);
-    add_passthrough(answer, size);
+    add_flags(answer, size);
     if (is_rehearsal) {
         is_same = size == used->init_reply_size && memcmp(answer, used->init_reply, size) == 0;
         return (ssize_t)size;

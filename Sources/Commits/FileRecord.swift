@@ -80,11 +80,7 @@ package final class FileRecord: Sendable {
 
     /// Whether the store may have something of this file: an object, or parts of one.
     package var hasReachedStore: Bool {
-        state.withLock { state in
-            let intent = state.intent
-            return intent.attempt != nil || intent.wasTried == true || !intent.ancestors.isEmpty
-                || !state.uploads.isEmpty
-        }
+        state.withLock { $0.intent.isTried || !$0.uploads.isEmpty || !$0.intent.ancestors.isEmpty }
     }
 
     /// What the ids of all its commits begin with.
@@ -153,7 +149,7 @@ package final class FileRecord: Sendable {
         do throws(JournalingError) {
             try change(.now, also: others + [.content(id, content)]) { [journal] intent in
                 // What was tried before had other bytes or other headers.
-                if intent.attempt != nil { (intent.attempt, intent.wasTried) = (nil, true) }
+                if intent.isTried { (intent.attempt, intent.wasTried) = (nil, true) }
                 intent.key = key.bytes
                 intent.condition = ConditionRecord(condition)
                 intent.headers = HeadersRecord(metadata)

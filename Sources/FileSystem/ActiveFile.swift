@@ -120,6 +120,12 @@ final class ActiveFile: Sendable {
         task?.cancel()
     }
 
+    /// Takes `writing` alone for a program, ahead of an upload in the background.
+    func enterAlone() async throws(FileSystemError) {
+        interruptUpload()
+        do { try await writing.enter(alone: true) } catch { throw .interrupted }
+    }
+
     /// Whether the metadata cache knows all there is to know of the file.
     var isSettled: Bool {
         state.withLock { !$0.isDirty && $0.overlay == nil && !$0.isUnlinked && !$0.isUntold && $0.successor == nil }
@@ -240,6 +246,12 @@ final class ActiveFiles: Sendable {
                 slots[file.ino] = nil
             }
         }
+    }
+
+    /// Leaves the file's `writing`, in which it may have been stored, and forgets it then as `settle` does.
+    func leaveAlone(_ file: ActiveFile) {
+        file.writing.leave(alone: true)
+        settle(file)
     }
 
     /// Whether more than one user holds the file.

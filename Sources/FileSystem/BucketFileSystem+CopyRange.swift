@@ -118,10 +118,7 @@ extension BucketFileSystem {
         }
         for (file, key) in waiting {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer {
-                file.writing.leave(alone: true)
-                files.settle(file)
-            }
+            defer { files.leaveAlone(file) }
             if file.isCopy(of: key) { try await commitAlone(file) }
         }
     }

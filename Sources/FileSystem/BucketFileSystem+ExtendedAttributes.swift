@@ -13,7 +13,7 @@ extension BucketFileSystem {
     private static let longestHeader = 4096
 
     package func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString> {
-        // The kernel asks for security.capability before every write, `ls -l` for ACLs: neither exists here.
+        // The kernel asks for security.capability before writes, `ls -l` for ACLs: neither exists here.
         guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
         if let property = ObjectProperty(rawValue: text) { return self.property(property, of: ino) }
         if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
@@ -208,8 +208,7 @@ extension BucketFileSystem {
                     "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
             }
             if let file, file.needsRelease {
-                file.interruptUpload()
-                do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+                try await file.enterAlone()
                 defer { file.writing.leave(alone: true) }
                 if file.needsRelease {
                     // Carried by the commit that comes anyway, if the file has a name still.

@@ -24,16 +24,7 @@ extension BucketFileSystem {
                     throw FileSystemError(.stale, "\(entry.name) is another file now")
                 }
                 if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
-                let reply = try open(entry, flags)
-                if flags.truncate {
-                    let file = try fileHandle(reply.handle, of: ino).file
-                    if flags.dropsPrivileges { dropPrivileges(of: ino) }
-                    do throws(FileSystemError) { try await truncate(file, to: 0) } catch {
-                        _ = close(reply.handle)
-                        throw error
-                    }
-                }
-                return reply
+                return try await openEmptying(entry, flags)
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -67,6 +58,20 @@ extension BucketFileSystem {
             return isSame
         }
         return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing)
+    }
+
+    /// The same, of a file that `flags` may say to empty.
+    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply {
+        let opened = try open(entry, flags)
+        guard flags.truncate else { return opened }
+        do throws(FileSystemError) {
+            if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
+            try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0)
+        } catch {
+            _ = close(opened.handle)
+            throw error
+        }
+        return opened
     }
 
     /// The active file of an entry, with one more user; under another number when the object of those who have it open was
@@ -126,9 +131,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.isDirectory, "\(name) is not a file")
             }
             entry = current(entry)
-            let opened = try open(entry, flags)
-            if flags.truncate, flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
-            if flags.truncate { try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0) }
+            let opened = try await openEmptying(entry, flags)
             return CreateReply(entry: reply(for: entry), open: opened)
         }
     }

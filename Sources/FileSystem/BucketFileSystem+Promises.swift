@@ -101,8 +101,7 @@ extension BucketFileSystem {
     private func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         do { try await namespace.enter() } catch { throw .interrupted }
         defer { namespace.leave() }
-        file.interruptUpload()
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
         let (overlay, base, isPromised) = file.state.withLock { ($0.overlay, $0.base, $0.isPromised) }
         guard isPromised, let overlay else { return }

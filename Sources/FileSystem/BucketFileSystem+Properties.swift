@@ -83,16 +83,8 @@ extension BucketFileSystem {
         do { try await namespace.enter() } catch { throw .interrupted }
         defer { namespace.leave() }
         let file = files.find(ino)
-        if let file {
-            file.interruptUpload()
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-        }
-        defer {
-            if let file {
-                file.writing.leave(alone: true)
-                files.settle(file)
-            }
-        }
+        try await file?.enterAlone()
+        defer { if let file { files.leaveAlone(file) } }
         if let file { try await commitAlone(file) }
         let entry = try entry(ino)
         guard entry.attributes.kind == .file, let version = entry.attributes.version else {

@@ -30,8 +30,7 @@ extension BucketFileSystem {
             try await removeObject(try self.entry(entry.ino), mayWait: true)
             return
         }
-        file.interruptUpload()
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)

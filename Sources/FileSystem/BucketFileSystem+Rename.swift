@@ -58,26 +58,14 @@ extension BucketFileSystem {
         let file = files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }
-        if let replacedFile {
-            replacedFile.interruptUpload()
-            do { try await replacedFile.writing.enter(alone: true) } catch { throw .interrupted }
-        }
+        try await replacedFile?.enterAlone()
         defer { replacedFile?.writing.leave(alone: true) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
         if let replacedFile { await fetchForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
-        if let file {
-            file.interruptUpload()
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-        }
-        defer {
-            if let file {
-                file.writing.leave(alone: true)
-                // It may have been stored here, before its turn.
-                files.settle(file)
-            }
-        }
+        try await file?.enterAlone()
+        defer { if let file { files.leaveAlone(file) } }
         if let file {
             try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it

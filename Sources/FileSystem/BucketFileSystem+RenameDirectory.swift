@@ -36,10 +36,7 @@ extension BucketFileSystem {
                 })
         {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer {
-                file.writing.leave(alone: true)
-                files.settle(file)
-            }
+            defer { files.leaveAlone(file) }
             try await commitAlone(file)
         }
         try await settleJobs(at: ObjectKey(oldPrefix))

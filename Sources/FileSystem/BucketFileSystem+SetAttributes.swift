@@ -91,8 +91,7 @@ extension BucketFileSystem {
     }
 
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
-        file.interruptUpload()
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
         var (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
         guard apply(change, to: &attributes) else { return }

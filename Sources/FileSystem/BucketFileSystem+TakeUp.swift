@@ -92,7 +92,7 @@ extension BucketFileSystem {
         } catch { throw FileSystemError(error) }
         guard let staged = reopened else { return false }
         // A row that was not flushed is there all the same: the machine went on.
-        let isUntried = intent.attempt == nil && intent.wasTried != true && uploads.isEmpty
+        let isUntried = !intent.isTried && uploads.isEmpty
         // Whatever was tried before had perhaps other bytes.
         var intent = intent
         intent.attempt = nil

@@ -42,9 +42,9 @@ final class UploadQueue: Sendable {
     /// Files that go by themselves before one waits for others.
     private static let mostAlone = 2
     /// Without another one for so long they go; further apart they are not in a row.
-    static let idle = Duration.milliseconds(250)
+    private static let idle = Duration.milliseconds(250)
     /// So long the first one waits at most.
-    static let patience = Duration.seconds(5)
+    private static let patience = Duration.seconds(5)
 
     private let pool: WorkerPool
     private let time: any TimeSource

@@ -56,6 +56,9 @@ package struct FileIntent: Codable, Sendable, Hashable {
     /// How many bytes of `base` the file began with.
     package var baseSize: Int64 { isCopy == true ? 0 : base?.size ?? 0 }
 
+    /// Whether the store was asked to make an object of the file, in any process.
+    package var isTried: Bool { attempt != nil || wasTried == true }
+
     /// Length in bytes, as far as the row tells.
     package var size: Int64? { extents.map { $0.last?.end ?? 0 } }
 }
