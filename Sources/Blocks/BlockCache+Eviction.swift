@@ -60,16 +60,19 @@ extension BlockCache {
                     changes.drops = true
                 } else {
                     let open = try File(path, .readWrite)
+                    var gaps: [ByteRange] = []
                     for row in file.chunks.sorted(by: { $0.chunk < $1.chunk }) {
                         for run in row.present.runs {
                             let bytes = geometry.bytes(of: run, in: row.chunk)
-                            if next < bytes.lowerBound { try open.punchHole(next..<bytes.lowerBound) }
+                            if next < bytes.lowerBound { gaps.append(next..<bytes.lowerBound) }
                             next = bytes.upperBound
                         }
                     }
                     let end = (next + 4095) / 4096 * 4096
                     let length = max(try open.size, size)
-                    if end < length { try open.punchHole(end..<length) }
+                    if end < length { gaps.append(end..<length) }
+                    if file.wasLent, !gaps.isEmpty { throw Self.lentOnce }
+                    for gap in gaps { try open.punchHole(gap) }
                 }
             } catch {
                 // Nothing in it can be trusted to be counted: it goes whole.
@@ -79,6 +82,9 @@ extension BlockCache {
             try index.apply(changes)
         }
     }
+
+    /// Why such a file is not cut: `ObjectState.wasLent`.
+    private static let lentOnce = FileError(errno: 16, operation: "cut", path: "")
 
     /// Removes files that no row names: left by a process that died between removing a row and its file, or by an index
     /// that was lost.

@@ -175,6 +175,17 @@ package final class BlockCache: Sendable {
 
     // MARK: Files lent to others
 
+    /// Whether the index knows now that the file was lent.
+    func noteLoan(of file: Int64) -> Bool {
+        do throws(SQLiteError) {
+            try index.noteLoan(of: file)
+            return true
+        } catch {
+            disk.failed(error, doing: "index")
+            return false
+        }
+    }
+
     func lend(_ file: Int64) { lent.withLock { $0[file, default: 0] += 1 } }
 
     func isLent(_ file: Int64?) -> Bool { file.map { file in lent.withLock { $0[file] != nil } } ?? false }
@@ -289,6 +300,25 @@ package final class BlockCache: Sendable {
         }
         for file in dropped { try? File.remove(path(of: file)) }
         withExtendedLifetime(objects) {}
+    }
+
+    /// Removes the file that `leave` answers, with its rows, and gives back the bytes it was charged for; answers them.
+    func drop(_ leave: () -> (file: Int64, freed: Int64)?) -> Int64 {
+        var left: (file: Int64, freed: Int64)?
+        do throws(SQLiteError) {
+            // Inside the transaction nobody claims the rows.
+            try index.write {
+                left = leave()
+                return left.map { [BlockIndex.Changes(file: $0.file, drops: true)] } ?? []
+            }
+        } catch {
+            // Rows without their file are found out when it is opened.
+            disk.failed(error, doing: "index")
+        }
+        guard let left else { return 0 }
+        try? File.remove(path(of: left.file))
+        release(left.freed)
+        return left.freed
     }
 
     // MARK: Space

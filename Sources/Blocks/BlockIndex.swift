@@ -30,7 +30,9 @@ extension BlockCache {
             PRIMARY KEY(file, chunk)
         ) WITHOUT ROWID;
         CREATE INDEX chunks_used ON chunks(used, bytes);
-        """
+        """,
+        // Whether a file was lent once: `ObjectState.wasLent`.
+        "ALTER TABLE files ADD COLUMN lent INTEGER NOT NULL DEFAULT 0;",
     ]
 }
 
@@ -48,6 +50,7 @@ struct BlockIndex: Sendable {
     struct StoredFile {
         var id: Int64
         var isSettled: Bool
+        var wasLent: Bool
         var chunks: [ChunkRow]
     }
 
@@ -76,12 +79,13 @@ struct BlockIndex: Sendable {
         try database.read { (connection) throws(SQLiteError) in
             try connection.snapshot { () throws(SQLiteError) -> StoredFile? in
                 let statement = try connection.prepare(
-                    "SELECT id, settled FROM files WHERE key = ? AND etag = ? AND size = ?")
+                    "SELECT id, settled, lent FROM files WHERE key = ? AND etag = ? AND size = ?")
                 try statement.bind(key.bytes, version.etag.text, version.size)
                 guard try statement.step() else { return nil }
                 let id = statement.int64(0)
                 return StoredFile(
-                    id: id, isSettled: statement.int64(1) != 0, chunks: try Self.chunks(of: id, connection))
+                    id: id, isSettled: statement.int64(1) != 0, wasLent: statement.int64(2) != 0,
+                    chunks: try Self.chunks(of: id, connection))
             }
         }
     }
@@ -116,6 +120,11 @@ struct BlockIndex: Sendable {
         try database.transaction { (connection) throws(SQLiteError) in
             for change in changes() { try Self.apply(change, connection) }
         }
+    }
+
+    /// From here on also the next process knows that the file was lent.
+    func noteLoan(of file: Int64) throws(SQLiteError) {
+        try database.run("UPDATE files SET lent = 1 WHERE id = ?", file)
     }
 
     func apply(_ changes: Changes) throws(SQLiteError) {
@@ -215,13 +224,15 @@ struct BlockIndex: Sendable {
     /// Files that were being written when the last process ended, with their sizes.
     func unsettled() throws(SQLiteError) -> [(file: StoredFile, size: Int64)] {
         try database.write { (connection) throws(SQLiteError) in
-            let statement = try connection.prepare("SELECT id, size FROM files WHERE settled = 0")
+            let statement = try connection.prepare("SELECT id, size, lent FROM files WHERE settled = 0")
             var files: [(file: StoredFile, size: Int64)] = []
             while try statement.step() {
                 let id = statement.int64(0)
                 files.append(
                     (
-                        StoredFile(id: id, isSettled: false, chunks: try Self.chunks(of: id, connection)),
+                        StoredFile(
+                            id: id, isSettled: false, wasLent: statement.int64(2) != 0,
+                            chunks: try Self.chunks(of: id, connection)),
                         statement.int64(1)
                     ))
             }

@@ -72,12 +72,13 @@ extension CachedObject {
             return 0
         }
         defer { cache.changes.end() }
-        let (leaving, isLent) = state.withLock { state in
-            guard cache.isLent(state.fileID) else { return (state.withdraw(blocks, from: chunk), false) }
+        let (leaving, wasLent) = state.withLock { state in
+            guard state.wasLent else { return (state.withdraw(blocks, from: chunk), false) }
             // Others read the file as it is; wrong bytes are not to be read here.
             return (blocks == nil ? .empty : state.withdraw(blocks, from: chunk), true)
         }
-        if isLent || leaving.isEmpty {
+        if wasLent { return leave() }
+        if leaving.isEmpty {
             cache.enqueueIfNeeded(self)
             return 0
         }
@@ -89,6 +90,15 @@ extension CachedObject {
         }
         cache.enqueueIfNeeded(self)
         return freed
+    }
+
+    /// Gives up the whole file, unless it is lent or being written; answers the bytes freed.
+    private func leave() -> Int64 {
+        let left = cache.drop {
+            state.withLock { state in cache.isLent(state.fileID) ? nil : state.leave() }
+        }
+        cache.enqueueIfNeeded(self)
+        return left
     }
 
     @discardableResult

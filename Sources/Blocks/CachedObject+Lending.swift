@@ -3,7 +3,8 @@ import ObjectStorage
 import Synchronization
 
 /// A file of the block cache with all bytes of an object's version and no others, for somebody who reads it himself. Not a
-/// byte of it leaves before `BlockCache.takeBack`, whatever becomes of the object.
+/// byte of it leaves before `BlockCache.takeBack`, whatever becomes of the object. Later the file may lose its name, but
+/// never a byte: the kernel ends a loan with the last descriptor, and a program's mapping lives on.
 package struct LentFile: Sendable {
     package let file: File
     /// What the cache calls it, also in later processes.
@@ -18,9 +19,12 @@ extension CachedObject {
         guard version.size > 0, isComplete, let file = openedFile(), (try? file.size) == version.size else {
             return nil
         }
+        // The process that comes after a crash has to know it before anybody maps the file.
+        let (claimed, isKnown) = state.withLock { ($0.fileID, $0.wasLent) }
+        guard let claimed, isKnown || cache.noteLoan(of: claimed) else { return nil }
         let epoch = cache.epoch
         let number: Int64? = state.withLock { state in
-            guard state.file === file, let number = state.fileID,
+            guard state.file === file, let number = state.fileID, number == claimed,
                 (0..<state.geometry.chunkCount).allSatisfy({ index in
                     guard let chunk = state.chunks[index] else { return false }
                     return chunk.verified == state.geometry.allBlocks(of: index) && chunk.unsummed.isEmpty
@@ -28,6 +32,7 @@ extension CachedObject {
             else { return nil }
             // Inside the lock: from here on nothing is withdrawn.
             cache.lend(number)
+            state.wasLent = true
             for index in state.chunks.keys where state.chunks[index]?.used != epoch {
                 state.chunks[index]?.used = epoch
                 state.changed.insert(index)

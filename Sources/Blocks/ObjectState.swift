@@ -66,6 +66,9 @@ struct ObjectState {
     /// The file system does not let us write that way.
     var refusesDirect = false
     var isSettled = false
+    /// The file was lent. A program may have it mapped since then, and nobody can tell: it stays as it is and leaves whole,
+    /// by its name.
+    var wasLent = false
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
     /// Fetches being written to the file.
@@ -261,6 +264,23 @@ struct ObjectState {
         return freed
     }
 
+    /// The file leaves whole, with every block in it, and is nobody's from here on; answers its number and the bytes that
+    /// the quota gets back. nil while that cannot be.
+    mutating func leave() -> (file: Int64, freed: Int64)? {
+        guard landings == 0, let left = fileID else { return nil }
+        var freed: Int64 = 0
+        for (index, chunk) in chunks {
+            freed += chunk.charged
+            var rest = Chunk(blockCount: chunk.checksums.count, used: chunk.used)
+            rest.shelved = chunk.shelved
+            chunks[index] = rest.isEmpty ? nil : rest
+        }
+        (fileID, file, direct, isSettled, wasLent) = (nil, nil, nil, false, false)
+        (presentBlocks, changed) = (0, [])
+        generation &+= 1
+        return (left, freed)
+    }
+
     // MARK: Rows
 
     /// What the index has to be told, and forgets it. Empty chunks leave memory.
@@ -314,7 +334,7 @@ struct ObjectState {
 
     /// Passes the file and its blocks on. Reads under way find that blocks have left.
     mutating func giveAway(to other: inout ObjectState) {
-        (other.fileID, other.file, other.isSettled) = (fileID, file, isSettled)
+        (other.fileID, other.file, other.isSettled, other.wasLent) = (fileID, file, isSettled, wasLent)
         other.chunks.merge(chunks) { theirs, ours in
             var chunk = ours
             chunk.shelved = theirs.shelved
@@ -322,7 +342,7 @@ struct ObjectState {
         }
         other.presentBlocks = presentBlocks
         other.changed.formUnion(changed)
-        (fileID, file, chunks, presentBlocks, changed) = (nil, nil, [:], 0, [])
+        (fileID, file, wasLent, chunks, presentBlocks, changed) = (nil, nil, false, [:], 0, [])
         generation &+= 1
     }
 
@@ -332,7 +352,7 @@ struct ObjectState {
         isLoaded = true
         guard let stored else { return }
         fileID = stored.id
-        isSettled = stored.isSettled
+        (isSettled, wasLent) = (stored.isSettled, stored.wasLent)
         for row in stored.chunks {
             guard row.chunk >= 0, row.chunk < geometry.chunkCount,
                 row.checksums.count == geometry.blockCount(of: row.chunk),

@@ -1,6 +1,8 @@
 import Basics
 import Blocks
+import Foundation
 import ObjectStorage
+import SQLite
 import TestSupport
 import Testing
 
@@ -60,6 +62,66 @@ import Testing
         fixture.cache.prune(to: 0)
         #expect(fixture.cache.statistics().storedBytes == 0)
         #expect(fixture.ledger.used == 0)
+    }
+
+    @Test func whatWasLentLeavesWholeByItsName() async throws {
+        let (fixture, object, truth) = try await wholeObject()
+        let lent = try #require(object.lend())
+        // As a mapping, which holds the open file.
+        let mapped = try File(lent.file.path)
+        fixture.cache.takeBack(lent.number)
+        fixture.cache.prune(to: 4 << 20)
+        #expect(try mapped.read(atMost: 64 << 20) == truth)
+        #expect(!FileManager.default.fileExists(atPath: lent.file.path))
+        #expect(fixture.cache.statistics().storedBytes == 0)
+        #expect(fixture.ledger.used == 0)
+
+        #expect(try await fixture.read(object, 0..<9 << 20) == truth)
+        await fixture.settle()
+        let again = try #require(object.lend())
+        #expect(again.number != lent.number)
+        #expect(try bytes(of: again.file) == truth)
+        #expect(try mapped.read(atMost: 64 << 20) == truth)
+    }
+
+    @Test func whatAnEarlierProcessHadLentOnceLeavesWhole() async throws {
+        let (fixture, object, truth) = try await wholeObject()
+        let lent = try #require(object.lend())
+        let mapped = try File(lent.file.path)
+        fixture.cache.takeBack(lent.number)
+        try fixture.reopen()
+        fixture.cache.prune(to: 4 << 20)
+        #expect(try mapped.read(atMost: 64 << 20) == truth)
+        #expect(fixture.cache.statistics().storedBytes == 0)
+    }
+
+    @Test func whatWasLentIsNotCutAfterACrash() async throws {
+        let (fixture, object, truth) = try await wholeObject()
+        let lent = try #require(object.lend())
+        let mapped = try File(lent.file.path)
+        fixture.cache.takeBack(lent.number)
+        // Some rows are gone, and what they named is still in the file.
+        fixture.cache.flush()
+        try fixture.database.run("DELETE FROM chunks WHERE chunk = 1")
+        try fixture.database.run("UPDATE files SET settled = 0")
+        try fixture.reopen(crashing: true)
+        #expect(try mapped.read(atMost: 64 << 20) == truth)
+        #expect(fixture.cache.statistics().storedBytes == 0)
+        #expect(try await fixture.read(fixture.cache.open("a", object.version), 0..<9 << 20) == truth)
+    }
+
+    @Test func wrongBytesOfWhatWasLentAreFetchedAgain() async throws {
+        let (fixture, object, truth) = try await wholeObject()
+        let lent = try #require(object.lend())
+        fixture.cache.takeBack(lent.number)
+        try fixture.reopen()
+        try File(lent.file.path, .readWrite).write([UInt8](repeating: 7, count: 4096).span.bytes, at: 5 << 20)
+        let known = fixture.cache.open("a", object.version)
+        #expect(try await fixture.read(known, 0..<9 << 20) == truth)
+        await fixture.settle()
+        #expect(fixture.cache.statistics().corruptBlocks > 0)
+        #expect(try await fixture.read(known, 0..<9 << 20) == truth)
+        #expect(try bytes(of: #require(known.lend()).file) == truth)
     }
 
     @Test func whatAnEarlierProcessHadLentIsLeftAsItIs() async throws {

@@ -135,6 +135,52 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(5)))
+        func aMappingKeepsItsBytesWhenItsDescriptorIsClosed() async throws {
+            try await withStore { world, store in
+                try await prepare(world)
+                try await readWhole(world)
+                let program = try world.start(
+                    """
+                    exec $PYTHON -c '
+                    import mmap, os, time
+                    there = lambda name: os.path.exists(os.environ["T"] + "/" + name)
+                    want = open(os.environ["T"] + "/big", "rb").read()
+                    fd = os.open("big", os.O_RDONLY)
+                    size = os.fstat(fd).st_size
+                    # Python would keep a descriptor of its own.
+                    import ctypes
+                    libc = ctypes.CDLL(None, use_errno=True)
+                    libc.mmap.restype = ctypes.c_void_p
+                    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+                    at = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, fd, 0)
+                    os.close(fd)
+                    for round in "12":
+                        open(os.environ["T"] + "/mapped" + round, "w").close()
+                        while not there("pruned" + round): time.sleep(0.02)
+                        assert ctypes.string_at(at, size) == want, round
+                    '
+                    """)
+                for round in ["1", "2"] {
+                    let isMapped = await poll(for: .seconds(60)) { [scratch = world.scratch] in
+                        scratch.has("mapped" + round) ? true : nil
+                    }
+                    guard isMapped == true else {
+                        Issue.record("\(await program.wait(deadline: .seconds(1)))")
+                        return
+                    }
+                    // Also by a process that has not lent the file itself.
+                    if round == "2" { try await world.killWorker() }
+                    #expect(try await figure("backed_files", world) == 0)
+                    try await prune(world)
+                    _ = FileManager.default.createFile(atPath: world.scratch.path("pruned" + round), contents: nil)
+                }
+                let outcome = await program.wait(deadline: .seconds(60))
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.sh("cmp big $T/big")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func whatIsOpenedBeforeItIsWholeIsReadToo() async throws {
             try await withStore { world, store in
                 try await prepare(world)
