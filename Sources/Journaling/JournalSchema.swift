@@ -36,7 +36,7 @@ enum JournalSchema {
         case .file(let id, let intent):
             try connection.run(
                 "INSERT INTO file VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET body = ?2", id.rawValue,
-                try encode(intent, id.rawValue))
+                row(RowText(intent).bytes, id.rawValue))
         case .content(let id, let bytes?):
             try connection.run(
                 "INSERT INTO content VALUES (?1, ?2, ?3) ON CONFLICT (file) DO UPDATE SET body = ?2, checksum = ?3",
@@ -207,13 +207,13 @@ enum JournalSchema {
 
     private static func encode(_ value: some Encodable, _ id: Int64, _ number: Int64 = 0) throws(SQLiteError) -> String
     {
-        do {
-            let facts = Array(try JSONEncoder().encode(value))
-            let sum = String(checksum(facts, id, number), radix: 16)
-            return String(decoding: facts, as: UTF8.self) + "\n\(sum)"
-        } catch {
+        do { return row(Array(try JSONEncoder().encode(value)), id, number) } catch {
             throw SQLiteError(.misuse, message: "a journal row cannot be written: \(error)")
         }
+    }
+
+    private static func row(_ facts: [UInt8], _ id: Int64, _ number: Int64 = 0) -> String {
+        String(decoding: facts, as: UTF8.self) + "\n" + String(checksum(facts, id, number), radix: 16)
     }
 
     private static func decode<Value: Decodable>(_ body: [UInt8], _ id: Int64, _ number: Int64 = 0) throws(SQLiteError)

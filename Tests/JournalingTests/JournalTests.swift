@@ -16,6 +16,33 @@ import Testing
         #expect(try Journal(path: path).boot == kernel.trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
+    /// A row tells every fact of a file, whatever is in it.
+    @Test(arguments: [
+        "", "plain", "a \"quoted\" \\ path/", "lines\nand\rtabs\t", "\u{0}\u{1}\u{1f}\u{7f}", "grün 写真 👩‍👩‍👧 \u{2028}",
+        "{\"a\": [1, null]}", "%2F%00",
+    ])
+    func whatAFileIsComesBackAsItWas(text: String) throws {
+        var full = FileIntent(staging: text, key: ByteString(Array(text.utf8)), base: nil, identity: text, boot: text)
+        full.base = VersionRecord(
+            key: ByteString([0, 255, 34, 92]), etag: text, size: .max,
+            modified: Timestamp(seconds: -1, nanoseconds: 999_999_999), versionID: text)
+        (full.isCopy, full.wasTried, full.attempt, full.ancestors) = (true, false, text, [text, "", text])
+        full.condition = .match(etag: text)
+        full.headers = HeadersRecord(standard: [text: text, "b": ""], user: ["": text])
+        full.extents = [ExtentRecord(end: 1, source: 0), ExtentRecord(end: .max, source: 255)]
+        (full.isAcknowledged, full.isFlushed, full.changed) = (true, false, .min)
+        var odd = FileIntent(staging: "", key: "", base: nil, identity: "", boot: text)
+        (odd.condition, odd.extents, odd.headers) = (.absent, [], HeadersRecord(standard: [:], user: [:]))
+        let least = FileIntent(staging: "1", key: "k", base: nil, identity: text, boot: "")
+        let journal = try Journal(path: path)
+        defer { journal.close() }
+        let intents = [full, odd, least]
+        let ids = intents.map { _ in journal.newID() }
+        try journal.write(zip(ids, intents).map { .file($0, $1) }, flushed: false)
+        let files = try journal.contents().files
+        #expect(ids.map { files[$0] } == intents)
+    }
+
     /// Random changes, as a mount would make them and as it never would.
     private static func changes(_ count: Int, seed: UInt64) -> [JournalChange] {
         var dice = SeededGenerator(seed: seed)
