@@ -49,7 +49,7 @@ package final class BlockCache: Sendable {
     let index: BlockIndex
     let ledger: SpaceLedger
     let buffers: BufferPool
-    let store: any ObjectStore
+    let store: HedgedReads
     let pool: WorkerPool
     let time: any TimeSource
     let options: BlockOptions
@@ -76,7 +76,8 @@ package final class BlockCache: Sendable {
         pool: WorkerPool, time: any TimeSource, options: BlockOptions = BlockOptions(), logger: Logger,
         lent: [Int64] = [], onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
     ) throws(SQLiteError) {
-        (self.directory, self.ledger, self.buffers, self.store) = (directory, ledger, buffers, store)
+        (self.directory, self.ledger, self.buffers) = (directory, ledger, buffers)
+        self.store = HedgedReads(store, time: time)
         (self.pool, self.time, self.options, self.logger, self.onInfo) = (pool, time, options, logger, onInfo)
         index = BlockIndex(database: database)
         disk = DiskHealth(time: time, retryInterval: options.diskRetryInterval, logger: logger)
@@ -120,6 +121,7 @@ package final class BlockCache: Sendable {
         var statistics = counters.withLock { $0 }
         statistics.storedBytes = stored.load(ordering: .relaxed)
         statistics.shelvedBytes = shelf.bytes
+        statistics.hedges = store.hedges
         statistics.isDiskFailing = disk.isFailing
         return statistics
     }

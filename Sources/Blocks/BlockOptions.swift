@@ -20,6 +20,8 @@ package struct BlockStatistics: Sendable, Hashable {
     package var shelvedBytes: Int = 0
     package var fetches: Int = 0
     package var fetchedBytes: Int64 = 0
+    /// Fetches whose first byte was late and that were asked for a second time.
+    package var hedges: Int = 0
     package var evictedBytes: Int64 = 0
     /// Blocks whose bytes on disk did not match their checksum.
     package var corruptBlocks: Int = 0

@@ -91,6 +91,9 @@ struct MountFigures: Sendable {
         figures.add("cache_clean_bytes", .gauge, "Disk that blocks of stored objects take.", known.storedBytes)
         figures.add("cache_memory_bytes", .gauge, "Memory that stands in for the disk.", known.shelvedBytes)
         figures.add("cache_fetches_total", .counter, "Ranges that were fetched into the cache.", known.fetches)
+        figures.add(
+            "cache_hedged_fetches_total", .counter, "Of them those asked for twice, as the first byte was late.",
+            known.hedges)
         figures.add("cache_evicted_bytes_total", .counter, "Bytes that gave way to others.", known.evictedBytes)
         figures.add(
             "cache_corrupt_blocks_total", .counter, "Blocks that did not match their checksums.", known.corruptBlocks)
