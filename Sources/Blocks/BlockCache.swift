@@ -116,6 +116,9 @@ package final class BlockCache: Sendable {
         return object
     }
 
+    /// Bytes of disk that blocks may take, together with what is staged.
+    package var capacity: Int64 { ledger.limit }
+
     /// What the cache holds and has done.
     package func statistics() -> BlockStatistics {
         var statistics = counters.withLock { $0 }

@@ -57,7 +57,7 @@ extension CachedObject {
 
     // MARK: Blocks leave
 
-    /// Gives the disk space of a chunk back and answers how many bytes that were. May read the index.
+    /// Gives the disk space of a chunk back, unless it is pinned, and answers how many bytes that were. May read the index.
     func evict(_ chunk: Int) -> Int64 {
         load()
         return discard(nil, of: chunk)
@@ -73,6 +73,7 @@ extension CachedObject {
         }
         defer { cache.changes.end() }
         let (leaving, wasLent) = state.withLock { state in
+            if blocks == nil, state.pins > 0 { return (BlockSet.empty, false) }
             guard state.wasLent else { return (state.withdraw(blocks, from: chunk), false) }
             // Others read the file as it is; wrong bytes are not to be read here.
             return (blocks == nil ? .empty : state.withdraw(blocks, from: chunk), true)

@@ -44,3 +44,21 @@ extension CachedObject {
         return LentFile(file: file, number: number)
     }
 }
+
+extension CachedObject {
+    /// Keeps what is on disk from making room for others until `unpin`, for those who read an object that is about to go.
+    /// False, and nothing is kept, when not all of it is here and `whole` is wanted. Blocks that turn out to be wrong go all the
+    /// same. Ends with this object: another process has to pin it anew.
+    package func pin(whole: Bool) -> Bool {
+        load()
+        return state.withLock { state in
+            let blocks = (state.geometry.size + Geometry.blockSize - 1) / Geometry.blockSize
+            guard !whole || Int64(state.presentBlocks) == blocks else { return false }
+            state.pins += 1
+            return true
+        }
+    }
+
+    /// Ends what one `pin` began.
+    package func unpin() { state.withLock { $0.pins -= 1 } }
+}

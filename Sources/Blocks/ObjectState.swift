@@ -69,6 +69,8 @@ struct ObjectState {
     /// The file was lent. A program may have it mapped since then, and nobody can tell: it stays as it is and leaves whole,
     /// by its name.
     var wasLent = false
+    /// How many want what is here to stay, as it is nowhere else any more (`CachedObject.pin`).
+    var pins = 0
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
     /// Fetches being written to the file.

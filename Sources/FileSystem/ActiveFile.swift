@@ -73,6 +73,8 @@ final class ActiveFile: Sendable {
         var isNameless: Bool { isUnlinked || successor != nil }
         /// The metadata cache could not take down the newest version yet.
         var isUntold = false
+        /// The object, gone or about to go, whose blocks the cache keeps for the handles: they are nowhere else.
+        var pinned: CachedObject?
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.
         var deleteAtRelease: Deletion?
         /// What went wrong in the background for good: told once, by the next close or fsync.

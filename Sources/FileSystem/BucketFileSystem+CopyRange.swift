@@ -37,6 +37,8 @@ extension BucketFileSystem {
                 try await enterToWrite(file, alone: true)
             }
             defer { file.writing.leave(alone: true) }
+            // No object will be made of it that the store could copy to.
+            guard !file.state.withLock({ $0.isNameless }) else { throw Self.leftToTheKernel }
             let overlay = try overlay(of: file)
             guard overlay.staged.size == target.offset, !overlay.record.hasReachedStore else {
                 throw Self.leftToTheKernel
@@ -85,11 +87,17 @@ extension BucketFileSystem {
     /// `file` is to be committed before the object `key` changes.
     func remember(copyOf key: ObjectKey, _ file: ActiveFile) {
         copies.withLock { copies in
-            for other in copies.keys {
-                copies[other]?.removeAll { !$0.isCopy(of: other) || $0 === file }
-                if copies[other]?.isEmpty == true { copies[other] = nil }
-            }
+            Self.forgetStored(&copies)
+            for other in copies.keys { copies[other]?.removeAll { $0 === file } }
             copies[key, default: []].append(file)
+        }
+    }
+
+    /// Files that have been stored since they were remembered wait for nothing, and nobody is to wait for them.
+    private static func forgetStored(_ copies: inout [ObjectKey: [ActiveFile]]) {
+        for key in copies.keys {
+            copies[key]?.removeAll { !$0.isCopy(of: key) }
+            if copies[key]?.isEmpty == true { copies[key] = nil }
         }
     }
 
@@ -111,10 +119,12 @@ extension BucketFileSystem {
         try await settleCopies { $0.bytes.hasPrefix(prefix) }
     }
 
+    /// A caller may be inside `writing` of a file that is to be stored. That one is not waited for in turn: what others copy was
+    /// clean when they took it, so files that copy each other in a circle do not come about.
     private func settleCopies(_ isMeant: (ObjectKey) -> Bool) async throws(FileSystemError) {
         let waiting = copies.withLock { copies in
-            copies.isEmpty
-                ? [] : copies.filter { isMeant($0.key) }.flatMap { entry in entry.value.map { ($0, entry.key) } }
+            Self.forgetStored(&copies)
+            return copies.filter { isMeant($0.key) }.flatMap { entry in entry.value.map { ($0, entry.key) } }
         }
         for (file, key) in waiting {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }

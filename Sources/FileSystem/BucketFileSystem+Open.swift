@@ -192,6 +192,7 @@ extension BucketFileSystem {
             (state.isDirty && !state.isPromised, state.isUnlinked, state.overlay)
         }
         guard isLast else { return nil }
+        unpin(file)
         if isUnlinked {
             return { [self] in
                 try? metadata.forget(unlinked: file.ino)

@@ -34,17 +34,14 @@ extension BucketFileSystem {
         defer { file.writing.leave(alone: true) }
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
-        // Open handles still read what only the upload has, which ends with the name.
-        if files.isOpen(entry.ino), file.state.withLock({ $0.overlay?.staged.needsItsUpload ?? false }) {
-            try await commitAlone(file)
-        }
+        try await storeForHandles(of: file)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
         let (overlay, fallback, base, replaced) = file.state.withLock {
             ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base, $0.replacedObject)
         }
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
-        let isNeeded = files.isOpen(entry.ino) && base.map { !$0.isComplete } ?? false
+        let isNeeded = files.isOpen(entry.ino) && base.map { !pinWhole($0, for: file) } ?? false
         let job = rooms.journal.newID()
         await overlay?.commit.quiesce()
         await fallback?.commit.quiesce()
@@ -196,7 +193,7 @@ extension BucketFileSystem {
     /// the old object keep the bytes that are here.
     func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
         guard let old = doomed[key] else { return nil }
-        await fetchForHandles(of: old)
+        await saveForHandles(of: old)
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
         guard let file = doomed.remove(key),

@@ -60,8 +60,9 @@ extension BucketFileSystem {
         let replacedFile = target.flatMap { files.find($0.ino) }
         try await replacedFile?.enterAlone()
         defer { replacedFile?.writing.leave(alone: true) }
+        if let replacedFile { try await storeForHandles(of: replacedFile) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
-        if let replacedFile { await fetchForHandles(of: replacedFile) }
+        if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
         try await file?.enterAlone()

@@ -59,12 +59,52 @@ extension BucketFileSystem {
     /// So long, and one piece more, whoever replaces the object waits for that.
     private static let fetchPatience = Duration.seconds(10)
 
+    /// Inside `writing`, alone, before an open file loses its name: bytes that only the store can put together, from the parts
+    /// of an upload or from another object, become the file's own object while it may have one.
+    func storeForHandles(of file: ActiveFile) async throws(FileSystemError) {
+        let isScattered = file.state.withLock { state in
+            state.isDirty && (state.isCopy || state.overlay?.staged.needsItsUpload ?? false)
+        }
+        guard isScattered, files.isOpen(file.ino) else { return }
+        do throws(FileSystemError) { try await commitAlone(file) } catch {
+            // Somebody else has changed what it rests on: there is nothing to save.
+            guard error.kind == .stale else { throw error }
+            remember(error, "unlink", file.ino)
+        }
+    }
+
     /// To be called before the object of an open file is replaced: what is not here of it could not be had any more. What does
-    /// not come now, or of a larger object, is ESTALE then.
-    func fetchForHandles(of file: ActiveFile) async {
-        guard files.isOpen(file.ino), let base = file.state.withLock({ $0.isCopy ? nil : $0.base }), !base.isComplete,
-            base.version.size <= Self.largestFetched
-        else { return }
+    /// not come now, or of a larger object, is ESTALE then; what is here stays.
+    func saveForHandles(of file: ActiveFile) async {
+        guard files.isOpen(file.ino), let base = file.state.withLock({ $0.isCopy ? nil : $0.base }) else { return }
+        await fetch(base)
+        _ = pin(base, for: file, whole: false)
+    }
+
+    /// Whether the cache can be all there is of an open file's object: it has the whole of it and keeps it until the last
+    /// handle goes. Of one that would leave others little room it is not to be.
+    func pinWhole(_ base: CachedObject, for file: ActiveFile) -> Bool {
+        base.version.size <= rooms.blocks.capacity / Self.shareOfPins && pin(base, for: file, whole: true)
+    }
+
+    /// An object may take that part of the cache's space.
+    private static let shareOfPins: Int64 = 4
+
+    private func pin(_ base: CachedObject, for file: ActiveFile, whole: Bool) -> Bool {
+        guard base.pin(whole: whole) else { return false }
+        let before = file.state.withLock { state in
+            defer { state.pinned = base }
+            return state.pinned
+        }
+        before?.unpin()
+        return true
+    }
+
+    /// The last handle is gone.
+    func unpin(_ file: ActiveFile) { file.state.withLock { $0.pinned.take() }?.unpin() }
+
+    private func fetch(_ base: CachedObject) async {
+        guard !base.isComplete, base.version.size <= Self.largestFetched else { return }
         guard let buffer = try? await borrow(Int(min(base.version.size, Self.fetchedAtOnce))) else { return }
         let end = time.uptime() + Self.fetchPatience
         for start in stride(from: 0, to: base.version.size, by: Int(Self.fetchedAtOnce)) where time.uptime() < end {
@@ -137,6 +177,7 @@ extension BucketFileSystem {
         }
         let isDoomed = state.deleteAtRelease != nil
         let file = files.adopt(ino) { ActiveFile(ino: ino, state: state) }
+        if !isDoomed, let base { _ = pin(base, for: file, whole: false) }
         if isDoomed, let base { doomed[base.key] = file }
     }
 

@@ -156,21 +156,33 @@ final class MountedTree {
         let store = InterceptedStore(front, life)
         let journal = try Journal(path: directory.path("journal.db"))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        let unlinked = isRestart ? try unlinkedFiles() : []
         let plan = try await Recovery(
-            store: store, journal: journal, isRestart: isRestart, time: time, logger: logger
+            store: store, journal: journal, isRestart: isRestart, waiting: Set(unlinked.compactMap(\.job)), time: time,
+            logger: logger
         ).run()
         rooms = try Self.open(
-            directory.path, listener, store, journal, kept: plan.stagedNames, time, pool, ttl, capacity,
-            keepingPending: isRestart)
+            directory.path, listener, store, journal, kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
+            time, pool, ttl, capacity, keepingPending: isRestart)
         if isRestart { generation += 1 }
         system = BucketFileSystem(
             rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
         try system.takeUp(plan)
+        for file in unlinked { system.takeUp(file) }
         if isRestart {
             await system.settlePending()
             system.takeUp(openFiles.all)
         }
+    }
+
+    /// Open files without a name that the process before this one has left word of.
+    private func unlinkedFiles() throws -> [UnlinkedFile] {
+        let database = try Database(.file(directory.path("meta.db")), migrations: MetadataCache.migrations)
+        defer { database.close() }
+        return UnlinkedFile.all(
+            in: try MetadataCache(
+                database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: true))
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

@@ -1,0 +1,133 @@
+import Basics
+import Blocks
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// SEMANTICS section 3, unlink and rename: an open file stays readable, also when nothing but this mount has its bytes any more.
+@Suite(.timeLimit(.minutes(5))) struct OnlyCopyTests {
+    private let readWrite = OpenFlags(reads: true, writes: true)
+    private let readOnly = OpenFlags(reads: true, writes: false)
+    private static let size = 1_000_000
+    private let bytes = (0..<OnlyCopyTests.size).map { UInt8(truncatingIfNeeded: $0 &* 31 ^ $0 >> 11) }
+
+    /// How an open file loses its object.
+    enum Loss: String, CaseIterable, CustomTestStringConvertible {
+        case unlink, replace
+        var testDescription: String { rawValue }
+    }
+
+    private func lose(_ path: String, by loss: Loss, in tree: MountedTree) async throws {
+        switch loss {
+        case .unlink: try await tree.unlink(path)
+        case .replace:
+            try await tree.store("other", Array("other".utf8))
+            try await tree.rename("other", to: path)
+        }
+    }
+
+    private func holds(_ file: (InodeNumber, HandleID), in tree: MountedTree) async throws -> Bool {
+        try await tree.read(file, at: 0, count: Self.size) == bytes
+    }
+
+    @Test(arguments: Loss.allCases)
+    func whatIsOnlyInTheCacheDoesNotLeaveIt(loss: Loss) async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", bytes)
+        let file = try await tree.open("f", readOnly)
+        try await lose("f", by: loss, in: tree)
+        #expect(tree.store.content("f")?.count != Self.size, "the object is gone at once")
+        tree.rooms.blocks.prune(to: 0)
+        #expect(try await holds(file, in: tree))
+        try await tree.close(file)
+        tree.rooms.blocks.prune(to: 0)
+        #expect(tree.rooms.blocks.statistics().storedBytes == 0, "closed, it is as any other")
+    }
+
+    @Test(arguments: Loss.allCases)
+    func theNextProcessKeepsItAsWell(loss: Loss) async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", bytes)
+        let file = try await tree.open("f", readOnly)
+        try await lose("f", by: loss, in: tree)
+        try await tree.restart()
+        tree.rooms.blocks.prune(to: 0)
+        #expect(try await holds(file, in: tree))
+        try await tree.close(file)
+    }
+
+    @Test func aFileThatWouldFillTheCacheKeepsItsObjectUntilItIsClosed() async throws {
+        let tree = try MountedTree(capacity: 3_000_000)
+        try await tree.store("f", bytes)
+        let file = try await tree.open("f", readOnly)
+        try await tree.unlink("f")
+        #expect(try await tree.names("") == [])
+        tree.rooms.blocks.prune(to: 0)
+        #expect(tree.rooms.blocks.statistics().storedBytes == 0, "others may have the space")
+        #expect(try await holds(file, in: tree))
+        try await tree.close(file)
+        #expect(tree.store.keys.isEmpty)
+    }
+
+    // MARK: Copies of another object
+
+    private func copy(
+        _ source: (InodeNumber, HandleID), to target: (InodeNumber, HandleID), in tree: MountedTree
+    ) async throws -> Int64 {
+        try await tree.run(
+            tree.system.copyRange(
+                from: FileRange(ino: source.0, handle: source.1, offset: 0),
+                to: FileRange(ino: target.0, handle: target.1, offset: 0), count: Int64(Self.size)))
+    }
+
+    /// Two open files, the second one empty.
+    private func pair(
+        in tree: MountedTree
+    ) async throws -> (source: (InodeNumber, HandleID), target: (InodeNumber, HandleID)) {
+        try await tree.store("source", bytes)
+        return (try await tree.open("source", readOnly), try await tree.open("target", readWrite, create: true))
+    }
+
+    @Test(arguments: Loss.allCases, Loss.allCases)
+    func aCopyThatLosesItsNameHasItsBytesWithoutTheSource(loss: Loss, ofSource: Loss) async throws {
+        let tree = try MountedTree()
+        let (source, target) = try await pair(in: tree)
+        #expect(try await copy(source, to: target, in: tree) == Int64(Self.size))
+        try await lose("target", by: loss, in: tree)
+        try await tree.close(source)
+        try await lose("source", by: ofSource, in: tree)
+        tree.rooms.blocks.prune(to: 0)
+        #expect(try await holds(target, in: tree))
+        try await tree.close(target)
+        let isLeft = tree.store.content("target") == bytes
+        #expect(!isLeft)
+    }
+
+    @Test func whatIsCopiedToAFileWithoutANameIsItsOwn() async throws {
+        let tree = try MountedTree()
+        let (source, target) = try await pair(in: tree)
+        try await tree.unlink("target")
+        // The kernel copies the bytes then.
+        await #expect(throws: MountedTree.Failure(kind: .notSupported, reason: "")) {
+            try await copy(source, to: target, in: tree)
+        }
+        try await tree.close(source)
+        try await tree.close(target)
+    }
+
+    @Test func aCopyThatWasStoredIsNotWaitedForByItself() async throws {
+        let tree = try MountedTree()
+        let (source, target) = try await pair(in: tree)
+        #expect(try await copy(source, to: target, in: tree) == Int64(Self.size))
+        try await tree.run(tree.system.sync(target.0, handle: target.1, dataOnly: false))
+        try await tree.rename("target", to: "source")
+        try await tree.write(target, [1, 2, 3], at: 0)
+        try await tree.close(target)
+        let isStored = tree.store.content("source") == [1, 2, 3] + bytes.dropFirst(3)
+        #expect(isStored)
+        #expect(try await holds(source, in: tree))
+        try await tree.close(source)
+    }
+}
