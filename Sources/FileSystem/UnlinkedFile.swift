@@ -121,7 +121,7 @@ extension BucketFileSystem {
         let record = file.state.withLock { state in
             UnlinkedFile.Record(
                 base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,
-                staging: state.overlay?.record.intent.staging, headers: headers, size: state.attributes.size,
+                staging: state.overlay?.staged.name, headers: headers, size: state.attributes.size,
                 removal: state.deleteAtRelease.map { deletion in
                     UnlinkedFile.Record.Removal(
                         job: deletion.job.rawValue, parent: deletion.parent.rawValue,

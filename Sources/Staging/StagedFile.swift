@@ -40,6 +40,8 @@ package final class StagedFile: Sendable {
 
     /// Where the file is.
     package let path: String
+    /// What it is called in `staging/`; a later process may have given its row another number.
+    package var name: String { String(path.split(separator: "/").last ?? "") }
     /// The length of the version that its row says is below it.
     let baseSize: Int64
     let file: LocalFile

@@ -58,6 +58,25 @@ import Testing
         try await tree.close(file)
     }
 
+    @Test func whatIsWrittenToAFileWithoutANameOutlivesEveryProcess() async throws {
+        let tree = try MountedTree()
+        let file = try await tree.open("f", readWrite, create: true)
+        try await tree.write(file, bytes, at: 0)
+        try await tree.unlink("f")
+        for mode in [UInt16(0o600), 0o640, 0o644] {
+            try await tree.restart()
+            #expect(try await holds(file, in: tree))
+            // What is kept of it is written anew.
+            var change = AttributeChange()
+            change.mode = mode
+            _ = try await tree.run(tree.system.setAttributes(file.0, to: change, handle: file.1))
+        }
+        try await tree.restart()
+        #expect(try await holds(file, in: tree))
+        try await tree.close(file)
+        #expect(tree.store.keys.isEmpty)
+    }
+
     @Test func aFileThatWouldFillTheCacheKeepsItsObjectUntilItIsClosed() async throws {
         let tree = try MountedTree(capacity: 3_000_000)
         try await tree.store("f", bytes)
