@@ -62,6 +62,23 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(1)))
+        func removalTakesALinkAndNotWhatItLeadsTo() async throws {
+            try await withMount { world, _ in
+                try await world.sh(
+                    "mkdir dir; printf 1 >dir/a; ln -s dir/a file; ln -s dir tree; ln -s dir other; ln -s none dead")
+                for command in ["rm @file", "rm -r @tree", "rm @dead", "rm -r @dir/a"] {
+                    _ = try await output(command, in: world)
+                    if command != "rm -r @dir/a" { try await world.sh("test $(cat dir/a) = 1") }
+                }
+                try await world.sh("test \"$(echo *)\" = 'dir other'; test -z \"$(ls dir)\"")
+                // In front of a slash it is the directory that it leads to.
+                try await world.sh("printf 1 >dir/b")
+                #expect(try await output("rm -r @other/", in: world).hasSuffix("objects deleted\n"))
+                try await world.sh("test ! -e dir/b; test -L other")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
         func aPathOfNoMountOrOfWhatIsNotStoredIsRefused() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

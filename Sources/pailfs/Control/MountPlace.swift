@@ -12,10 +12,10 @@ struct MountPlace: Sendable {
     let path: ByteString
 
     /// The nearest mount at or above `path`; one whose process is gone is found too. Of a `new` path only the directory has
-    /// to be there.
-    init(_ path: String, new: Bool = false) throws(CommandError) {
+    /// to be there. A symbolic link at its end is meant itself unless it is followed, as it is in front of a slash.
+    init(_ path: String, new: Bool = false, following: Bool = true) throws(CommandError) {
         given = path
-        let resolved = try Self.resolve(path, new: new)
+        let resolved = try Self.resolve(path, new: new, following: following || path.hasSuffix("/"))
         let bytes = ByteString(resolved)
         guard let mount = MountTable.current().entry(holding: bytes), mount.type == "fuse.pailfs" else {
             throw CommandError("\(path) is not in a mount of pailfs; \"pailfs status\" lists them")
@@ -27,11 +27,14 @@ struct MountPlace: Sendable {
 
     /// Absolute and without symbolic links. What cannot be looked at for another reason than that it is missing is resolved
     /// as far as it goes: the mount may know why.
-    private static func resolve(_ path: String, new: Bool) throws(CommandError) -> String {
+    private static func resolve(_ path: String, new: Bool, following: Bool) throws(CommandError) -> String {
         guard !path.isEmpty else { throw CommandError("the path is an empty string") }
-        if let whole = File.resolved(path) { return whole }
+        let isLink = !following && (try? LocalFileStatus(of: path))?.kind == .symbolicLink
+        if !isLink, let whole = File.resolved(path) { return whole }
         let reason = errno
-        guard new || reason != ENOENT && reason != ENOTDIR else { throw CommandError("\(path) does not exist") }
+        guard new || isLink || reason != ENOENT && reason != ENOTDIR else {
+            throw CommandError("\(path) does not exist")
+        }
         let trimmed = path.reversed().drop { $0 == "/" }.reversed()
         let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
         let parent = String(trimmed.dropLast(name.count))

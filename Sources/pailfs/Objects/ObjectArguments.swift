@@ -8,8 +8,10 @@ struct ObjectArguments: ParsableArguments {
     @OptionGroup var location: StoreOptions
 
     /// The object of the URL or path; with `whole`, and everything below it.
-    func object(whole: Bool = false) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
-        let (store, path) = try location.open(url, whole: whole)
+    func object(
+        whole: Bool = false, following: Bool = true
+    ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
+        let (store, path) = try location.open(url, whole: whole, following: following)
         guard !path.isEmpty else { throw CommandError("\(url) names no object: write scheme://bucket/key") }
         return (store, ObjectKey(path))
     }
@@ -24,10 +26,10 @@ struct StoreOptions: ParsableArguments {
 
     /// The store of the bucket of a URL or of a path in a mount, proved to be there, and the rest, which is a key or a
     /// prefix: a slash at its end belongs to it.
-    func open(_ place: String, whole: Bool = false) throws(CommandError)
+    func open(_ place: String, whole: Bool = false, following: Bool = true) throws(CommandError)
         -> (store: ObjectStoreSession, path: ByteString)
     {
-        let target = try ObjectTarget(place, options: options, whole: whole)
+        let target = try ObjectTarget(place, options: options, whole: whole, following: following)
         return (try ObjectStoreSession(target.request, target: target), target.path)
     }
 }

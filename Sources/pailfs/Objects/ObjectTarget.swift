@@ -8,13 +8,17 @@ struct ObjectTarget: Sendable {
     let path: ByteString
     /// nil for a URL.
     let mount: MountPlace?
+    /// Whether it is a directory; nil for a URL, of which nobody knows.
+    let isDirectory: Bool?
 
     /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
-    /// directory only when `whole`. A `new` path need not be there.
-    init(_ text: String, options: [String], whole: Bool = false, new: Bool = false) throws(CommandError) {
+    /// directory only when `whole`. A `new` path need not be there, and a link at its end is the object unless it is followed.
+    init(
+        _ text: String, options: [String], whole: Bool = false, new: Bool = false, following: Bool = true
+    ) throws(CommandError) {
         guard text.contains("://") else {
             let mount: MountPlace
-            do throws(CommandError) { mount = try MountPlace(text, new: new) } catch {
+            do throws(CommandError) { mount = try MountPlace(text, new: new, following: following) } catch {
                 throw CommandError("\(error.message); or write scheme://bucket/key")
             }
             let place = try mount.locate(mount.path)
@@ -25,13 +29,13 @@ struct ObjectTarget: Sendable {
             var request = try place.request(options: options)
             path = request.prefix + place.key
             request.prefix = ""
-            (self.request, self.mount) = (request, mount)
+            (self.request, self.mount, isDirectory) = (request, mount, place.isDirectory)
             return
         }
         var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
         path = text.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
         request.prefix = ""
-        (self.request, mount) = (request, nil)
+        (self.request, mount, isDirectory) = (request, nil, nil)
     }
 
     /// The mount that the path is in asks the store the next time; one that does not listen does within its ttl.

@@ -16,9 +16,10 @@ struct RemoveCommand: ParsableCommand {
     var recursive = false
 
     mutating func run() throws {
-        let (session, key) = try object.object(whole: recursive)
+        // As rm(1): a symbolic link goes, and not what it leads to.
+        let (session, key) = try object.object(whole: recursive, following: false)
         defer { session.target?.noteChange() }
-        guard recursive else {
+        guard recursive, session.target?.isDirectory != false else {
             return try session.answer { store async throws(ObjectStoreError) in
                 _ = try await store.head(key, condition: nil)
                 try await store.delete(key, ifMatch: nil)
