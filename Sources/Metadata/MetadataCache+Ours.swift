@@ -197,8 +197,10 @@ extension MetadataCache {
         }
         guard subtree else { return }
         var directories = [ino.row]
+        // In a damaged file a directory may be below itself.
+        var seen: Set = [ino.row]
         while let directory = directories.popLast() {
-            directories += try write { (connection) throws(SQLiteError) in
+            let below = try write { (connection) throws(SQLiteError) in
                 try Self.markStale(directory, now, connection)
                 let statement = try connection.prepare("SELECT ino FROM entry WHERE parent = ?1 AND kind = 1")
                 try statement.bind(directory, at: 1)
@@ -206,6 +208,7 @@ extension MetadataCache {
                 while try statement.step() { found.append(statement.int64(0)) }
                 return found
             }
+            directories += below.filter { seen.insert($0).inserted }
         }
     }
 

@@ -307,6 +307,18 @@ import Testing
         #expect(try fixture.isFresh("a") == true)
     }
 
+    @Test(.timeLimit(.minutes(1))) func invalidationOfADamagedTreeEnds() throws {
+        let fixture = try CacheFixture()
+        try fixture.list(["d/"])
+        let d = try #require(try fixture.present("d")).ino
+        try fixture.list(["x", "e/"], in: d)
+        let e = try #require(try fixture.present("e", in: d)).ino
+        let (upper, lower) = (Int64(d.rawValue), Int64(e.rawValue))
+        try fixture.database.run("UPDATE entry SET parent = ?2 WHERE ino = ?1", upper, lower)
+        try fixture.cache.invalidate(d, subtree: true)
+        #expect(try fixture.isFresh("x", in: d) == false)
+    }
+
     @Test func anotherCodecStartsOverWithNewInodeNumbers() throws {
         var fixture = try CacheFixture()
         try fixture.list(["a.rclonelink"])
