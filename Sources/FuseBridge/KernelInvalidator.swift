@@ -87,9 +87,10 @@ package final class KernelInvalidator: KernelNotifier {
             case .settled(let waiter): waiter.resume()
             case .inode(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, 0, 0)
             case .name(let name, let parent):
-                _ = name.bytes.withUnsafeBytes { bytes in
+                // libfuse sends the byte behind the name too, for its zero.
+                _ = (name.bytes + [0]).withUnsafeBytes { bytes in
                     fuse_lowlevel_notify_inval_entry(
-                        session, parent.rawValue, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
+                        session, parent.rawValue, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), name.count)
                 }
             }
         }
