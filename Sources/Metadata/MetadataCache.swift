@@ -26,6 +26,7 @@ package final class MetadataCache: Sendable {
     let time: any TimeSource
     let sequence = Sequence()
     let keys = DirectoryKeys()
+    private let recent = RecentEntries()
     let recollection = Mutex(Recollection())
     let listings = Mutex<[UInt64: RunningListing]>([:])
     let listingNumbers = Atomic<UInt64>(0)
@@ -77,12 +78,17 @@ package final class MetadataCache: Sendable {
     /// nil when no live entry has the number.
     package func entry(_ ino: InodeNumber) throws(MetadataError) -> Entry? {
         let clock = clock
-        return try read { (connection) throws(SQLiteError) in
+        if let known = recent[ino.row] { return entry(known.row, name: known.name, in: known.directory, clock) }
+        let version = recent.version
+        let found: RecentEntries.Known? = try read { (connection) throws(SQLiteError) in
             guard let row = try EntryRow.find(connection, ino: ino.row) else { return nil }
             let directory = try DirectoryRow.find(connection, ino: row.parent)
             let name = try self.codec.shownName(of: row.component, beside: self.neighbours(of: row, connection))
-            return self.entry(row, name: row.ino == 1 ? "" : name ?? "", in: directory, clock)
+            return RecentEntries.Known(row: row, directory: directory, name: row.ino == 1 ? "" : name ?? "")
         }
+        guard let found else { return nil }
+        recent.insert(found, readAt: version)
+        return entry(found.row, name: found.name, in: found.directory, clock)
     }
 
     /// What is known of a name in a directory. `.unknown` and stale answers are for the store to settle.
@@ -191,7 +197,9 @@ package final class MetadataCache: Sendable {
             return try database.write { (connection) throws(SQLiteError) in
                 let result: Result
                 do throws(SQLiteError) {
-                    result = try connection.transaction { () throws(SQLiteError) in try body(connection) }
+                    result = try recent.writing { () throws(SQLiteError) in
+                        try connection.transaction { () throws(SQLiteError) in try body(connection) }
+                    }
                 } catch {
                     sequence.didRollBack()
                     throw error
