@@ -70,6 +70,9 @@ class Mount:
                          "use_path_request_style", f"use_cache={self.cache}", *S3FS, *options))
         return ["s3fs", f"{BUCKET}:/{self.prefix}" if self.prefix else BUCKET, self.path, "-f", "-o", text], {}
 
+    def least(self, store, options):
+        return [f"{os.path.dirname(self.directory)}/least", self.path], {}
+
     def processor(self):
         return processor_seconds(self.process.pid)
 

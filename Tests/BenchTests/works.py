@@ -6,6 +6,7 @@ those of pailfs.
 """
 
 import concurrent.futures
+import ctypes
 import os
 import random
 import subprocess
@@ -363,6 +364,36 @@ class Million(Work):
         return {"first": until_first}
 
 
+class Stat(Work):
+    name, title, unit = "stat", "stat of a known file past the kernel's cache; least: one file in 40 lines of C", "stats/s"
+    candidates = ("pailfs", "least", "rclone")
+    targets = {"least": 1 / 1.3}
+
+    def keys(self):
+        return ["stat/file"]
+
+    def amount(self):
+        return self.scale(20_000)
+
+    def prepare(self):
+        """The C program, and a client that does nothing else."""
+        source = os.path.dirname(os.path.abspath(__file__))
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "fuse3"], check=True, stdout=subprocess.PIPE, text=True)
+        run("cc", "-O2", "-o", f"{self.bench.work}/least", f"{source}/least.c", *flags.stdout.split())
+
+    def mount(self, candidate, **options):
+        return super().mount(candidate, **options, prefix="" if candidate == "least" else "stat/")
+
+    def act(self, mount):
+        # statx(2) with AT_STATX_FORCE_SYNC and STATX_BASIC_STATS: the kernel asks, whatever it knows.
+        statx, status = ctypes.CDLL(None, use_errno=True).statx, ctypes.create_string_buffer(256)
+        path = f"{mount.path}/file".encode()
+        os.stat(path)
+        for _ in range(self.amount()):
+            if statx(-100, path, 0x2000, 0x7FF, status) != 0:
+                raise OSError(ctypes.get_errno(), "statx")
+
+
 class Rename(Work):
     name, title, unit = "rename", "rename a directory of 10,000 objects, 30 ms", "objects/s"
     candidates = ("pailfs", "one-by-one", "rclone")
@@ -410,4 +441,4 @@ class Idle(Work):
 
 
 WORKS = {work.name: work for work in (
-    Read, ReadFar, Reread, Again, Write, WriteFar, Random, Create, CreateLocal, Find, Refind, Million, Rename, Idle)}
+    Read, ReadFar, Reread, Again, Write, WriteFar, Random, Create, CreateLocal, Find, Refind, Million, Stat, Rename, Idle)}
