@@ -119,24 +119,32 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let (component, key) = try newKey(name, in: parent, kind: .directory)
-            if try await resolve(name, in: parent) != nil {
-                throw FileSystemError(.exists, "\(name) exists already")
+            return try await changingNames { () async throws(FileSystemError) in
+                try await make(name, in: parent, mode, caller)
             }
-            let now = time.now()
-            var attributes = Attributes(
-                kind: .directory, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
-            let group = try group(in: parent)
-            (attributes.mode, attributes.uid) = (group == nil ? mode : mode | Self.setGroupID, caller.uid)
-            attributes.gid = group ?? caller.gid
-            attributes.headersKnown = true
-            let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
-            attributes.version = try await putMarker(key, headers)
-            let entry = try cached { metadata throws(MetadataError) in
-                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
-            }
-            return reply(for: entry)
         }
+    }
+
+    private func make(
+        _ name: ByteString, in parent: InodeNumber, _ mode: UInt16, _ caller: Caller
+    ) async throws(FileSystemError) -> EntryReply {
+        let (component, key) = try newKey(name, in: parent, kind: .directory)
+        if try await resolve(name, in: parent) != nil {
+            throw FileSystemError(.exists, "\(name) exists already")
+        }
+        let now = time.now()
+        var attributes = Attributes(
+            kind: .directory, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
+        let group = try group(in: parent)
+        (attributes.mode, attributes.uid) = (group == nil ? mode : mode | Self.setGroupID, caller.uid)
+        attributes.gid = group ?? caller.gid
+        attributes.headersKnown = true
+        let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
+        attributes.version = try await putMarker(key, headers)
+        let entry = try cached { metadata throws(MetadataError) in
+            try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
+        }
+        return reply(for: entry)
     }
 
     private static let setGroupID: UInt16 = 0o2000
@@ -167,11 +175,13 @@ extension BucketFileSystem {
                 throw FileSystemError(.notDirectory, "\(name) is not a directory")
             }
             try requireBucket(name, in: parent)
-            let key = try key(of: entry.ino)
-            try await requireEmpty(entry)
-            try await keepDirectory(parent, without: entry)
-            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
-            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            try await changingNames { () async throws(FileSystemError) in
+                let key = try key(of: entry.ino)
+                try await requireEmpty(entry)
+                try await keepDirectory(parent, without: entry)
+                try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+                try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            }
             touch(parent)
         }
     }

@@ -118,13 +118,18 @@ extension BucketFileSystem {
         do {
             try requireWritable()
             _ = try newKey(name, in: parent, kind: .file)
-            if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }) {
+            if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
+                names.tryEnter()
+            {
+                defer { names.leave() }
                 return .success(try makeFile(name, in: parent, mode, flags, caller))
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
             guard var entry = try await resolve(name, in: parent) else {
-                return try makeFile(name, in: parent, mode, flags, caller)
+                return try await changingNames { () async throws(FileSystemError) in
+                    try makeFile(name, in: parent, mode, flags, caller)
+                }
             }
             if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
             guard entry.attributes.kind == .file else {

@@ -28,16 +28,30 @@ extension BucketFileSystem {
                 for file in files.dirty { file.interruptUpload() }
                 do { try await namespace.enter(alone: true) } catch { throw .interrupted }
                 defer { namespace.leave(alone: true) }
+                do { try await names.enter(alone: true) } catch { throw .interrupted }
+                defer { names.leave(alone: true) }
                 try await renameDirectory(source, to: newName, in: newParent, replacing: target)
             } else {
                 if let target, target.attributes.kind == .directory {
                     throw FileSystemError(.isDirectory, "\(newName) is a directory")
                 }
-                try await renameFile(source, to: newName, in: newParent, replacing: target)
+                try await changingNames { () async throws(FileSystemError) in
+                    try await renameFile(source, to: newName, in: newParent, replacing: target)
+                }
             }
             touch(parent)
             if newParent != parent { touch(newParent) }
         }
+    }
+
+    /// Does what changes names while no directory is renamed: what came about below one after its objects were listed would be
+    /// missing at its new place, and what was removed be there again. Inside, nothing may wait for `namespace`.
+    func changingNames<Value: Sendable>(
+        _ change: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do { try await names.enter() } catch { throw .interrupted }
+        defer { names.leave() }
+        return try await change()
     }
 
     /// The first component of what is in a directory of an account, or of a file there.

@@ -21,51 +21,59 @@ extension BucketFileSystem {
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
             }
-            let native = try nativeTarget(target, of: name, in: parent)
-            let (component, key) = try newKey(name, in: parent, kind: native == nil ? .symlink : .file)
-            if try await resolve(name, in: parent) != nil {
-                throw FileSystemError(.exists, "\(name) exists already")
+            return try await changingNames { () async throws(FileSystemError) in
+                try await link(name, in: parent, target, caller)
             }
-            let now = time.now()
-            var attributes = Attributes(
-                kind: .symlink, size: Int64(target.count), mtime: now, ctime: now, version: nil, storageClass: nil)
-            (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, try group(in: parent) ?? caller.gid)
-            attributes.headersKnown = true
-            let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
-            try await settleJobs(at: key)
-            // What was removed there, and is still read, is replaced.
-            let takeover = await takeOverDoomed(key)
-            var request = PutRequest(key, metadata: headers)
-            if let replaced = takeover?.version {
-                request.condition = store.capabilities.putIfMatch ? .match(replaced.etag) : nil
-            } else {
-                request.condition = store.capabilities.putIfAbsent ? .absent : nil
-            }
-            let answer: PutAnswer
-            do throws(ObjectStoreError) {
-                if let native {
-                    answer = try await store.putSymlink(request, target: native)
-                } else {
-                    answer = try await store.put(request, body: MemorySource(target.bytes))
-                }
-            } catch {
-                if let takeover { await giveBack(takeover) }
-                if error.kind == .preconditionFailed {
-                    // What is known of the directory is older than that.
-                    try? metadata.distrust(key.bytes)
-                    throw FileSystemError(.exists, "\(name) was created by somebody else")
-                }
-                throw FileSystemError(error)
-            }
-            if let takeover { forgetJob(takeover.deletion.job) }
-            attributes.version = ObjectVersion(
-                etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
-            let entry = try cached { metadata throws(MetadataError) in
-                try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
-            }
-            targets.withLock { _ = $0.insert(target, for: entry.ino) }
-            return reply(for: entry)
         }
+    }
+
+    private func link(
+        _ name: ByteString, in parent: InodeNumber, _ target: ByteString, _ caller: Caller
+    ) async throws(FileSystemError) -> EntryReply {
+        let native = try nativeTarget(target, of: name, in: parent)
+        let (component, key) = try newKey(name, in: parent, kind: native == nil ? .symlink : .file)
+        if try await resolve(name, in: parent) != nil {
+            throw FileSystemError(.exists, "\(name) exists already")
+        }
+        let now = time.now()
+        var attributes = Attributes(
+            kind: .symlink, size: Int64(target.count), mtime: now, ctime: now, version: nil, storageClass: nil)
+        (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, try group(in: parent) ?? caller.gid)
+        attributes.headersKnown = true
+        let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
+        try await settleJobs(at: key)
+        // What was removed there, and is still read, is replaced.
+        let takeover = await takeOverDoomed(key)
+        var request = PutRequest(key, metadata: headers)
+        if let replaced = takeover?.version {
+            request.condition = store.capabilities.putIfMatch ? .match(replaced.etag) : nil
+        } else {
+            request.condition = store.capabilities.putIfAbsent ? .absent : nil
+        }
+        let answer: PutAnswer
+        do throws(ObjectStoreError) {
+            if let native {
+                answer = try await store.putSymlink(request, target: native)
+            } else {
+                answer = try await store.put(request, body: MemorySource(target.bytes))
+            }
+        } catch {
+            if let takeover { await giveBack(takeover) }
+            if error.kind == .preconditionFailed {
+                // What is known of the directory is older than that.
+                try? metadata.distrust(key.bytes)
+                throw FileSystemError(.exists, "\(name) was created by somebody else")
+            }
+            throw FileSystemError(error)
+        }
+        if let takeover { forgetJob(takeover.deletion.job) }
+        attributes.version = ObjectVersion(
+            etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
+        let entry = try cached { metadata throws(MetadataError) in
+            try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
+        }
+        targets.withLock { _ = $0.insert(target, for: entry.ino) }
+        return reply(for: entry)
     }
 
     /// The key that a link of the store's own kind is to have; nil where such a link is not wanted, or would not tell the

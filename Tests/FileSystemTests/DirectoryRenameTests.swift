@@ -1,0 +1,80 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// What programs do below a directory while it is renamed.
+@Suite(.timeLimit(.minutes(5))) struct DirectoryRenameTests {
+    /// What goes on in `d` while its objects are copied, after they were listed.
+    enum Act: String, CaseIterable, CustomTestStringConvertible {
+        case unlink, rmdir, mkdir, symlink, rename, create
+        var testDescription: String { rawValue }
+    }
+
+    private static func succeeded<Value>(_ outcome: Outcome<Value>) async -> Bool {
+        let result =
+            switch outcome {
+            case .ready(let result): result
+            case .pending(let work): await work()
+            }
+        if case .success = result { return true }
+        return false
+    }
+
+    /// The act on the directory of that number, by a program that has found it before.
+    private static func run(
+        _ act: Act, in directory: InodeNumber, of system: BucketFileSystem, _ caller: Caller
+    ) async -> Bool {
+        switch act {
+        case .unlink: await succeeded(system.unlink("gone", in: directory))
+        case .rmdir: await succeeded(system.removeDirectory("empty", in: directory))
+        case .mkdir: await succeeded(system.makeDirectory("new", in: directory, mode: 0o755, caller: caller))
+        case .symlink: await succeeded(system.symlink("link", in: directory, target: "to", caller: caller))
+        case .rename:
+            await succeeded(system.rename("gone", in: directory, to: "moved", in: directory, noReplace: false))
+        case .create:
+            await succeeded(
+                system.create(
+                    "made", in: directory, mode: 0o644, flags: OpenFlags(reads: false, writes: true), caller: caller))
+        }
+    }
+
+    @Test(arguments: Act.allCases)
+    func nothingIsLostOrComesBack(act: Act) async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        try await tree.makeDirectory("d/empty")
+        for name in ["gone", "kept"] { try await tree.store("d/\(name)", Array(name.utf8)) }
+        let directory = try await tree.find("d").ino
+        let (system, caller) = (tree.system, tree.caller)
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start {
+            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+        }
+        await copying.waitForArrivals()
+        let change = tree.pool.start { await Self.run(act, in: directory, of: system, caller) }
+        for _ in 0..<1000 { await Task.yield() }
+        copying.open()
+        #expect(await rename.value)
+        #expect(await change.value)
+
+        var names = Set(["empty", "gone", "kept"])
+        var keys = Set<ObjectKey>(["e/", "e/empty/", "e/gone", "e/kept"])
+        switch act {
+        case .unlink: (_, _) = (names.remove("gone"), keys.remove("e/gone"))
+        case .rmdir: (_, _) = (names.remove("empty"), keys.remove("e/empty/"))
+        case .mkdir: (_, _) = (names.insert("new"), keys.insert("e/new/"))
+        case .symlink: (_, _) = (names.insert("link"), keys.insert("e/link.rclonelink"))
+        case .rename:
+            (_, _) = (names.remove("gone"), keys.remove("e/gone"))
+            (_, _) = (names.insert("moved"), keys.insert("e/moved"))
+        case .create: names.insert("made")
+        }
+        #expect(try await Set(tree.names("e")) == names)
+        #expect(Set(tree.store.keys) == keys)
+        if act == .rename { #expect(try await tree.load("e/moved") == Array("gone".utf8)) }
+        #expect(try await tree.load("e/kept") == Array("kept".utf8))
+    }
+}
