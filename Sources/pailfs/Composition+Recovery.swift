@@ -39,8 +39,9 @@ extension Composition {
         _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], _ fileSystem: BucketFileSystem, isRestart: Bool,
         _ pool: WorkerPool
     ) throws(FileSystemError) {
-        try fileSystem.takeUp(plan)
+        // What was promised goes to the store from then on, and may replace objects that these still have.
         for file in unlinked { fileSystem.takeUp(file) }
+        try fileSystem.takeUp(plan)
         guard isRestart else { return }
         let isSettled = Semaphore()
         pool.start {

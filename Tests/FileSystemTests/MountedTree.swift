@@ -168,8 +168,8 @@ final class MountedTree {
         system = BucketFileSystem(
             rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
-        try system.takeUp(plan)
         for file in unlinked { system.takeUp(file) }
+        try system.takeUp(plan)
         if isRestart {
             await system.settlePending()
             system.takeUp(openFiles.all)

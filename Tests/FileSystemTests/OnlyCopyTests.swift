@@ -77,6 +77,23 @@ import Testing
         #expect(tree.store.keys.isEmpty)
     }
 
+    @Test(arguments: [false, true])
+    func aNewFileWhereARemovedOneIsOpenIsStoredByTheNextProcess(isWritten: Bool) async throws {
+        let tree = try MountedTree(durability: .local)
+        tree.store.setObject("f", bytes)
+        let old = try await tree.open("f", readWrite)
+        if isWritten { try await tree.write(old, [1], at: 0) }
+        try await tree.unlink("f")
+        try await tree.store("f", Array("new".utf8))
+        try await tree.restart()
+        #expect(try await tree.read(old, at: 1, count: 100) == Array(bytes[1..<101]))
+        try await tree.close(old)
+        try await tree.remount()
+        #expect(try await tree.names("") == ["f"])
+        #expect(tree.store.keys == ["f"])
+        #expect(tree.store.content("f") == Array("new".utf8))
+    }
+
     @Test func aFileThatWouldFillTheCacheKeepsItsObjectUntilItIsClosed() async throws {
         let tree = try MountedTree(capacity: 3_000_000)
         try await tree.store("f", bytes)
