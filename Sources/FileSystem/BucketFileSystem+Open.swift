@@ -192,6 +192,11 @@ extension BucketFileSystem {
         let file = handle.file
         handle.close()
         kernelReads?.close(file.ino, handle.reads)
+        return release(file)
+    }
+
+    /// One user of the file less; the same of what is left to do.
+    func release(_ file: ActiveFile) -> (@Sendable () async -> Void)? {
         let isLast = files.release(file)
         let (isDirty, isUnlinked, overlay) = file.state.withLock { state in
             (state.isDirty && !state.isPromised, state.isUnlinked, state.overlay)

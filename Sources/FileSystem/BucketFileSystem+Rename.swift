@@ -36,7 +36,7 @@ extension BucketFileSystem {
                     throw FileSystemError(.isDirectory, "\(newName) is a directory")
                 }
                 try await changingNames { () async throws(FileSystemError) in
-                    try await renameFile(source, to: newName, in: newParent, replacing: target)
+                    try await renameHeld(source, to: newName, in: newParent, replacing: target)
                 }
             }
             touch(parent)
@@ -62,14 +62,34 @@ extension BucketFileSystem {
 
     // MARK: Files
 
-    private func renameFile(
+    /// The file is active meanwhile, so that a program that opens it while the store copies waits with what it writes, and goes on
+    /// with the object at the new key.
+    private func renameHeld(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
+    ) async throws(FileSystemError) {
+        guard source.attributes.kind == .file, files.find(source.ino) == nil else {
+            return try await renameFile(source, to: newName, in: newParent, replacing: target, held: nil)
+        }
+        let held = activate(source)
+        do throws(FileSystemError) {
+            try await renameFile(source, to: newName, in: newParent, replacing: target, held: held)
+        } catch {
+            await release(held)?()
+            throw error
+        }
+        await release(held)?()
+    }
+
+    /// `held` is the file if only its rename has made it active.
+    private func renameFile(
+        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?,
+        held: ActiveFile?
     ) async throws(FileSystemError) {
         // A link that its name does not tell has a plain one.
         let isPlain = metadata.codec.role(of: source.component) == .object
         let (component, newKey) = try newKey(newName, in: newParent, kind: isPlain ? .file : source.attributes.kind)
         if isNative(source) { try await requireSameTarget(source, at: newKey) }
-        let file = files.find(source.ino)
+        let active = held?.ino == source.ino ? held : files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }
         try await replacedFile?.enterAlone()
@@ -79,8 +99,11 @@ extension BucketFileSystem {
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
-        try await file?.enterAlone()
-        defer { if let file { files.leaveAlone(file) } }
+        try await active?.enterAlone()
+        defer { if let active { files.leaveAlone(active) } }
+        // One that nobody has opened yet is what the store says.
+        let isOurs = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
+        let file = isOurs ? nil : active
         if let file {
             try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
@@ -177,7 +200,7 @@ extension BucketFileSystem {
         try cached { [headers] metadata throws(MetadataError) in
             try metadata.update(source.ino, attributes, metadata: headers ?? known, pending: false)
         }
-        file?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
+        active?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
     }
 
     /// The end of everything promised of an entry.

@@ -5,8 +5,8 @@ import ObjectStorage
 import TestSupport
 import Testing
 
-/// What programs do below a directory while it is renamed.
-@Suite(.timeLimit(.minutes(5))) struct DirectoryRenameTests {
+/// What programs do to a file, or below a directory, while it is renamed.
+@Suite(.timeLimit(.minutes(5))) struct RenameTests {
     /// What goes on in `d` while its objects are copied, after they were listed.
     enum Act: String, CaseIterable, CustomTestStringConvertible {
         case unlink, rmdir, mkdir, symlink, rename, create
@@ -76,5 +76,49 @@ import Testing
         #expect(Set(tree.store.keys) == keys)
         if act == .rename { #expect(try await tree.load("e/moved") == Array("gone".utf8)) }
         #expect(try await tree.load("e/kept") == Array("kept".utf8))
+    }
+
+    // MARK: A file
+
+    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    func whoOpensAFileMeanwhileGoesOnWithItUnderItsNewName(durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(durability: durability)
+        tree.store.setObject("log", Array("first\n".utf8))
+        let ino = try await tree.find("log").ino
+        let system = tree.system
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start {
+            await Self.succeeded(system.rename("log", in: .root, to: "log.1", in: .root, noReplace: false))
+        }
+        await copying.waitForArrivals()
+        let reader = try await tree.run(system.open(ino, flags: OpenFlags(reads: true, writes: false))).handle
+        let writer = try await tree.run(system.open(ino, flags: OpenFlags(reads: true, writes: true))).handle
+        let write = tree.pool.start {
+            let line = Array("second\n".utf8)
+            return await Self.succeeded(system.write(ino, handle: writer, at: nil, bytes: line.span.bytes))
+        }
+        for _ in 0..<1000 { await Task.yield() }
+        copying.open()
+        #expect(await rename.value)
+        #expect(await write.value)
+        #expect(try await tree.read((ino, reader), at: 0, count: 100) == Array("first\nsecond\n".utf8))
+        try await tree.close((ino, writer))
+        try await tree.close((ino, reader))
+        try await tree.remount()
+        #expect(try await tree.names("") == ["log.1"])
+        #expect(tree.store.keys == ["log.1"])
+        #expect(tree.store.content("log.1") == Array("first\nsecond\n".utf8))
+    }
+
+    @Test func aFileThatChangedElsewhereSinceItWasListedIsRenamedAsItIs() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", [1])
+        #expect(try await tree.names("") == ["f"])
+        tree.store.setObject("f", [1, 2, 3])
+        try await tree.rename("f", to: "g")
+        #expect(tree.store.content("g") == [1, 2, 3])
+        #expect(tree.store.keys == ["g"])
+        #expect(try await tree.load("g") == [1, 2, 3])
+        #expect(try await tree.find("g").size == 3)
     }
 }
