@@ -52,8 +52,7 @@ extension CachedObject {
     package func pin(whole: Bool) -> Bool {
         load()
         return state.withLock { state in
-            let blocks = (state.geometry.size + Geometry.blockSize - 1) / Geometry.blockSize
-            guard !whole || Int64(state.presentBlocks) == blocks else { return false }
+            guard !whole || state.isComplete else { return false }
             state.pins += 1
             return true
         }

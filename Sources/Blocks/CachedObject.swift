@@ -31,9 +31,7 @@ package final class CachedObject: Sendable {
     /// Whether every byte is on disk. May read the index.
     package var isComplete: Bool {
         load()
-        let geometry = geometry
-        let blocks = (version.size + Geometry.blockSize - 1) / Geometry.blockSize
-        return state.withLock { Int64($0.presentBlocks) == blocks } && geometry.size == version.size
+        return state.withLock { $0.isComplete }
     }
 
     /// Reads what the index knows of this object, once.

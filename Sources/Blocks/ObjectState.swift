@@ -73,6 +73,10 @@ struct ObjectState {
     var pins = 0
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
+    /// Whether every block is on disk.
+    var isComplete: Bool {
+        Int64(presentBlocks) == (geometry.size + Geometry.blockSize - 1) / Geometry.blockSize
+    }
     /// Fetches being written to the file.
     var landings = 0
     /// Received fetches that wait for whoever writes now, if `isLanding`.

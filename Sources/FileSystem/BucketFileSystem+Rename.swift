@@ -102,8 +102,8 @@ extension BucketFileSystem {
         try await active?.enterAlone()
         defer { if let active { files.leaveAlone(active) } }
         // One that nobody has opened yet is what the store says.
-        let isOurs = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
-        let file = isOurs ? nil : active
+        let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
+        let file = isUnopened ? nil : active
         if let file {
             try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
