@@ -3,15 +3,31 @@ import Blocks
 package import Commits
 import Journaling
 import Logging
-import Metadata
+package import Metadata
 import ObjectStorage
 import Staging
 import Synchronization
 
 /// What an earlier process left, taken up before the kernel asks for anything.
 extension BucketFileSystem {
-    /// Throws when the caches or the journal cannot be written.
-    package func takeUp(_ plan: Recovery.Plan) throws(FileSystemError) {
+    /// With `openFiles` the mount was there all the time, and programs have these open. Throws when the caches or the journal
+    /// cannot be written.
+    package func takeUp(
+        _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
+    ) async throws(FileSystemError) {
+        for file in unlinked { takeUp(file) }
+        let promised = try takeUpFiles(of: plan)
+        if let openFiles {
+            await settlePending()
+            takeUp(openFiles)
+        }
+        // Once it is known who has which object open: these may replace it.
+        for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
+    }
+
+    /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what
+    /// counts.
+    private func takeUpFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
         for key in plan.touched {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
@@ -50,8 +66,6 @@ extension BucketFileSystem {
             giveUp(intent)
             unpromised.append((id, intent))
         }
-        // Of a file that was written to since its promise, the promise is no longer what counts.
-        for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
         for (id, intent) in unpromised {
             do throws(StagingError) {
                 // Some of its bytes, or all, may be in an upload alone.
@@ -70,6 +84,7 @@ extension BucketFileSystem {
                 "files that were being written when pailfs ended are kept for \"pailfs recover\"",
                 metadata: ["files": "\(count)"])
         }
+        return promised
     }
 
     /// Whether a program can have been told of a change: the staging file is there before.
@@ -138,8 +153,8 @@ extension BucketFileSystem {
     }
 
     /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what
-    /// became of them. To be called after `takeUp`, before anything is served.
-    package func settlePending() async {
+    /// became of them.
+    private func settlePending() async {
         let pending = (try? metadata.pendingFiles()) ?? []
         for ino in pending where files.find(ino) == nil {
             do throws(FileSystemError) { try await settlePending(ino) } catch { remember(error, "restart", ino) }

@@ -116,7 +116,7 @@ extension FileSystemError {
 /// without a name is there again with what was kept of it.
 extension BucketFileSystem {
     /// Makes the handles of an earlier process again. Of one whose file cannot be gone on with each use says so.
-    package func takeUp(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
+    func takeUp(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
         for (handle, ino) in openFiles { _ = try? fileHandle(handle, of: ino) }
     }
 

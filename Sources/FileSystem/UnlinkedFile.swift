@@ -142,7 +142,7 @@ extension BucketFileSystem {
     }
 
     /// Goes on with a file of an earlier process of the same mount. To be called before anything is served.
-    package func takeUp(_ unlinked: UnlinkedFile) {
+    func takeUp(_ unlinked: UnlinkedFile) {
         let (ino, record) = (unlinked.ino, unlinked.record)
         guard (try? metadata.entry(ino)) ?? nil == nil, files.find(ino) == nil else { return }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }

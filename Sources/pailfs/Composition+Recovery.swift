@@ -3,6 +3,7 @@ import Commits
 import FileSystem
 import Journaling
 import Logging
+import Metadata
 import ObjectStorage
 import Synchronization
 
@@ -34,20 +35,20 @@ extension Composition {
         }
     }
 
-    /// Gives the file system what was found, before it serves anything.
+    /// Gives the file system what was found, before it serves anything. With `openFiles` the mount was there all the time.
     static func takeUp(
-        _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], _ fileSystem: BucketFileSystem, isRestart: Bool,
-        _ pool: WorkerPool
+        _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], openFiles: [(handle: HandleID, ino: InodeNumber)]?,
+        _ fileSystem: BucketFileSystem, _ pool: WorkerPool
     ) throws(FileSystemError) {
-        // What was promised goes to the store from then on, and may replace objects that these still have.
-        for file in unlinked { fileSystem.takeUp(file) }
-        try fileSystem.takeUp(plan)
-        guard isRestart else { return }
-        let isSettled = Semaphore()
+        let failure = Mutex<FileSystemError?>(nil)
+        let isDone = Semaphore()
         pool.start {
-            await fileSystem.settlePending()
-            isSettled.signal()
+            do throws(FileSystemError) {
+                try await fileSystem.takeUp(plan, unlinked: unlinked, openFiles: openFiles)
+            } catch { failure.withLock { $0 = error } }
+            isDone.signal()
         }
-        isSettled.wait()
+        isDone.wait()
+        if let failure = failure.withLock({ $0 }) { throw failure }
     }
 }

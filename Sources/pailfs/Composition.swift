@@ -120,10 +120,9 @@ final class Composition: Sendable {
             policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
             generation: held?.generation ?? 0, openFiles: held, backing: held)
         listener.attach(fileSystem)
-        do { try Self.takeUp(plan, unlinked, fileSystem, isRestart: takesOver, pool) } catch {
-            throw cache.unusable("\(error)")
-        }
-        if takesOver, let held { fileSystem.takeUp(held.openFiles) }
+        do {
+            try Self.takeUp(plan, unlinked, openFiles: takesOver ? held?.openFiles : nil, fileSystem, pool)
+        } catch { throw cache.unusable("\(error)") }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(

@@ -168,12 +168,7 @@ final class MountedTree {
         system = BucketFileSystem(
             rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
-        for file in unlinked { system.takeUp(file) }
-        try system.takeUp(plan)
-        if isRestart {
-            await system.settlePending()
-            system.takeUp(openFiles.all)
-        }
+        try await system.takeUp(plan, unlinked: unlinked, openFiles: isRestart ? openFiles.all : nil)
     }
 
     /// Open files without a name that the process before this one has left word of.
