@@ -33,10 +33,10 @@ extension BucketFileSystem {
             guard source.offset < object.version.size else { return 0 }
             let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
             let file = to.file
-            try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+            let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 try await enterToWrite(file, alone: true)
             }
-            defer { file.writing.leave(alone: true) }
+            defer { leave(pass) }
             // No object will be made of it that the store could copy to.
             guard !file.state.withLock({ $0.isNameless }) else { throw Self.leftToTheKernel }
             let overlay = try overlay(of: file)

@@ -194,36 +194,42 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let before = try await headers(of: ino)
-            var headers = before
-            try edit(&headers)
-            // Setting the same costs nothing.
-            if headers == before { return }
-            let file = files.find(ino)
-            let current = if let file { file.attributes } else { try entry(ino).attributes }
-            let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
-            guard cost <= store.capabilities.metadataBudget else {
-                throw FileSystemError(
-                    .argumentTooLong,
-                    "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
-            }
-            if let file, file.needsRelease {
-                try await file.enterAlone()
-                defer { file.writing.leave(alone: true) }
-                if file.needsRelease {
-                    // Carried by the commit that comes anyway, if the file has a name still.
-                    let (isPromised, isUnlinked) = file.state.withLock { state in
-                        state.metadata = headers
-                        return (state.isPromised, state.isUnlinked)
-                    }
-                    if isUnlinked { return keepUnlinked(file) }
-                    try describe(file)
-                    if isPromised { try await promiseAlone(file) }
-                    return
-                }
-            }
-            try await storeHeaders(headers, of: try entry(ino), file)
+            try await changingNames { () async throws(FileSystemError) in try await changeNow(ino, edit) }
         }
+    }
+
+    private func changeNow(
+        _ ino: InodeNumber, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
+    ) async throws(FileSystemError) {
+        let before = try await headers(of: ino)
+        var headers = before
+        try edit(&headers)
+        // Setting the same costs nothing.
+        if headers == before { return }
+        let file = files.find(ino)
+        let current = if let file { file.attributes } else { try entry(ino).attributes }
+        let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
+        guard cost <= store.capabilities.metadataBudget else {
+            throw FileSystemError(
+                .argumentTooLong,
+                "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
+        }
+        if let file, file.needsRelease {
+            try await file.enterAlone()
+            defer { file.writing.leave(alone: true) }
+            if file.needsRelease {
+                // Carried by the commit that comes anyway, if the file has a name still.
+                let (isPromised, isUnlinked) = file.state.withLock { state in
+                    state.metadata = headers
+                    return (state.isPromised, state.isUnlinked)
+                }
+                if isUnlinked { return keepUnlinked(file) }
+                try describe(file)
+                if isPromised { try await promiseAlone(file) }
+                return
+            }
+        }
+        try await storeHeaders(headers, of: try entry(ino), file)
     }
 
     private func storeHeaders(

@@ -216,7 +216,10 @@ extension BucketFileSystem {
                 await carryOutDeletion(of: file)
             }
         }
-        guard isDirty else { return nil }
+        guard isDirty else {
+            do throws(FileSystemError) { try dropUntouched(file) } catch { remember(error, "close", file.ino) }
+            return nil
+        }
         // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
         return { [self] in
             do throws(FileSystemError) { try await secure(file) } catch { remember(error, "commit", file.ino) }

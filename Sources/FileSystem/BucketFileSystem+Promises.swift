@@ -84,21 +84,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Enters `writing` when the staged bytes may change. Everything is about to be cut off if `emptying`.
-    func enterToWrite(
-        _ file: ActiveFile, alone: Bool = false, emptying: Bool = false
-    ) async throws(FileSystemError) {
-        while true {
-            file.interruptUpload()
-            do { try await file.writing.enter(alone: alone) } catch { throw .interrupted }
-            if !file.state.withLock({ $0.isPromised }) { return }
-            file.writing.leave(alone: alone)
-            try await makeWritable(file, emptying: emptying)
-        }
-    }
-
     /// Puts a copy in the place of promised bytes, or has them stored.
-    private func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
+    func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         do { try await namespace.enter() } catch { throw .interrupted }
         defer { namespace.leave() }
         try await file.enterAlone()

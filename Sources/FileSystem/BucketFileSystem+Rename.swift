@@ -105,6 +105,7 @@ extension BucketFileSystem {
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
         if let file {
+            try dropUntouched(file)
             try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
             // has taken the place of an object, which must not come back.

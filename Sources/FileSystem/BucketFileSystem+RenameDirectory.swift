@@ -26,6 +26,11 @@ extension BucketFileSystem {
             try await requireEmpty(target)
         }
         try await settleCopies(below: oldPrefix)
+        for file in files.all where try isBelow(file.ino, oldPrefix) && !file.isDirty {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { files.leaveAlone(file) }
+            try dropUntouched(file)
+        }
         // Of files that wait for their upload the object moves.
         for file in files.dirty
         where try isBelow(file.ino, oldPrefix)

@@ -15,10 +15,12 @@ extension BucketFileSystem {
             if let size = change.size { try await resize(ino, to: size, handle: handle) }
             let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
             if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil || drops {
-                if let file = files.find(ino) {
-                    try await set(change, of: file)
-                } else {
-                    try await set(change, of: try entry(ino))
+                try await changingNames { () async throws(FileSystemError) in
+                    if let file = files.find(ino) {
+                        try await set(change, of: file)
+                    } else {
+                        try await set(change, of: try entry(ino))
+                    }
                 }
             }
             let status = if let file = files.find(ino) { shown(file) } else { shown(ino, try entry(ino).attributes) }
@@ -33,7 +35,9 @@ extension BucketFileSystem {
                 // ftruncate(2) is a change all the same.
                 var change = AttributeChange()
                 change.modified = time.now()
-                try await set(change, of: file)
+                try await changingNames { [change] () async throws(FileSystemError) in
+                    try await set(change, of: file)
+                }
             }
             return
         }

@@ -17,14 +17,12 @@ extension BucketFileSystem {
             guard handle.flags.writes else { throw .badHandle }
             let file = handle.file
             let pause = space.pause(beforeWriting: bytes.byteCount)
-            if pause == nil, file.writing.tryEnter() {
-                defer { file.writing.leave() }
-                if !file.state.withLock({ $0.isPromised }) {
-                    do throws(FileSystemError) { return .success(try stage(bytes, in: file, at: offset)) } catch {
-                        guard error.lacksLocalSpace || error.needsCommit else {
-                            rememberWrite(error, file)
-                            throw error
-                        }
+            if pause == nil, let pass = tryEnterToWrite(file) {
+                defer { leave(pass) }
+                do throws(FileSystemError) { return .success(try stage(bytes, in: file, at: offset)) } catch {
+                    guard error.lacksLocalSpace || error.needsCommit else {
+                        rememberWrite(error, file)
+                        throw error
                     }
                 }
             }
@@ -36,8 +34,8 @@ extension BucketFileSystem {
                 }
                 do throws(FileSystemError) {
                     return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-                        try await enterToWrite(file)
-                        defer { file.writing.leave() }
+                        let pass = try await enterToWrite(file)
+                        defer { leave(pass) }
                         return try unsafe stage(copy.span.bytes, in: file, at: offset)
                     }
                 } catch {
@@ -162,11 +160,11 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
         }
-        try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-            try await enterToWrite(file, alone: true, emptying: size == 0)
-            try requireChangeable(file, from: size, emptying: size == 0)
+        let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+            let pass = try await enterToWrite(file, alone: true, emptying: size == 0)
+            return try requireChangeable(pass, from: size, emptying: size == 0)
         }
-        defer { file.writing.leave(alone: true) }
+        defer { leave(pass) }
         if size > 0, file.state.withLock({ $0.attributes.size == size }) { return false }
         let overlay = try overlay(of: file)
         do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
@@ -178,12 +176,12 @@ extension BucketFileSystem {
 
     /// Throws, out of the gate, when bytes from `offset` on are only in an upload, which their change would spoil.
     private func requireChangeable(
-        _ file: ActiveFile, from offset: Int64, emptying: Bool = false
-    ) throws(FileSystemError) {
-        guard !emptying, let commit = file.state.withLock({ $0.overlay?.commit }),
+        _ pass: WritePass, from offset: Int64, emptying: Bool = false
+    ) throws(FileSystemError) -> WritePass {
+        guard !emptying, let commit = pass.file.state.withLock({ $0.overlay?.commit }),
             commit.needsCommit(before: offset..<Int64.max)
-        else { return }
-        file.writing.leave(alone: true)
+        else { return pass }
+        leave(pass)
         throw .onlyInUpload
     }
 
@@ -203,11 +201,10 @@ extension BucketFileSystem {
                 throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
             }
             let file = handle.file
-            try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-                try await enterToWrite(file, alone: true)
-                try requireChangeable(file, from: range.lowerBound)
+            let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                try requireChangeable(try await enterToWrite(file, alone: true), from: range.lowerBound)
             }
-            defer { file.writing.leave(alone: true) }
+            defer { leave(pass) }
             let overlay = try overlay(of: file)
             let size = overlay.staged.size
             do throws(StagingError) {

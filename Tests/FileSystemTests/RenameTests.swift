@@ -78,6 +78,65 @@ import Testing
         #expect(try await tree.load("e/kept") == Array("kept".utf8))
     }
 
+    /// What a program does to `d/f`, which it has open and has not changed yet, while the objects of `d` are copied.
+    enum Change: String, CaseIterable, CustomTestStringConvertible {
+        case write, truncate, allocate, chmod, setxattr
+        var testDescription: String { rawValue }
+    }
+
+    private static func run(_ change: Change, _ file: (InodeNumber, HandleID), of system: BucketFileSystem) async -> Bool {
+        let (ino, handle) = file
+        var attributes = AttributeChange()
+        switch change {
+        case .write:
+            let bytes = Array("XY".utf8)
+            return await succeeded(system.write(ino, handle: handle, at: 1, bytes: bytes.span.bytes))
+        case .truncate: attributes.size = 3
+        case .allocate: return await succeeded(system.allocate(ino, handle: handle, range: 0..<8, mode: 0))
+        case .chmod: attributes.mode = 0o600
+        case .setxattr:
+            return await succeeded(
+                system.setExtendedAttribute("user.colour", of: ino, to: "blue", mode: .createOrReplace))
+        }
+        return await succeeded(system.setAttributes(ino, to: attributes, handle: handle))
+    }
+
+    @Test(arguments: Change.allCases, [MountPolicy.Durability.remote, .local])
+    func whatIsDoneToAFileBelowMeanwhileIsStored(change: Change, durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(durability: durability)
+        for name in ["f", "other"] { tree.store.setObject(ObjectKey("d/" + name), Array("first".utf8)) }
+        let file = try await tree.open("d/f", OpenFlags(reads: true, writes: true))
+        let system = tree.system
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start {
+            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+        }
+        await copying.waitForArrivals()
+        let changed = tree.pool.start { await Self.run(change, file, of: system) }
+        for _ in 0..<1000 { await Task.yield() }
+        copying.open()
+        #expect(await rename.value)
+        #expect(await changed.value)
+        let content =
+            switch change {
+            case .write: "fXYst"
+            case .truncate: "fir"
+            case .allocate: "first\0\0\0"
+            case .chmod, .setxattr: "first"
+            }
+        #expect(try await tree.read(file, at: 0, count: 100) == Array(content.utf8))
+        try await tree.close(file)
+        try await tree.remount()
+        #expect(Set(tree.store.keys) == ["e/f", "e/other"])
+        #expect(tree.store.content("e/f") == Array(content.utf8))
+        #expect(try await tree.load("e/f") == Array(content.utf8))
+        let status = try await tree.find("e/f")
+        if change == .chmod { #expect(status.mode & 0o777 == 0o600) }
+        if change == .setxattr {
+            #expect(try await tree.run(tree.system.extendedAttribute("user.colour", of: status.ino)) == "blue")
+        }
+    }
+
     // MARK: A file
 
     @Test(arguments: [MountPolicy.Durability.remote, .local])

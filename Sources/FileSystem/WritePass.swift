@@ -1,0 +1,71 @@
+import Basics
+import Staging
+import Synchronization
+
+/// Leave to change what a file holds: its `writing` gate, and for the first change of a clean file `names` as well. While a
+/// directory is renamed its objects are copied as they are, and a change that came about meanwhile would belong to an object
+/// that is about to go.
+struct WritePass: Sendable {
+    let file: ActiveFile
+    let alone: Bool
+    fileprivate let holdsNames: Bool
+}
+
+extension ActiveFile {
+    /// Whether what programs see is an object whose key may change without the file knowing.
+    fileprivate var isAsStored: Bool { state.withLock { !$0.isDirty && !$0.isUnlinked } }
+
+    fileprivate var isPromised: Bool { state.withLock { $0.isPromised } }
+}
+
+extension BucketFileSystem {
+    /// Leave at once, shared, or none.
+    func tryEnterToWrite(_ file: ActiveFile) -> WritePass? {
+        guard file.writing.tryEnter() else { return nil }
+        let isFirst = file.isAsStored
+        if !file.isPromised, !isFirst || names.tryEnter() {
+            return WritePass(file: file, alone: false, holdsNames: isFirst)
+        }
+        file.writing.leave()
+        return nil
+    }
+
+    /// Waits until the staged bytes may change. Everything is about to be cut off if `emptying`. Callers hold no gate.
+    func enterToWrite(
+        _ file: ActiveFile, alone: Bool = false, emptying: Bool = false
+    ) async throws(FileSystemError) -> WritePass {
+        while true {
+            let isFirst = file.isAsStored
+            if isFirst { do { try await names.enter() } catch { throw .interrupted } }
+            file.interruptUpload()
+            do { try await file.writing.enter(alone: alone) } catch {
+                if isFirst { names.leave() }
+                throw .interrupted
+            }
+            let pass = WritePass(file: file, alone: alone, holdsNames: isFirst)
+            let isPromised = file.isPromised
+            if !isPromised, isFirst || !file.isAsStored { return pass }
+            leave(pass)
+            if isPromised { try await makeWritable(file, emptying: emptying) }
+        }
+    }
+
+    func leave(_ pass: WritePass) {
+        pass.file.writing.leave(alone: pass.alone)
+        if pass.holdsNames { names.leave() }
+    }
+
+    /// Inside `writing`, alone, or with the last handle gone: what a change that failed has left of a clean file. It rests on the
+    /// object as it was.
+    func dropUntouched(_ file: ActiveFile) throws(FileSystemError) {
+        let overlay = file.state.withLock { state -> ActiveFile.Overlay? in
+            guard !state.isDirty, !state.isUnlinked, let overlay = state.overlay else { return nil }
+            (state.overlay, state.condition) = (nil, nil)
+            if state.isCopy { (state.base, state.isCopy) = (nil, false) }
+            return overlay
+        }
+        guard let overlay else { return }
+        overlay.staged.discard()
+        try end(overlay.record)
+    }
+}
