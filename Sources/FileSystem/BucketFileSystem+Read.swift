@@ -23,22 +23,44 @@ extension BucketFileSystem {
             }
             return later { [self] () async throws(FileSystemError) in
                 while true {
+                    let epoch = handle.file.state.withLock { $0.epoch }
                     do throws(FileSystemError) {
-                        do { try await handle.file.content.enter() } catch { throw .interrupted }
-                        defer { handle.file.content.leave() }
-                        let count = try await readWaiting(handle, at: offset, count: count, into: buffer)
-                        reads.misses.wrappingAdd(1, ordering: .relaxed)
-                        reads.bytes.wrappingAdd(count, ordering: .relaxed)
-                        return count
-                    } catch { guard error.needsCommit else { throw error } }
-                    // No store shows the parts of an upload: it has to become the object first.
-                    do throws(FileSystemError) { try await commit(handle.file) } catch {
-                        if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
-                        throw error
+                        return try await readOnce(handle, at: offset, count: count, into: buffer)
+                    } catch {
+                        do throws(FileSystemError) { try await overcome(error, handle.file, epoch) } catch {
+                            if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
+                            throw error
+                        }
                     }
                 }
             }
         } catch { return .ready(.failure(error)) }
+    }
+
+    private func readOnce(
+        _ handle: FileHandle, at offset: Int64, count: Int, into buffer: Buffer
+    ) async throws(FileSystemError) -> Int {
+        do { try await handle.file.content.enter() } catch { throw .interrupted }
+        defer { handle.file.content.leave() }
+        let count = try await readWaiting(handle, at: offset, count: count, into: buffer)
+        reads.misses.wrappingAdd(1, ordering: .relaxed)
+        reads.bytes.wrappingAdd(count, ordering: .relaxed)
+        return count
+    }
+
+    /// Comes back when a read that failed may succeed now; `epoch` is the file's when it began.
+    private func overcome(_ error: FileSystemError, _ file: ActiveFile, _ epoch: Int) async throws(FileSystemError) {
+        // No store shows the parts of an upload: it has to become the object first.
+        if error.needsCommit { return try await commit(file) }
+        guard error.kind == .stale else { throw error }
+        // Who gives the file another object, here, has one of these until readers can follow.
+        do {
+            try await names.enter()
+            names.leave()
+            try await file.writing.enter()
+            file.writing.leave()
+        } catch { throw .interrupted }
+        guard file.state.withLock({ $0.epoch }) != epoch else { throw error }
     }
 
     /// What a read meets: the part of the file asked for, and where its bytes are.
@@ -125,11 +147,7 @@ extension BucketFileSystem {
         guard let base else { throw Self.noContent }
         do throws(BlockError) {
             try await handle.reader(of: base).read(range, into: buffer, at: Int(range.lowerBound - offset))
-        } catch {
-            let error = FileSystemError(error)
-            if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
-            throw error
-        }
+        } catch { throw FileSystemError(error) }
     }
 
     private static let noContent = FileSystemError(.inputOutput, "the file has neither staged nor committed bytes")

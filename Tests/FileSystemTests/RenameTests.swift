@@ -137,6 +137,47 @@ import Testing
         }
     }
 
+    @Test(arguments: ["d/f", "d"])
+    func aReadThatIsUnderWayComesToItsEnd(what: String) async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("d/f", Array("first".utf8))
+        let file = try await tree.open("d/f", OpenFlags(reads: true, writes: false))
+        let fetching = tree.store.hold(.get)
+        let read = readWaiting(file, of: tree)
+        await fetching.waitForArrivals()
+        try await tree.rename(what, to: what == "d" ? "e" : "d/g")
+        fetching.open()
+        #expect(await read.value == Array("first".utf8))
+        try await tree.close(file)
+    }
+
+    private func readWaiting(_ file: (InodeNumber, HandleID), of tree: MountedTree) -> Task<[UInt8]?, Never> {
+        let (system, rooms) = (tree.system, tree.rooms)
+        return tree.pool.start {
+            guard let buffer = rooms.buffers.tryBorrow(100) else { return nil }
+            let outcome = system.read(file.0, handle: file.1, at: 0, count: 100, into: buffer)
+            guard case .pending(let work) = outcome, case .success(let count) = await work() else { return nil }
+            return buffer.prefix(count).bytes
+        }
+    }
+
+    @Test func aReadThatIsUnderWayComesToItsEndWhenTheFileIsStoredAnew() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Array("first".utf8))
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: true))
+        let fetching = tree.store.hold(.get)
+        let read = readWaiting(file, of: tree)
+        await fetching.waitForArrivals()
+        try await tree.write(file, Array("second".utf8), at: 0)
+        let system = tree.system
+        let flush = tree.pool.start { await Self.succeeded(system.flush(file.0, handle: file.1)) }
+        while tree.store.content("f") != Array("second".utf8) { await Task.yield() }
+        fetching.open()
+        #expect(await read.value == Array("second".utf8))
+        #expect(await flush.value)
+        try await tree.close(file)
+    }
+
     // MARK: A file
 
     @Test(arguments: [MountPolicy.Durability.remote, .local])
