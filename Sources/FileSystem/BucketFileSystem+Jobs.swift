@@ -75,7 +75,7 @@ extension BucketFileSystem {
                 throw .store(ObjectStoreError(.local(errno: EIO), .put, key: key, message: "\(error)"))
             }
             held.state.withLock { $0.isUntold = false }
-            _ = files.release(held)
+            letGo(held)
         }
     }
 

@@ -11,31 +11,35 @@ extension BucketFileSystem {
     package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
         do {
             if flags.writes || flags.truncate { try requireWritable() }
-            if !flags.truncate, let file = files.find(ino), file.isDirty {
-                return .success(try open(try entry(ino), flags))
-            }
             let entry = try entry(ino)
-            if isFresh(entry), !flags.truncate, !needsHeaders(entry) { return .success(try open(entry, flags)) }
+            if !flags.truncate {
+                let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
+                if isKnown, let opened = try open(entry, flags) { return .success(opened) }
+            }
             return later { [self] () async throws(FileSystemError) in
-                guard var entry = try await resolve(entry.name, in: entry.parent) else {
-                    throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+                while true {
+                    try await leaving.wait(ino)
+                    let known = try self.entry(ino)
+                    guard var entry = try await resolve(known.name, in: known.parent) else {
+                        throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
+                    }
+                    guard entry.ino == ino else {
+                        throw FileSystemError(.stale, "\(entry.name) is another file now")
+                    }
+                    if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
+                    if let opened = try await openEmptying(entry, flags) { return opened }
                 }
-                guard entry.ino == ino else {
-                    throw FileSystemError(.stale, "\(entry.name) is another file now")
-                }
-                if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
-                return try await openEmptying(entry, flags)
             }
         } catch { return .ready(.failure(error)) }
     }
 
-    /// Makes the handle; nothing here waits. Throws ESTALE, upon which the kernel looks the name up again and comes back,
-    /// when it knows the file by another length: reads would be cut to that. What others have open it knows.
-    func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> OpenReply {
-        let file = activate(entry)
+    /// Makes the handle; nothing here waits, and of a file whose name is about to go there is none. Throws ESTALE, upon which the
+    /// kernel looks the name up again and comes back, when it knows the file by another length: reads would be cut to that. What
+    /// others have open it knows.
+    private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> OpenReply? {
+        guard let file = activateNamed(entry) else { return nil }
         guard file.ino == entry.ino else {
-            _ = files.release(file)
-            files.settle(file)
+            letGo(file)
             throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
         }
         let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.isDirty) }
@@ -44,8 +48,7 @@ extension BucketFileSystem {
             return sizes.peek(entry.ino)
         }
         guard flags.truncate || isOurs || shown == size || files.isShared(file) else {
-            _ = files.release(file)
-            files.settle(file)
+            letGo(file)
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
         let reads = kernelReads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
@@ -61,8 +64,8 @@ extension BucketFileSystem {
     }
 
     /// The same, of a file that `flags` may say to empty.
-    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply {
-        let opened = try open(entry, flags)
+    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply? {
+        guard let opened = try open(entry, flags) else { return nil }
         guard flags.truncate else { return opened }
         do throws(FileSystemError) {
             if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
@@ -72,6 +75,14 @@ extension BucketFileSystem {
             throw error
         }
         return opened
+    }
+
+    /// The active file of an entry, with one more user; nil while its name is about to go.
+    func activateNamed(_ entry: Entry) -> ActiveFile? {
+        let file = activate(entry)
+        guard leaving.contains(file.ino) else { return file }
+        letGo(file)
+        return nil
     }
 
     /// The active file of an entry, with one more user; under another number when the object of those who have it open was
@@ -100,8 +111,7 @@ extension BucketFileSystem {
                 if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
                 return file
             }
-            _ = files.release(file)
-            files.settle(file)
+            letGo(file)
             entry = latest
         }
     }
@@ -126,18 +136,22 @@ extension BucketFileSystem {
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
-            guard var entry = try await resolve(name, in: parent) else {
-                return try await changingNames { () async throws(FileSystemError) in
-                    try makeFile(name, in: parent, mode, flags, caller)
+            while true {
+                guard var entry = try await resolve(name, in: parent) else {
+                    return try await changingNames { () async throws(FileSystemError) in
+                        try makeFile(name, in: parent, mode, flags, caller)
+                    }
                 }
+                if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
+                guard entry.attributes.kind == .file else {
+                    throw FileSystemError(.isDirectory, "\(name) is not a file")
+                }
+                entry = current(entry)
+                if let opened = try await openEmptying(entry, flags) {
+                    return CreateReply(entry: reply(for: entry), open: opened)
+                }
+                try await leaving.wait(entry.ino)
             }
-            if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
-            guard entry.attributes.kind == .file else {
-                throw FileSystemError(.isDirectory, "\(name) is not a file")
-            }
-            entry = current(entry)
-            let opened = try await openEmptying(entry, flags)
-            return CreateReply(entry: reply(for: entry), open: opened)
         }
     }
 
@@ -193,6 +207,12 @@ extension BucketFileSystem {
         handle.close()
         kernelReads?.close(file.ino, handle.reads)
         return release(file)
+    }
+
+    /// One user of the file less, who did nothing with it. Where that was the last, what others left to do is done.
+    func letGo(_ file: ActiveFile) {
+        if let work = release(file) { rooms.pool.start { await work() } }
+        files.settle(file)
     }
 
     /// One user of the file less; the same of what is left to do.

@@ -24,7 +24,9 @@ extension BucketFileSystem {
     }
 
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
-    func remove(_ entry: Entry) async throws(FileSystemError) {
+    private func remove(_ entry: Entry) async throws(FileSystemError) {
+        try await leaving.begin(entry.ino)
+        defer { leaving.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
             try await removeObject(try self.entry(entry.ino), mayWait: true)

@@ -36,6 +36,8 @@ extension BucketFileSystem {
                     throw FileSystemError(.isDirectory, "\(newName) is a directory")
                 }
                 try await changingNames { () async throws(FileSystemError) in
+                    if let target { try await leaving.begin(target.ino) }
+                    defer { if let target { leaving.end(target.ino) } }
                     try await renameHeld(source, to: newName, in: newParent, replacing: target)
                 }
             }

@@ -42,19 +42,23 @@ extension BucketFileSystem {
             return
         }
         // truncate(2) has no handle whose close would commit, so it commits itself; it changes nothing but the length.
-        let entry = try entry(ino)
-        guard entry.attributes.kind == .file else {
-            throw FileSystemError(.isDirectory, "\(entry.name) is not a file")
-        }
-        let file = activate(entry)
-        defer {
-            _ = files.release(file)
-            files.settle(file)
-        }
+        let file = try await activateWaiting(ino)
+        defer { letGo(file) }
         let (wasDirty, length) = (file.isDirty, file.attributes.size)
         if length == size { return }
         try await truncate(file, to: size)
         if !wasDirty { try await secure(file) }
+    }
+
+    private func activateWaiting(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile {
+        while true {
+            let entry = try entry(ino)
+            guard entry.attributes.kind == .file else {
+                throw FileSystemError(.isDirectory, "\(entry.name) is not a file")
+            }
+            if let file = activateNamed(entry) { return file }
+            try await leaving.wait(ino)
+        }
     }
 
     /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.

@@ -60,6 +60,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
     let namespace = TaskGate()
     let names = TaskGate()
+    let leaving = LeavingFiles()
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate()

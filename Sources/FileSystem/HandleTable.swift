@@ -136,7 +136,7 @@ extension BucketFileSystem {
         let handle = FileHandle(file: file, flags: flags, reads: reads)
         guard case .file(let other) = handles.restore(.file(handle), as: id) else { return handle }
         kernelReads?.close(file.ino, reads)
-        _ = files.release(handle.file)
+        letGo(handle.file)
         return other
     }
 

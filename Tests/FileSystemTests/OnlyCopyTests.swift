@@ -94,6 +94,37 @@ import Testing
         #expect(tree.store.content("f") == Array("new".utf8))
     }
 
+    @Test(arguments: Loss.allCases)
+    func whoOpensItMeanwhileFindsWhatIsThereThen(loss: Loss) async throws {
+        let tree = try MountedTree()
+        for (name, bytes) in [("f", bytes), ("other", Array("other".utf8))] { tree.store.setObject(ObjectKey(name), bytes) }
+        let ino = try await tree.find("f").ino
+        _ = try await tree.find("other")
+        let changing = tree.store.hold(loss == .unlink ? .delete : .copy)
+        let (system, pool) = (tree.system, tree.pool)
+        let change = pool.start { () async -> Bool in
+            let outcome =
+                loss == .unlink
+                ? system.unlink("f", in: .root) : system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
+            guard case .pending(let work) = outcome, case .success = await work() else { return false }
+            return true
+        }
+        await changing.waitForArrivals()
+        let open = pool.start { () async -> FileSystemError.Kind? in
+            switch system.open(ino, flags: OpenFlags(reads: true, writes: false)) {
+            case .ready(.success): nil
+            case .ready(.failure(let error)): error.kind
+            case .pending(let work): if case .failure(let error) = await work() { error.kind } else { nil }
+            }
+        }
+        for _ in 0..<1000 { await Task.yield() }
+        changing.open()
+        #expect(await change.value)
+        #expect(await open.value == .stale, "upon which the kernel looks the name up again")
+        #expect(try await tree.names("") == (loss == .unlink ? ["other"] : ["f"]))
+        if loss == .replace { #expect(try await tree.load("f") == Array("other".utf8)) }
+    }
+
     @Test func aFileThatWouldFillTheCacheKeepsItsObjectUntilItIsClosed() async throws {
         let tree = try MountedTree(capacity: 3_000_000)
         try await tree.store("f", bytes)
