@@ -50,7 +50,7 @@ extension BucketFileSystem {
         let last = lastErrors.withLock { $0.peek(ino) }
         let isCached = version.map { rooms.blocks.open(ObjectKey(key), $0).isComplete } ?? false
         return PathReport(
-            path: path(of: ino).description, key: key.description, kind: "\(attributes.kind)",
+            path: path(of: ino).description, key: (policy.prefix + key).description, kind: "\(attributes.kind)",
             size: attributes.size,
             inode: ino.rawValue, etag: version?.etag.text, versionID: version?.versionID,
             modified: attributes.mtime.iso8601(), storageClass: attributes.storageClass,

@@ -285,7 +285,7 @@ extension BucketFileSystem {
             let value: ByteString? =
                 switch name {
                 case .etag: version.map { ByteString($0.etag.text) }
-                case .key: try key(of: ino).bytes
+                case .key: policy.prefix + (try key(of: ino).bytes)
                 case .version: version?.versionID.map { ByteString($0) }
                 case .dirty: file?.isDirty == true ? "1" : "0"
                 case .uploading: isUploading(ino) ? "1" : "0"

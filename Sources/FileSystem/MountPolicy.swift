@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 
 /// What the user chose for one mount, as far as the file system acts on it. Constant while mounted.
 package struct MountPolicy: Sendable {
@@ -20,6 +20,8 @@ package struct MountPolicy: Sendable {
     package var spaceTimeout: Duration = .seconds(30)
     /// statfs(2)'s total in bytes; object stores have no end, so without the `size` option it is a large constant.
     package var capacity: Int64 = 1 << 50
+    /// Where the mount's top directory is in the bucket: empty, or with a slash at its end. Only for what people are shown.
+    package var prefix: ByteString = ""
     /// What the names of files tell of their content, for objects made here.
     package var contentTypes = ContentTypes()
     /// This machine's name as it appears in the names of conflict files.

@@ -117,7 +117,7 @@ final class Composition: Sendable {
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
                 uploads: uploads, buffers: replies, pool: pool, time: time,
                 logger: logger),
-            policy: Self.policy(settings), commitOptions: Self.commitOptions(settings),
+            policy: Self.policy(request), commitOptions: Self.commitOptions(settings),
             generation: held?.generation ?? 0, openFiles: held, backing: held)
         listener.attach(fileSystem)
         do {
@@ -217,7 +217,8 @@ final class Composition: Sendable {
         return options
     }
 
-    private static func policy(_ settings: MountSettings) -> MountPolicy {
+    private static func policy(_ request: MountRequest) -> MountPolicy {
+        let settings = request.settings
         var policy = MountPolicy(uid: settings.uid ?? geteuid(), gid: settings.gid ?? getegid())
         policy.fileMode = settings.fileMode
         policy.directoryMode = settings.directoryMode
@@ -237,6 +238,7 @@ final class Composition: Sendable {
         if settings.timeout > .zero { policy.spaceTimeout = settings.timeout }
         if let size = settings.size { policy.capacity = size }
         policy.hostName = hostName
+        policy.prefix = request.prefix
         if !settings.readOnly, let table = try? File(ContentTypes.systemTable).read(atMost: 1 << 20) {
             policy.contentTypes = ContentTypes(table: table)
         }

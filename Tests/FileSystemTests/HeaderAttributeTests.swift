@@ -140,6 +140,15 @@ import Testing
         await #expect(throws: failure(.invalid)) { try await set(name, value, of: "f") }
     }
 
+    @Test func theKeyIsTheOneInTheBucket() async throws {
+        tree.policy.prefix = "some/place/"
+        try await tree.remount()
+        try await tree.store("f", [1])
+        let file = try await tree.find("f").ino
+        #expect(try await tree.run(tree.system.extendedAttribute("user.pailfs.key", of: file)) == "some/place/f")
+        #expect(try tree.system.explain(file).key == "some/place/f")
+    }
+
     @Test(arguments: ["user.pailfs.etag", "user.pailfs.key", "user.pailfs.dirty", "user.pailfs.none"])
     func whatTellsTheStateCannotBeSet(name: String) async throws {
         try await tree.store("f", [1])

@@ -97,7 +97,8 @@ import Testing
     @Test(arguments: Loss.allCases)
     func whoOpensItMeanwhileFindsWhatIsThereThen(loss: Loss) async throws {
         let tree = try MountedTree()
-        for (name, bytes) in [("f", bytes), ("other", Array("other".utf8))] { tree.store.setObject(ObjectKey(name), bytes) }
+        tree.store.setObject("f", bytes)
+        tree.store.setObject("other", Array("other".utf8))
         let ino = try await tree.find("f").ino
         _ = try await tree.find("other")
         let changing = tree.store.hold(loss == .unlink ? .delete : .copy)
@@ -105,7 +106,8 @@ import Testing
         let change = pool.start { () async -> Bool in
             let outcome =
                 loss == .unlink
-                ? system.unlink("f", in: .root) : system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
+                ? system.unlink("f", in: .root)
+                : system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
             guard case .pending(let work) = outcome, case .success = await work() else { return false }
             return true
         }

@@ -84,7 +84,9 @@ import Testing
         var testDescription: String { rawValue }
     }
 
-    private static func run(_ change: Change, _ file: (InodeNumber, HandleID), of system: BucketFileSystem) async -> Bool {
+    private static func run(
+        _ change: Change, _ file: (InodeNumber, HandleID), of system: BucketFileSystem
+    ) async -> Bool {
         let (ino, handle) = file
         var attributes = AttributeChange()
         switch change {

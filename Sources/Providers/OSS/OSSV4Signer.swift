@@ -17,6 +17,7 @@ package final class OSSV4Signer: RequestSigner {
     }
 
     package let coversBody = false
+    package let longestLifetime: Duration? = .seconds(7 * 86_400)
     package let needsRegion = true
 
     package func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials) {

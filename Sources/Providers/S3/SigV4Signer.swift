@@ -15,6 +15,7 @@ package final class SigV4Signer: RequestSigner {
     }
 
     package let coversBody = true
+    package let longestLifetime: Duration? = .seconds(7 * 86_400)
     package let needsRegion = false
 
     /// Adds date, payload digest, token and `Authorization`. Every header already there is signed but those that proxies

@@ -337,6 +337,11 @@ package final class FamilyStore: ObjectStore {
             throw ObjectStoreError(
                 .notSupported, .presign, key: key, message: "anonymous access has nothing to sign with")
         }
+        if let longest = signer.longestLifetime, lifetime > longest {
+            throw ObjectStoreError(
+                .invalidRequest, .presign, key: key,
+                message: "a URL for the store works for \(longest.components.seconds / 86_400) days at most")
+        }
         let request = signedRequest(.get, key, [], .unsigned, learned)
         let query = signer.presign(request, with: credentials, lifetime: lifetime)
         return "\(learned.endpoint.origin)\(request.path)?\(query.map(\.text).joined(separator: "&"))"

@@ -57,8 +57,14 @@ package protocol RequestSigner: Sendable {
     var needsRegion: Bool { get }
     /// Adds what makes the request a signed one. Whatever is sent besides is in `headers` already, `Host` included.
     func sign(_ headers: inout HTTPHeaders, _ request: SignedRequest, with credentials: Credentials)
+    /// The longest that a URL of its may work; nil without an end. The store answers 400 to longer ones.
+    var longestLifetime: Duration? { get }
     /// The whole query of a URL that carries its signature.
     func presign(_ request: SignedRequest, with credentials: Credentials, lifetime: Duration) -> [QueryItem]
+}
+
+extension RequestSigner {
+    package var longestLifetime: Duration? { nil }
 }
 
 /// One parameter of a query, percent-encoded. Ordered by encoded name, then value, as signatures want it.

@@ -52,7 +52,10 @@ struct CopyCommand: ParsableCommand {
             request.condition = nil
             try refuseExisting(target, session)
         }
-        try copy(request, info, metadata, session)
+        do throws(CommandError) { try copy(request, info, metadata, session) } catch {
+            if noClobber { try refuseExisting(target, session) }
+            throw error
+        }
         there.noteChange()
     }
 

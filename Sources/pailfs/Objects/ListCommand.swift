@@ -1,5 +1,6 @@
 import ArgumentParser
 import Basics
+import Glibc
 import ObjectStorage
 
 /// Lists keys as the store has them, page by page; nothing of names or modes of a mount.
@@ -21,7 +22,7 @@ struct ListCommand: ParsableCommand {
         var isEmpty = true
         try session.pages(ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"))) { page in
             isEmpty = isEmpty && page.objects.isEmpty && page.commonPrefixes.isEmpty
-            for line in lines(of: page) { Output.line(line) }
+            for line in lines(of: page) { print(line) }
         }
         guard isEmpty, !path.isEmpty else { return }
         guard !path.hasSuffix("/") else { throw CommandError("\(url) has no keys; check its name") }
@@ -29,7 +30,12 @@ struct ListCommand: ParsableCommand {
         let info = try session.answer { store async throws(ObjectStoreError) in
             try await store.head(key, condition: nil)
         }
-        Output.line(line(ListedObject(key: key, version: info.version, storageClass: info.storageClass)))
+        print(line(ListedObject(key: key, version: info.version, storageClass: info.storageClass)))
+    }
+
+    /// As ls(1): programs get the bytes, a terminal nothing that it would take for a command.
+    private func print(_ line: ByteString) {
+        Output.line(isatty(STDOUT_FILENO) == 1 ? ByteString(Output.text(line)) : line)
     }
 
     /// In the order of their bytes, as a listing has them.
