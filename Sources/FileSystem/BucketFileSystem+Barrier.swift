@@ -59,29 +59,31 @@ extension BucketFileSystem {
     /// How many files at or below `ino` the bucket does not have as programs see them.
     package func dirtyFiles(below ino: InodeNumber) -> Int { dirty(below: ino).count }
 
-    private func dirty(below ino: InodeNumber) -> [ActiveFile] {
-        guard ino != .root else { return files.dirty }
+    private func dirty(below ino: InodeNumber) -> [InodeNumber] {
+        guard ino != .root else { return files.dirty.map(\.ino) }
         // A directory's key ends in a slash; a file that is gone has none.
         guard let prefix = (try? metadata.key(of: ino)) ?? nil else { return [] }
         let isDirectory = prefix.last == UInt8(ascii: "/")
-        return files.dirty.filter { file in
-            if file.ino == ino { return true }
-            guard isDirectory, let key = (try? metadata.key(of: file.ino)) ?? nil else { return false }
+        return files.dirty.map(\.ino).filter { file in
+            if file == ino { return true }
+            guard isDirectory, let key = (try? metadata.key(of: file)) ?? nil else { return false }
             return key.hasPrefix(prefix)
         }
     }
 
-    /// Does something to every file, and answers those it failed for.
+    /// Does something to every file that is still there when its turn comes, and answers those it failed for. What is done with a
+    /// file is not held here: it may have a descriptor.
     func each(
-        of files: [ActiveFile], _ act: @escaping @Sendable (ActiveFile) async throws(FileSystemError) -> Void
+        of inodes: [InodeNumber], _ act: @escaping @Sendable (ActiveFile) async throws(FileSystemError) -> Void
     ) async -> [(file: ActiveFile, error: FileSystemError)] {
         typealias Failure = (file: ActiveFile, error: FileSystemError)
         var failures: [Failure] = []
         await withTaskGroup(of: Failure?.self) { group in
-            var rest = files.makeIterator()
+            var rest = inodes.makeIterator()
             func addNext() {
-                guard let file = rest.next() else { return }
-                group.addTask {
+                guard let ino = rest.next() else { return }
+                group.addTask { [self] in
+                    guard let file = files.find(ino) else { return nil }
                     do throws(FileSystemError) { try await act(file) } catch { return (file, error) }
                     return nil
                 }

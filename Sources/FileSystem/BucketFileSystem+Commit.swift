@@ -298,7 +298,10 @@ extension BucketFileSystem {
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
         space.stop()
-        let failures = await each(of: files.dirty) { [self] file throws(FileSystemError) in try await commit(file) }
+        let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
+            try await commit(file)
+            files.settle(file)
+        }
         let jobs = await finishJobs()
         try? metadata.endInOrder()
         return (unstored(failures) + jobs).sorted { $0.path < $1.path }

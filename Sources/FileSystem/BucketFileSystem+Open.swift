@@ -223,6 +223,7 @@ extension BucketFileSystem {
         }
         guard isLast else { return nil }
         unpin(file)
+        rest(file)
         if isUnlinked {
             return { [self] in
                 try? metadata.forget(unlinked: file.ino)

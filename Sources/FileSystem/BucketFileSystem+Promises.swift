@@ -115,7 +115,16 @@ extension BucketFileSystem {
 
     /// Brings a promised file to the store in the background.
     func queue(_ file: ActiveFile) {
+        rest(file)
         uploads.add(file, isUrgent: space.isShort) { [self] file in await upload(file) }
+    }
+
+    /// Files that only wait for the store may be more than a process may have descriptors.
+    func rest(_ file: ActiveFile) {
+        guard !files.isOpen(file.ino), let overlay = file.state.withLock({ $0.isPromised ? $0.overlay : nil }) else {
+            return
+        }
+        overlay.staged.rest()
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
@@ -136,6 +145,7 @@ extension BucketFileSystem {
         }
         files.settle(file)
         guard let error else { return .done }
+        rest(file)
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
         // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.

@@ -42,7 +42,9 @@ extension BucketFileSystem {
         var promised: [ActiveFile] = []
         for (id, intent) in plan.promised {
             do throws(FileSystemError) {
-                promised.append(try restore(id, intent, uploads: plan.uploads[id] ?? []))
+                let file = try restore(id, intent, uploads: plan.uploads[id] ?? [])
+                rest(file)
+                promised.append(file)
             } catch {
                 // The row and what there is of the bytes stay where they are.
                 rooms.logger.error(

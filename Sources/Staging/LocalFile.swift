@@ -1,9 +1,13 @@
 import Basics
 import Glibc
+import Synchronization
 
 /// The one staging file of a `StagedFile`, in the terms of this room. Any thread may use it.
-struct LocalFile: Sendable {
-    private let file: File
+///
+/// Its descriptor is closed by `rest` and comes back with the next use, so that a process may have more files than descriptors.
+/// The mutex is a leaf, and never held while the file is read or written.
+final class LocalFile: Sendable {
+    private let descriptor: Mutex<File?>
     /// Where it is, or will be once it is complete.
     private let path: String
 
@@ -11,13 +15,27 @@ struct LocalFile: Sendable {
     init(creating path: String, isUnfinished: Bool = false) throws(StagingError) {
         self.path = path
         let name = isUnfinished ? path + Self.unfinishedSuffix : path
-        do { file = try File(name, .readWrite, create: .exclusive) } catch { throw StagingError(error) }
+        do { descriptor = Mutex(try File(name, .readWrite, create: .exclusive)) } catch { throw StagingError(error) }
     }
 
     /// One that is there.
     init(opening path: String) throws(StagingError) {
         self.path = path
-        do { file = try File(path, .readWrite) } catch { throw StagingError(error) }
+        do { descriptor = Mutex(try File(path, .readWrite)) } catch { throw StagingError(error) }
+    }
+
+    /// Closes the descriptor once nobody is using it. Only of a file that is complete, and by nobody else's path.
+    func rest() { descriptor.withLock { $0 = nil } }
+
+    private var file: File {
+        get throws(FileError) {
+            try descriptor.withLock { file throws(FileError) in
+                if let file { return file }
+                let opened = try File(path, .readWrite)
+                file = opened
+                return opened
+            }
+        }
     }
 
     /// Of a file that is made, or made anew, until it is as it has to be: the next start removes it.
@@ -67,10 +85,11 @@ struct LocalFile: Sendable {
 
     /// Unlinks the file and frees its blocks at once, although it stays open.
     func remove() {
+        let file = descriptor.withLock { $0.take() }
         // What cannot be removed now is an orphan of the next start.
         try? File.remove(path)
-        if file.path != path { try? File.remove(file.path) }
-        try? file.truncate(to: 0)
+        if let file, file.path != path { try? File.remove(file.path) }
+        try? file?.truncate(to: 0)
     }
 }
 

@@ -108,6 +108,9 @@ package final class StagedFile: Sendable {
     /// has to go on with it (`StagingArea.modified`).
     package func setModified(_ modified: Timestamp) throws(StagingError) { try file.setModified(modified) }
 
+    /// Nobody is about to use the file: it takes no descriptor until somebody does.
+    package func rest() { disk.withLock { if $0.isOpen { file.rest() } } }
+
     /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and so says
     /// every later call. fdatasync(2)
     package func flush() throws(StagingError) {

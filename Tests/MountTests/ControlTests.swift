@@ -71,6 +71,23 @@ extension RealMounts {
     /// Commands that ask the process of a mount: status, flush, and what they do when it is gone or somebody else talks.
     @Suite struct Control {
         @Test(.timeLimit(.minutes(5)))
+        func moreFilesWaitForTheStoreThanTheProcessMayHaveDescriptors() async throws {
+            try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
+                let worker = try #require(world.worker)
+                try await world.sh("prlimit --pid \(worker) --nofile=512:512")
+                try await store.setFaults("op=PutObject,kind=status:503")
+                try await world.sh("for i in $(seq 700); do echo $i >f$i; done; cat f1 f700 >/dev/null")
+                #expect(try await world.status().activity?.dirtyFiles == 700)
+                try await store.setFaults()
+                let flush = try await world.pailfs(["flush", "--wait", world.mountpoint])
+                #expect(flush.succeeded, "\(flush)")
+                #expect(try await world.outside("keys").split(separator: "\n").count == 700)
+                #expect(try await world.outside("get", "f700") == "700\n")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func statusNamesWhatIsNotStoredAndWhy() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

@@ -109,7 +109,9 @@ struct StagedFileTests {
         try file.write(([1, 2, 3] as [UInt8]).span.bytes, at: 20_000)
         try file.zero(10_000..<15_000)
         try file.write(([4] as [UInt8]).span.bytes, at: 60_000)
+        file.rest()
         let truth = try content(of: file, base)
+        file.rest()
         let handover = try #require(file.release())
         #expect(file.release() == nil)
         #expect(handover.size == 60_001)
@@ -171,11 +173,12 @@ struct StagedFileTests {
         for _ in 0..<Int.random(in: 0..<100, using: &dice) {
             let start = Int.random(in: 0...80_000, using: &dice)
             let count = Int.random(in: 0...(Bool.random(using: &dice) ? 9000 : 40), using: &dice)
-            switch Int.random(in: 0..<6, using: &dice) {
+            switch Int.random(in: 0..<7, using: &dice) {
             case 0...1: try file.write(dice.bytes(count).span.bytes, at: Int64(start))
             case 2: _ = try file.append(dice.bytes(count).span.bytes)
             case 3: try file.truncate(to: Int64(start))
             case 4: try file.zero(Int64(start)..<Int64(start + count))
+            case 5: file.rest()
             default:
                 let range = min(start, base.count)..<min(start + count, base.count)
                 try file.prepareFill(Array(base[range]).span.bytes, at: Int64(range.lowerBound))
