@@ -75,8 +75,8 @@ extension BucketFileSystem {
     /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs
     /// have gone on writing.
     func commit(_ file: ActiveFile, onlyPromised: Bool = false) async throws(FileSystemError) {
-        do { try await namespace.enter() } catch { throw .interrupted }
-        defer { namespace.leave() }
+        let pass = try await enterNamespace(of: file.ino)
+        defer { namespace.leave(pass) }
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
         if onlyPromised, !file.state.withLock({ $0.isPromised }) { return }

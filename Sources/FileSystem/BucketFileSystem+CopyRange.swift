@@ -34,7 +34,7 @@ extension BucketFileSystem {
             let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
             let file = to.file
             let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-                try await enterToWrite(file, alone: true)
+                try await enterToWrite(file, alone: true, and: source.ino)
             }
             defer { leave(pass) }
             // No object will be made of it that the store could copy to.
@@ -104,12 +104,12 @@ extension BucketFileSystem {
     /// Before an object goes: what copies it is committed while it is there. Callers hold no gate.
     func settleCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
         guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: ino) else { return }
-        do { try await namespace.enter() } catch { throw .interrupted }
-        defer { namespace.leave() }
+        let pass = try await enterNamespace(of: ino)
+        defer { namespace.leave(pass) }
         try await settleCopies(of: key)
     }
 
-    /// Before an object gets another version. No directory is renamed meanwhile.
+    /// Before an object gets another version. No directory above it is renamed meanwhile.
     func settleCopies(of key: ObjectKey) async throws(FileSystemError) {
         try await settleCopies { $0 == key }
     }

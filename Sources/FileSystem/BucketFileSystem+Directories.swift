@@ -119,7 +119,7 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            return try await changingNames { () async throws(FileSystemError) in
+            return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
                 try await make(name, in: parent, mode, caller)
             }
         }
@@ -175,7 +175,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.notDirectory, "\(name) is not a directory")
             }
             try requireBucket(name, in: parent)
-            try await changingNames { () async throws(FileSystemError) in
+            try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
                 let key = try key(of: entry.ino)
                 try await requireEmpty(entry)
                 try await keepDirectory(parent, without: entry)

@@ -194,7 +194,7 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            try await changingNames { () async throws(FileSystemError) in try await changeNow(ino, edit) }
+            try await changingHeaders(of: ino) { () async throws(FileSystemError) in try await changeNow(ino, edit) }
         }
     }
 

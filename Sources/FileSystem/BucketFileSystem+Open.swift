@@ -129,16 +129,16 @@ extension BucketFileSystem {
             try requireWritable()
             _ = try newKey(name, in: parent, kind: .file)
             if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
-                names.tryEnter()
+                let pass = names.tryEnter()
             {
-                defer { names.leave() }
+                defer { names.leave(pass) }
                 return .success(try makeFile(name, in: parent, mode, flags, caller))
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
             while true {
                 guard var entry = try await resolve(name, in: parent) else {
-                    return try await changingNames { () async throws(FileSystemError) in
+                    return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
                         try makeFile(name, in: parent, mode, flags, caller)
                     }
                 }

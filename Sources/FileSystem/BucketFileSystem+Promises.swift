@@ -22,8 +22,8 @@ extension BucketFileSystem {
     func promise(_ file: ActiveFile) async throws(FileSystemError) {
         if !file.state.withLock({ $0.isPromised }) {
             file.interruptUpload()
-            do { try await namespace.enter() } catch { throw .interrupted }
-            defer { namespace.leave() }
+            let pass = try await enterNamespace(of: file.ino)
+            defer { namespace.leave(pass) }
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
             defer { file.writing.leave(alone: true) }
             try await promiseAlone(file)
@@ -50,8 +50,8 @@ extension BucketFileSystem {
     func promiseNow(_ file: ActiveFile) -> Bool {
         guard promisesNow.tryEnter(alone: true) else { return false }
         defer { promisesNow.leave(alone: true) }
-        guard namespace.tryEnter() else { return false }
-        defer { namespace.leave() }
+        guard let pass = namespace.tryEnter() else { return false }
+        defer { namespace.leave(pass) }
         guard file.writing.tryEnter(alone: true) else { return false }
         defer { file.writing.leave(alone: true) }
         let state = file.state.withLock { $0 }
@@ -86,8 +86,8 @@ extension BucketFileSystem {
 
     /// Puts a copy in the place of promised bytes, or has them stored.
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
-        do { try await namespace.enter() } catch { throw .interrupted }
-        defer { namespace.leave() }
+        let pass = try await enterNamespace(of: file.ino)
+        defer { namespace.leave(pass) }
         try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
         let (overlay, base, isPromised) = file.state.withLock { ($0.overlay, $0.base, $0.isPromised) }

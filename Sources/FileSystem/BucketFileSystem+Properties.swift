@@ -80,8 +80,8 @@ extension BucketFileSystem {
     }
 
     private func carryOut(_ change: PropertyChange, of ino: InodeNumber) async throws(FileSystemError) {
-        do { try await namespace.enter() } catch { throw .interrupted }
-        defer { namespace.leave() }
+        let pass = try await enterNamespace(of: ino)
+        defer { namespace.leave(pass) }
         let file = files.find(ino)
         try await file?.enterAlone()
         defer { if let file { files.leaveAlone(file) } }

@@ -54,12 +54,9 @@ extension BucketFileSystem {
         if error.needsCommit { return try await commit(file) }
         guard error.kind == .stale else { throw error }
         // Who gives the file another object, here, has one of these until readers can follow.
-        do {
-            try await names.enter()
-            names.leave()
-            try await file.writing.enter()
-            file.writing.leave()
-        } catch { throw .interrupted }
+        names.leave(try await enterNames(of: [file.ino]))
+        do { try await file.writing.enter() } catch { throw .interrupted }
+        file.writing.leave()
         guard file.state.withLock({ $0.epoch }) != epoch else { throw error }
     }
 

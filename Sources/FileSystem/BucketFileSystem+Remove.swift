@@ -18,7 +18,7 @@ extension BucketFileSystem {
                 throw FileSystemError(.isDirectory, "\(name) is a directory")
             }
             try await settleCopies(ofObject: entry.ino)
-            try await changingNames { () async throws(FileSystemError) in try await remove(entry) }
+            try await changingNames([(name, parent)]) { () async throws(FileSystemError) in try await remove(entry) }
             touch(parent)
         }
     }

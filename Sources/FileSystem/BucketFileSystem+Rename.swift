@@ -25,17 +25,21 @@ extension BucketFileSystem {
             try await settleCopies(ofObject: source.ino)
             if let target { try await settleCopies(ofObject: target.ino) }
             if source.attributes.kind == .directory {
-                for file in files.dirty { file.interruptUpload() }
-                do { try await namespace.enter(alone: true) } catch { throw .interrupted }
-                defer { namespace.leave(alone: true) }
-                do { try await names.enter(alone: true) } catch { throw .interrupted }
-                defer { names.leave(alone: true) }
-                try await renameDirectory(source, to: newName, in: newParent, replacing: target)
+                let prefix = try key(of: source.ino).bytes
+                for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload() }
+                try await alone { () throws(FileSystemError) in
+                    [
+                        try key(of: source.ino).bytes,
+                        try newKey(newName, in: newParent, kind: .directory).key.bytes,
+                    ]
+                } _: { () async throws(FileSystemError) in
+                    try await renameDirectory(source, to: newName, in: newParent, replacing: target)
+                }
             } else {
                 if let target, target.attributes.kind == .directory {
                     throw FileSystemError(.isDirectory, "\(newName) is a directory")
                 }
-                try await changingNames { () async throws(FileSystemError) in
+                try await changingNames([(name, parent), (newName, newParent)]) { () async throws(FileSystemError) in
                     if let target { try await leaving.begin(target.ino) }
                     defer { if let target { leaving.end(target.ino) } }
                     try await renameHeld(source, to: newName, in: newParent, replacing: target)
@@ -44,16 +48,6 @@ extension BucketFileSystem {
             touch(parent)
             if newParent != parent { touch(newParent) }
         }
-    }
-
-    /// Does what changes names while no directory is renamed: what came about below one after its objects were listed would be
-    /// missing at its new place, and what was removed be there again. Inside, nothing may wait for `namespace`.
-    func changingNames<Value: Sendable>(
-        _ change: () async throws(FileSystemError) -> Value
-    ) async throws(FileSystemError) -> Value {
-        do { try await names.enter() } catch { throw .interrupted }
-        defer { names.leave() }
-        return try await change()
     }
 
     /// The first component of what is in a directory of an account, or of a file there.

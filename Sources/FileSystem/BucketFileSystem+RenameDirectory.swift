@@ -25,18 +25,18 @@ extension BucketFileSystem {
             }
             try await requireEmpty(target)
         }
-        try await settleCopies(below: oldPrefix)
         for file in files.all where try isBelow(file.ino, oldPrefix) && !file.isDirty {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
             defer { files.leaveAlone(file) }
             try dropUntouched(file)
         }
-        // Of files that wait for their upload the object moves.
+        // Of files that wait for their upload the object moves. What is a copy of another object is stored first: whoever stores
+        // that one, elsewhere, would not wait for this.
         for file in files.dirty
         where try isBelow(file.ino, oldPrefix)
             && (!isPending(file.ino)
                 || file.state.withLock {
-                    $0.isPromised || $0.fallback != nil || $0.replacedObject != nil
+                    $0.isPromised || $0.isCopy || $0.fallback != nil || $0.replacedObject != nil
                         || $0.overlay?.staged.needsItsUpload ?? false
                 })
         {
@@ -44,6 +44,7 @@ extension BucketFileSystem {
             defer { files.leaveAlone(file) }
             try await commitAlone(file)
         }
+        try await settleCopies(below: oldPrefix)
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
@@ -134,7 +135,7 @@ extension BucketFileSystem {
         }
     }
 
-    private func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {
+    func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {
         try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }?.hasPrefix(prefix) ?? false
     }
 

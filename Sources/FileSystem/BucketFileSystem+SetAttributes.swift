@@ -15,7 +15,7 @@ extension BucketFileSystem {
             if let size = change.size { try await resize(ino, to: size, handle: handle) }
             let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
             if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil || drops {
-                try await changingNames { () async throws(FileSystemError) in
+                try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                     if let file = files.find(ino) {
                         try await set(change, of: file)
                     } else {
@@ -35,7 +35,7 @@ extension BucketFileSystem {
                 // ftruncate(2) is a change all the same.
                 var change = AttributeChange()
                 change.modified = time.now()
-                try await changingNames { [change] () async throws(FileSystemError) in
+                try await changingHeaders(of: ino) { [change] () async throws(FileSystemError) in
                     try await set(change, of: file)
                 }
             }

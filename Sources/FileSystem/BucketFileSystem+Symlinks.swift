@@ -21,7 +21,7 @@ extension BucketFileSystem {
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
             }
-            return try await changingNames { () async throws(FileSystemError) in
+            return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
                 try await link(name, in: parent, target, caller)
             }
         }

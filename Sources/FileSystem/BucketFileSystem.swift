@@ -12,8 +12,10 @@ import Synchronization
 /// store.
 ///
 /// The metadata cache is the truth about names and attributes; `ActiveFiles` holds what open and dirty files know beyond
-/// it. Locks, outermost first: `namespace` (commits share it, renaming a directory has it alone), `names` (likewise, for
-/// whatever else makes, moves or removes names), a file's `writing` gate, its `content` gate, its mutex. Mutexes are never held across I/O or an await. The object lives as long as the mount.
+/// it. Locks, outermost first: `namespace` (commits share it at their keys, renaming a directory has it alone below both its
+/// keys), `names` (likewise, for whatever else makes, moves or removes names or begins to change a file: `+Gates`), a name that
+/// is `leaving`, a file's `writing` gate, its `content` gate, its mutex. Mutexes are never held across I/O or an await. The
+/// object lives as long as the mount.
 package final class BucketFileSystem: FileSystemOperations {
     /// The rooms this one stands on, made by the command.
     package struct Rooms: Sendable {
@@ -58,8 +60,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
     /// Targets of symbolic links; a link is never changed in place.
     let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
-    let namespace = TaskGate()
-    let names = TaskGate()
+    let namespace = KeyGate()
+    let names = KeyGate()
     let leaving = LeavingFiles()
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.

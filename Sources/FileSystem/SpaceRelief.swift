@@ -182,8 +182,8 @@ extension BucketFileSystem {
 
     /// Bytes that the store has in parts go from the local disk; a file without such becomes an object as it is.
     private func giveSpaceBack(_ file: ActiveFile) async throws(FileSystemError) {
-        do { try await namespace.enter() } catch { throw .interrupted }
-        defer { namespace.leave() }
+        let pass = try await enterNamespace(of: file.ino)
+        defer { namespace.leave(pass) }
         do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
         defer { file.writing.leave(alone: true) }
         let (overlay, isPromised) = file.state.withLock { ($0.overlay, $0.isPromised) }

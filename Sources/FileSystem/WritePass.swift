@@ -1,4 +1,5 @@
 import Basics
+import Metadata
 import Staging
 import Synchronization
 
@@ -8,7 +9,7 @@ import Synchronization
 struct WritePass: Sendable {
     let file: ActiveFile
     let alone: Bool
-    fileprivate let holdsNames: Bool
+    fileprivate let names: KeyGate.Pass?
 }
 
 extension ActiveFile {
@@ -22,37 +23,38 @@ extension BucketFileSystem {
     /// Leave at once, shared, or none.
     func tryEnterToWrite(_ file: ActiveFile) -> WritePass? {
         guard file.writing.tryEnter() else { return nil }
-        let isFirst = file.isAsStored
-        if !file.isPromised, !isFirst || names.tryEnter() {
-            return WritePass(file: file, alone: false, holdsNames: isFirst)
+        if !file.isPromised {
+            if !file.isAsStored { return WritePass(file: file, alone: false, names: nil) }
+            if let pass = names.tryEnter() { return WritePass(file: file, alone: false, names: pass) }
         }
         file.writing.leave()
         return nil
     }
 
-    /// Waits until the staged bytes may change. Everything is about to be cut off if `emptying`. Callers hold no gate.
+    /// Waits until the staged bytes may change. Everything is about to be cut off if `emptying`; bytes of `source`'s object are
+    /// about to become the file's. Callers hold no gate.
     func enterToWrite(
-        _ file: ActiveFile, alone: Bool = false, emptying: Bool = false
+        _ file: ActiveFile, alone: Bool = false, emptying: Bool = false, and source: InodeNumber? = nil
     ) async throws(FileSystemError) -> WritePass {
         while true {
-            let isFirst = file.isAsStored
-            if isFirst { do { try await names.enter() } catch { throw .interrupted } }
+            let isFirst = file.isAsStored || source != nil
+            let pass = isFirst ? try await enterNames(of: [file.ino] + (source.map { [$0] } ?? [])) : nil
             file.interruptUpload()
             do { try await file.writing.enter(alone: alone) } catch {
-                if isFirst { names.leave() }
+                if let pass { names.leave(pass) }
                 throw .interrupted
             }
-            let pass = WritePass(file: file, alone: alone, holdsNames: isFirst)
+            let entered = WritePass(file: file, alone: alone, names: pass)
             let isPromised = file.isPromised
-            if !isPromised, isFirst || !file.isAsStored { return pass }
-            leave(pass)
+            if !isPromised, isFirst || !file.isAsStored { return entered }
+            leave(entered)
             if isPromised { try await makeWritable(file, emptying: emptying) }
         }
     }
 
     func leave(_ pass: WritePass) {
         pass.file.writing.leave(alone: pass.alone)
-        if pass.holdsNames { names.leave() }
+        if let names = pass.names { self.names.leave(names) }
     }
 
     /// Inside `writing`, alone, or with the last handle gone: what a change that failed has left of a clean file. It rests on the

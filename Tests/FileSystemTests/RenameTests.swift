@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct RenameTests {
     /// What goes on in `d` while its objects are copied, after they were listed.
     enum Act: String, CaseIterable, CustomTestStringConvertible {
-        case unlink, rmdir, mkdir, symlink, rename, create
+        case unlink, rmdir, mkdir, symlink, rename, renameDirectory, create
         var testDescription: String { rawValue }
     }
 
@@ -34,6 +34,9 @@ import Testing
         case .symlink: await succeeded(system.symlink("link", in: directory, target: "to", caller: caller))
         case .rename:
             await succeeded(system.rename("gone", in: directory, to: "moved", in: directory, noReplace: false))
+        case .renameDirectory:
+            await succeeded(
+                system.rename("empty", in: directory, to: "other", in: directory, noReplace: false))
         case .create:
             await succeeded(
                 system.create(
@@ -70,6 +73,9 @@ import Testing
         case .rename:
             (_, _) = (names.remove("gone"), keys.remove("e/gone"))
             (_, _) = (names.insert("moved"), keys.insert("e/moved"))
+        case .renameDirectory:
+            (_, _) = (names.remove("empty"), keys.remove("e/empty/"))
+            (_, _) = (names.insert("other"), keys.insert("e/other/"))
         case .create: names.insert("made")
         }
         #expect(try await Set(tree.names("e")) == names)
@@ -178,6 +184,32 @@ import Testing
         #expect(await read.value == Array("second".utf8))
         #expect(await flush.value)
         try await tree.close(file)
+    }
+
+    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    func whatGoesOnElsewhereDoesNotWait(durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(durability: durability)
+        tree.store.setObject("d/f", Array("first".utf8))
+        for name in ["old", "gone"] { tree.store.setObject(ObjectKey("x/" + name), Array(name.utf8)) }
+        let open = try await tree.open("x/old", OpenFlags(reads: true, writes: true))
+        let system = tree.system
+        _ = try await tree.find("d/f")
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start {
+            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+        }
+        await copying.waitForArrivals()
+        try await tree.write(open, Array("OLD".utf8), at: 0)
+        try await tree.close(open)
+        try await tree.store("x/new", Array("new".utf8))
+        try await tree.store("dx", Array("beside".utf8))
+        try await tree.unlink("x/gone")
+        try await tree.makeDirectory("y")
+        copying.open()
+        #expect(await rename.value)
+        try await tree.remount()
+        #expect(Set(tree.store.keys) == ["dx", "e/f", "x/new", "x/old", "y/"])
+        #expect(tree.store.content("x/old") == Array("OLD".utf8))
     }
 
     // MARK: A file
