@@ -153,7 +153,9 @@ extension BucketFileSystem {
         do {
             if let headers = try knownHeaders(of: ino) { return .success(try answer(shown(headers, of: ino))) }
             return later { [self] () async throws(FileSystemError) in
-                try answer(shown(try await headers(of: ino), of: ino))
+                try await asking(about: ino) { () async throws(FileSystemError) in
+                    try answer(shown(try await headers(of: ino), of: ino))
+                }
             }
         } catch { return .ready(.failure(error)) }
     }

@@ -43,12 +43,15 @@ extension BucketFileSystem {
                     AttributeReply(status: shown(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
             }
             return later { [self] () async throws(FileSystemError) in
-                guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
-                    throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+                try await asking(about: ino) { () async throws(FileSystemError) in
+                    let entry = try self.entry(ino)
+                    guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
+                        throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+                    }
+                    let fresh = try await exact(found)
+                    return AttributeReply(
+                        status: shown(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
                 }
-                let fresh = try await exact(found)
-                return AttributeReply(
-                    status: shown(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -78,8 +81,11 @@ extension BucketFileSystem {
             && entry.attributes.kind == .file && Self.targetLengths.contains(entry.attributes.size)
     }
 
-    private func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
-        needsHeaders(entry) ? try await learnHeaders(of: entry) : entry
+    func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
+        guard needsHeaders(entry) else { return entry }
+        return try await asking(about: entry.ino) { () async throws(FileSystemError) in
+            try await learnHeaders(of: entry)
+        }
     }
 
     func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
@@ -154,7 +160,7 @@ extension BucketFileSystem {
             if watch.isAway { return entry }
             do throws(FileSystemError) {
                 return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
-                    await Result { () async throws(FileSystemError) in try await revalidate(entry) }
+                    await asking { () async throws(FileSystemError) in try await revalidate(entry) }
                 }
             } catch {
                 guard watch.isAway, error.kind != .interrupted else { throw self.error(error, of: name, in: parent) }
@@ -164,13 +170,43 @@ extension BucketFileSystem {
             if isKnownOfOld(parent) { return nil }
             do throws(FileSystemError) {
                 return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
-                    await Result { () async throws(FileSystemError) in try await discover(name, in: parent) }
+                    await asking { () async throws(FileSystemError) in try await discover(name, in: parent) }
                 }
             } catch {
                 guard isKnownOfOld(parent), error.kind != .interrupted else {
                     throw self.error(error, of: name, in: parent)
                 }
                 return nil
+            }
+        }
+    }
+
+    /// The answer to a question about a key; asked again when a renamed directory has taken that along.
+    private func asking<Value: Sendable>(
+        _ ask: () async throws(FileSystemError) -> Value
+    ) async -> Result<Value, FileSystemError> {
+        while true {
+            do throws(FileSystemError) { return .success(try await ask()) } catch {
+                if !error.isOvertaken { return .failure(error) }
+            }
+        }
+    }
+
+    /// The answer to a question about the object of an inode, asked again when that has got another key meanwhile: where the
+    /// old one leads to nothing any more, what gave it the new one has to come to its end first. Callers hold no gate.
+    func asking<Value: Sendable>(
+        about ino: InodeNumber, _ ask: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        while true {
+            let key = try key(of: ino)
+            do throws(FileSystemError) { return try await ask() } catch {
+                guard error.kind == .notFound || error.kind == .stale else { throw error }
+                names.leave(try await enterNames(of: [ino]))
+                if let file = files.find(ino) {
+                    do { try await file.writing.enter() } catch { throw .interrupted }
+                    file.writing.leave()
+                }
+                guard let now = try? self.key(of: ino), now != key else { throw error }
             }
         }
     }

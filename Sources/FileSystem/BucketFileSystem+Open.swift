@@ -26,7 +26,7 @@ extension BucketFileSystem {
                     guard entry.ino == ino else {
                         throw FileSystemError(.stale, "\(entry.name) is another file now")
                     }
-                    if needsHeaders(entry) { entry = try await learnHeaders(of: entry) }
+                    entry = try await exact(entry)
                     if let opened = try await openEmptying(entry, flags) { return opened }
                 }
             }

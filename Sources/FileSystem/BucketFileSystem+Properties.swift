@@ -21,27 +21,33 @@ extension BucketFileSystem {
 
     func property(_ property: ObjectProperty, of ino: InodeNumber) -> Outcome<ByteString> {
         later { [self] () async throws(FileSystemError) in
-            let entry = try entry(ino)
-            guard entry.attributes.kind == .file, entry.attributes.version != nil, !entry.isPending else {
-                throw FileSystemError(.noData, "\(property.rawValue) is of objects, and \(entry.name) is none yet")
-            }
-            let key = try key(of: ino)
-            let value: String?
-            switch property {
-            case .accessControl:
-                value = try await remote { store throws(ObjectStoreError) in
-                    try await store.accessControl(of: key).text
-                }
-            case .storageClass: value = try await info(key).storageClass ?? store.capabilities.storageClasses.first
-            case .restore:
-                guard store.capabilities.restore else {
-                    throw FileSystemError(ObjectStoreError.lacking(.restore, key, "archived objects"))
-                }
-                value = try await info(key).restore?.description
-            }
-            guard let value else { throw FileSystemError(.noData, "\(property.rawValue) does not apply") }
-            return ByteString(value)
+            try await asking(about: ino) { () async throws(FileSystemError) in try await value(of: property, ino) }
         }
+    }
+
+    private func value(
+        of property: ObjectProperty, _ ino: InodeNumber
+    ) async throws(FileSystemError) -> ByteString {
+        let entry = try entry(ino)
+        guard entry.attributes.kind == .file, entry.attributes.version != nil, !entry.isPending else {
+            throw FileSystemError(.noData, "\(property.rawValue) is of objects, and \(entry.name) is none yet")
+        }
+        let key = try key(of: ino)
+        let value: String?
+        switch property {
+        case .accessControl:
+            value = try await remote { store throws(ObjectStoreError) in
+                try await store.accessControl(of: key).text
+            }
+        case .storageClass: value = try await info(key).storageClass ?? store.capabilities.storageClasses.first
+        case .restore:
+            guard store.capabilities.restore else {
+                throw FileSystemError(ObjectStoreError.lacking(.restore, key, "archived objects"))
+            }
+            value = try await info(key).restore?.description
+        }
+        guard let value else { throw FileSystemError(.noData, "\(property.rawValue) does not apply") }
+        return ByteString(value)
     }
 
     private func info(_ key: ObjectKey) async throws(FileSystemError) -> ObjectInfo {

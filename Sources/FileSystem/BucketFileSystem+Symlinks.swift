@@ -101,37 +101,41 @@ extension BucketFileSystem {
     package func readLink(_ ino: InodeNumber) -> Outcome<ByteString> {
         if let target = targets.withLock({ $0.value(for: ino) }) { return .success(target) }
         return later { [self] () async throws(FileSystemError) in
-            let entry = try entry(ino)
-            guard entry.attributes.kind == .symlink, let version = entry.attributes.version else {
-                throw FileSystemError(.invalid, "\(entry.name) is not a symbolic link")
+            try await asking(about: ino) { () async throws(FileSystemError) in try await target(of: ino) }
+        }
+    }
+
+    private func target(of ino: InodeNumber) async throws(FileSystemError) -> ByteString {
+        let entry = try entry(ino)
+        guard entry.attributes.kind == .symlink, let version = entry.attributes.version else {
+            throw FileSystemError(.invalid, "\(entry.name) is not a symbolic link")
+        }
+        if isNative(entry) {
+            let key = try key(of: ino)
+            let linked = try await remote { store throws(ObjectStoreError) in
+                try await store.symlinkTarget(of: key)
             }
-            if isNative(entry) {
-                let key = try key(of: ino)
-                let linked = try await remote { store throws(ObjectStoreError) in
-                    try await store.symlinkTarget(of: key)
-                }
-                let target = NativeLink.path(to: linked, from: key.bytes)
-                targets.withLock { _ = $0.insert(target, for: ino) }
-                return target
-            }
-            let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: ino) }
-            if let target = headers.flatMap({ AttributeCodec.linkTarget($0) }) {
-                targets.withLock { _ = $0.insert(target, for: ino) }
-                return target
-            }
-            let length = Int(version.size)
-            guard length <= Self.targetLengths.upperBound else {
-                throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
-            }
-            let buffer = try await borrow(length)
-            let object = rooms.blocks.open(try key(of: ino), version)
-            do throws(BlockError) {
-                try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
-            } catch { throw FileSystemError(error) }
-            let target = buffer.prefix(length)
+            let target = NativeLink.path(to: linked, from: key.bytes)
             targets.withLock { _ = $0.insert(target, for: ino) }
             return target
         }
+        let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: ino) }
+        if let target = headers.flatMap({ AttributeCodec.linkTarget($0) }) {
+            targets.withLock { _ = $0.insert(target, for: ino) }
+            return target
+        }
+        let length = Int(version.size)
+        guard length <= Self.targetLengths.upperBound else {
+            throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
+        }
+        let buffer = try await borrow(length)
+        let object = rooms.blocks.open(try key(of: ino), version)
+        do throws(BlockError) {
+            try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
+        } catch { throw FileSystemError(error) }
+        let target = buffer.prefix(length)
+        targets.withLock { _ = $0.insert(target, for: ino) }
+        return target
     }
 
     /// Whether the store itself knows the link: not by its name, nor by its headers.

@@ -39,27 +39,35 @@ final class DirectoryListings: Sendable {
 
     private func run(_ listing: DirectoryListing) async -> FileSystemError? {
         if await walks.bring(listing.directory) { return nil }
-        do {
-            let ingest = try metadata.beginListing(of: listing.directory)
-            var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
-            var progress = ListingProgress()
-            while true {
-                let page = try await store.list(request, without: doomed)
-                try progress.take(page)
-                try ingest.add(page)
-                guard let next = page.next else {
-                    try ingest.finish()
-                    return nil
-                }
-                request.cursor = next
-                if !listing.advance(to: ingest.frontier) { return .interrupted }
+        while true {
+            do {
+                return try await take(listing)
+            } catch let error as ObjectStoreError {
+                return FileSystemError(error)
+            } catch MetadataError.superseded {
+                // A directory that was renamed is listed anew, at the key it has now.
+            } catch let error as MetadataError {
+                return FileSystemError(error)
+            } catch {
+                return FileSystemError(.inputOutput, "listing failed: \(error)")
             }
-        } catch let error as ObjectStoreError {
-            return FileSystemError(error)
-        } catch let error as MetadataError {
-            return FileSystemError(error)
-        } catch {
-            return FileSystemError(.inputOutput, "listing failed: \(error)")
+        }
+    }
+
+    private func take(_ listing: DirectoryListing) async throws -> FileSystemError? {
+        let ingest = try metadata.beginListing(of: listing.directory)
+        var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
+        var progress = ListingProgress()
+        while true {
+            let page = try await store.list(request, without: doomed)
+            try progress.take(page)
+            try ingest.add(page)
+            guard let next = page.next else {
+                try ingest.finish()
+                return nil
+            }
+            request.cursor = next
+            if !listing.advance(to: ingest.frontier) { return .interrupted }
         }
     }
 }

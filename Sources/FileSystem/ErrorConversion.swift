@@ -47,14 +47,17 @@ extension FileSystemError {
     }
 
     init(_ error: MetadataError) {
+        if error == .superseded {
+            self = .overtaken(error.description)
+            return
+        }
         let kind: Kind =
             switch error {
             case .exists: .exists
             case .notDirectory: .notDirectory
             case .invalidName: .invalid
             case .intoItself: .invalid
-            case .noSuchEntry: .stale
-            case .superseded: .interrupted
+            case .noSuchEntry, .superseded: .stale
             case .foreignKey, .database: error.isDiskFull ? .noSpace : .inputOutput
             }
         self.init(kind, error.description)

@@ -8,6 +8,9 @@ package struct FileSystemError: Error, Sendable, Hashable {
     /// The bytes are only in parts of an upload: nothing was changed, and the file has to become an object first.
     package private(set) var needsCommit = false
 
+    /// What was asked of the store is about a key that the directory had before: the same is to be asked again.
+    package private(set) var isOvertaken = false
+
     package init(_ kind: Kind, _ reason: String) { (self.kind, self.reason) = (kind, reason) }
 
     /// The end of a call for bytes that only an upload has.
@@ -16,6 +19,12 @@ package struct FileSystemError: Error, Sendable, Hashable {
         error.needsCommit = true
         return error
     }()
+
+    static func overtaken(_ reason: String) -> FileSystemError {
+        var error = FileSystemError(.stale, reason)
+        error.isOvertaken = true
+        return error
+    }
 
     /// The errno of a write for which there is no room yet.
     static func noLocalSpace(_ reason: String) -> FileSystemError {

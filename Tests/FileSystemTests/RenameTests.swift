@@ -145,6 +145,46 @@ import Testing
         }
     }
 
+    /// What a program asks about `d`, or a file there, whose answer the store owes when the objects have got other keys.
+    enum Question: String, CaseIterable, CustomTestStringConvertible {
+        case stat, open, lookup, list
+        var testDescription: String { rawValue }
+    }
+
+    @Test(arguments: Question.allCases)
+    func whatIsAskedMeanwhileIsAnswered(question: Question) async throws {
+        let tree = try MountedTree(ttl: .zero)
+        for name in ["f", "other"] { tree.store.setObject(ObjectKey("d/" + name), Array("first".utf8)) }
+        let directory = try await tree.find("d").ino
+        let file = try await tree.find("d/f").ino
+        let stream = try await tree.run(tree.system.openDirectory(directory))
+        let system = tree.system
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start {
+            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+        }
+        await copying.waitForArrivals()
+        let asking = tree.store.hold(question == .lookup || question == .list ? .list : .head)
+        let answer = tree.pool.start { () async -> Bool in
+            switch question {
+            case .stat: await Self.succeeded(system.attributes(file, handle: nil))
+            case .open: await Self.succeeded(system.open(file, flags: OpenFlags(reads: true, writes: false)))
+            case .lookup: await Self.succeeded(system.lookup("none", in: directory))
+            case .list:
+                await Self.succeeded(
+                    system.readDirectory(
+                        directory, handle: stream, from: 0, attributes: false, into: SmallReply(capacity: 9)))
+            }
+        }
+        await asking.waitForArrivals()
+        copying.open()
+        while tree.store.content("d/f") != nil { await Task.yield() }
+        asking.open()
+        #expect(await rename.value)
+        #expect(await answer.value)
+        #expect(try await Set(tree.names("e")) == ["f", "other"])
+    }
+
     @Test(arguments: ["d/f", "d"])
     func aReadThatIsUnderWayComesToItsEnd(what: String) async throws {
         let tree = try MountedTree()
