@@ -49,6 +49,35 @@ package struct JobRunner: Sendable {
         logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
     }
 
+    /// Takes back what the rename of a directory had copied, and takes its row away: for a program that is about to ask for the
+    /// rename again, and whose open files have the names from before. False, and nothing happens, when a source is gone
+    /// already. Throws while the store does not let it; the row stays then.
+    package func undo(
+        _ id: IntentID, _ items: [ItemRecord], from: ByteString, to: ByteString
+    ) async throws(CommitError) -> Bool {
+        enum Found { case copy(ObjectKey), other, withoutSource }
+        do throws(ObjectStoreError) {
+            let found = try await concurrently(items, width: Self.width) {
+                [self] (item) throws(ObjectStoreError) -> Found in
+                guard let original = try await info(ObjectKey(item.source.key)) else { return .withoutSource }
+                let key = ObjectKey(to + item.source.key.dropFirst(from.count))
+                return isCopy(try await info(key), of: original) ? .copy(key) : .other
+            }
+            var copies: [ObjectKey] = []
+            for item in found {
+                switch item {
+                case .copy(let key): copies.append(key)
+                case .other: break
+                case .withoutSource: return false
+                }
+            }
+            try await deleteAll(copies)
+        } catch { throw CommitError(error) }
+        do { try journal.write([.endJob(id)], flushed: true) } catch { throw .journal(error) }
+        logger.info("a rename that had only begun was taken back", metadata: ["from": "\(from)"])
+        return true
+    }
+
     /// Aborts an upload of ours that nothing will complete.
     package func abort(_ id: IntentID, _ upload: UploadRecord) async throws(CommitError) {
         do throws(ObjectStoreError) {

@@ -99,7 +99,14 @@ package struct Recovery: Sendable {
             }
             jobs = jobs.dropFirst()
             plan.touched.formUnion(Self.keys(of: job.intent))
-            do throws(CommitError) { try await runner.finish(id, job, files: contents.files) } catch {
+            do throws(CommitError) {
+                if isRestart, case .tree(let from, let to) = job.intent,
+                    try await runner.undo(id, job.items, from: from, to: to)
+                {
+                    continue
+                }
+                try await runner.finish(id, job, files: contents.files)
+            } catch {
                 let replaced = contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }
                 plan.left.append(Left(row: .job(id, job, replaced: replaced), reason: "\(error)"))
             }
