@@ -14,6 +14,8 @@ final class DoomedObjects: Sendable {
         set { files.withLock { $0[key] = newValue } }
     }
 
+    var all: [ActiveFile] { files.withLock { Array($0.values) } }
+
     func remove(_ key: ObjectKey) -> ActiveFile? { files.withLock { $0.removeValue(forKey: key) } }
 
     /// Removes the object if it is that of `file`.

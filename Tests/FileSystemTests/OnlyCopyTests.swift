@@ -140,6 +140,17 @@ import Testing
         #expect(tree.store.keys.isEmpty)
     }
 
+    @Test func theObjectOfARemovedFileIsGoneWhenTheMountEndsThoughItsLastCloseWasForgotten() async throws {
+        let tree = try MountedTree(capacity: 3_000_000)
+        try await tree.store("f", bytes)
+        _ = try await tree.open("f", readOnly)
+        try await tree.unlink("f")
+        try await tree.restart()
+        #expect(tree.store.keys == ["f"], "an open file needs it")
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.keys.isEmpty)
+    }
+
     // MARK: Copies of another object
 
     private func copy(
