@@ -275,14 +275,7 @@ package final class KodoClient: Sendable {
     /// Where the bucket's objects are read: the domain that was given, the bucket's own at the origin, a private cloud's
     /// path, or the first domain bound to it, which may be a cache (kodo.md section 9).
     func place(_ operation: ObjectStoreError.Operation) async throws(ObjectStoreError) -> DownloadPlace {
-        if let domain { return learn(DownloadPlace(origin: domain, path: "/")) }
-        let hosts = try await hosts(operation)
-        if let origin = hosts.download.first { return learn(DownloadPlace(origin: origin, path: "/")) }
-        if settings.endpoint != nil, let origin = hosts.io.first {
-            let accessKey = learned.withLock { $0.credentials?.accessKeyID } ?? ""
-            let path = "/getfile/\(PercentEncoding.encode(accessKey))/\(PercentEncoding.encode(bucket))/"
-            return learn(DownloadPlace(origin: origin, path: path))
-        }
+        if let place = place(of: domain == nil ? try await hosts(operation) : nil) { return learn(place) }
         if let place = learned.withLock({ $0.place }) { return place }
         var call = Call(operation, "/v2/domains?tbl=\(PercentEncoding.encode(bucket))")
         (call.method, call.service) = (.get, .uc)
@@ -295,6 +288,16 @@ package final class KodoClient: Sendable {
             )
         }
         return learn(DownloadPlace(origin: origin, path: "/"))
+    }
+
+    /// The same as far as it needs no question of its own.
+    private func place(of hosts: KodoHosts?) -> DownloadPlace? {
+        if let domain { return DownloadPlace(origin: domain, path: "/") }
+        if let origin = hosts?.download.first { return DownloadPlace(origin: origin, path: "/") }
+        guard settings.endpoint != nil, let origin = hosts?.io.first else { return nil }
+        let accessKey = learned.withLock { $0.credentials?.accessKeyID } ?? ""
+        return DownloadPlace(
+            origin: origin, path: "/getfile/\(PercentEncoding.encode(accessKey))/\(PercentEncoding.encode(bucket))/")
     }
 
     private func learn(_ place: DownloadPlace) -> DownloadPlace {
@@ -340,8 +343,8 @@ package final class KodoClient: Sendable {
 
     /// A URL for reading the object, once a request has told where that is.
     func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        let (place, credentials) = learned.withLock { ($0.place, $0.credentials) }
-        guard let place, let credentials else {
+        let (known, hosts, credentials) = learned.withLock { ($0.place, $0.hosts, $0.credentials) }
+        guard let place = known ?? place(of: hosts), let credentials else {
             throw ObjectStoreError(
                 .notSupported, .presign, key: key,
                 message: "no request has told yet where the bucket's objects are read")
