@@ -29,14 +29,16 @@ extension BucketFileSystem {
             let from = try fileHandle(source.handle, of: source.ino)
             let to = try fileHandle(target.handle, of: target.ino)
             guard from.flags.reads, to.flags.writes else { throw .badHandle }
-            let object = try copyable(from, target.ino)
-            guard source.offset < object.version.size else { return 0 }
-            let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
+            _ = try copyable(from, target.ino)
             let file = to.file
             let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 try await enterToWrite(file, alone: true, and: source.ino)
             }
             defer { leave(pass) }
+            // It may have got another key before the names could be kept from changing.
+            let object = try copyable(from, target.ino)
+            guard source.offset < object.version.size else { return 0 }
+            let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
             // No object will be made of it that the store could copy to.
             guard !file.state.withLock({ $0.isNameless }) else { throw Self.leftToTheKernel }
             let overlay = try overlay(of: file)

@@ -71,7 +71,8 @@ extension BucketFileSystem {
             if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
             try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0)
         } catch {
-            _ = close(opened.handle)
+            if let work = close(opened.handle) { await work() }
+            handles.settle(opened.handle)
             throw error
         }
         return opened

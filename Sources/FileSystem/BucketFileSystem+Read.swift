@@ -51,7 +51,7 @@ extension BucketFileSystem {
     /// Comes back when a read that failed may succeed now; `epoch` is the file's when it began.
     private func overcome(_ error: FileSystemError, _ file: ActiveFile, _ epoch: Int) async throws(FileSystemError) {
         // No store shows the parts of an upload: it has to become the object first.
-        if error.needsCommit { return try await commit(file) }
+        if error.needsCommit, !file.state.withLock({ $0.isUnlinked }) { return try await commit(file) }
         guard error.kind == .stale else { throw error }
         // Who gives the file another object, here, has one of these until readers can follow.
         names.leave(try await enterNames(of: [file.ino]))

@@ -62,20 +62,20 @@ extension BucketFileSystem {
         }
         // Nothing else will know them.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
-        if !hasObject || isNeeded {
-            // What may be there until a job is done must not be listed.
-            let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
-            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
-        } else {
-            do throws(FileSystemError) { try await removeObject(entry, mayWait: false) } catch {
-                if replacesPromise {
-                    // The program is told that it failed: it must not happen later.
-                    try journalled { journal throws(JournalingError) in
-                        try journal.write([.endJob(job)], flushed: true)
-                    }
-                }
-                throw error
+        do throws(FileSystemError) {
+            if !hasObject || isNeeded {
+                // What may be there until a job is done must not be listed.
+                let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
+                try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
+            } else {
+                try await removeObject(entry, mayWait: false)
             }
+        } catch {
+            if isNeeded || replacesPromise {
+                // The program is told that it failed: it must not happen later.
+                try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+            }
+            throw error
         }
         if isNeeded { doomed[key] = file }
         file.state.withLock { state in

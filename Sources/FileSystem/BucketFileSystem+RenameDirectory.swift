@@ -56,6 +56,12 @@ extension BucketFileSystem {
             try journal.write([.job(job, .tree(from: oldPrefix, to: newKey.bytes), items: items)], flushed: true)
         }
         let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: items)
+        // What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
+        var takeovers: [Takeover] = []
+        for key in doomed.keys(below: newKey.bytes) {
+            if let takeover = await takeOverDoomed(key) { takeovers.append(takeover) }
+        }
+        let ended = takeovers.map { JournalChange.endJob($0.deletion.job) }
         var copies: [ObjectKey: ObjectVersion] = [:]
         do throws(FileSystemError) {
             copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
@@ -63,19 +69,23 @@ extension BucketFileSystem {
             if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
             try journalled { journal throws(JournalingError) in
-                try journal.write([.advance(job, rest.intent)], flushed: true)
+                try journal.write([.advance(job, rest.intent)] + ended, flushed: true)
+            }
+            if let target {
+                try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
+            }
+            try cached { metadata throws(MetadataError) in
+                _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
             }
         } catch {
             // Nothing was renamed, and the program is told so: what was copied is of no use to anybody.
             try? await deleteAll(Array(copies.keys))
             try callOff(job, newKey)
+            for takeover in takeovers {
+                try callOff(takeover.deletion.job, takeover.deletion.key, giving: takeover)
+                await giveBack(takeover)
+            }
             throw error
-        }
-        if let target {
-            try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
-        }
-        try cached { metadata throws(MetadataError) in
-            _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
         }
         try adopt(copies, for: try entry(source.ino), newKey.bytes)
         try moveRows(below: newKey.bytes)

@@ -101,6 +101,8 @@ extension BucketFileSystem {
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
         try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
+        // Headers that nobody looked at yet would be lost by the change.
+        if !file.needsRelease { try await learnHeadersToKeep(of: file) }
         var (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
         guard apply(change, to: &attributes) else { return }
         if isDirty || isUnlinked {

@@ -16,6 +16,10 @@ final class DoomedObjects: Sendable {
 
     var all: [ActiveFile] { files.withLock { Array($0.values) } }
 
+    func keys(below prefix: ByteString) -> [ObjectKey] {
+        files.withLock { $0.keys.filter { $0.bytes.hasPrefix(prefix) } }
+    }
+
     func remove(_ key: ObjectKey) -> ActiveFile? { files.withLock { $0.removeValue(forKey: key) } }
 
     /// Removes the object if it is that of `file`.

@@ -153,7 +153,8 @@ extension BucketFileSystem {
         let act = { @Sendable [self] () async throws(FileSystemError) -> Value in
             while true {
                 do throws(FileSystemError) { return try await act() } catch {
-                    guard error.needsCommit else { throw error }
+                    // What has no name becomes no object.
+                    guard error.needsCommit, !file.state.withLock({ $0.isUnlinked }) else { throw error }
                 }
                 try await commit(file)
             }

@@ -280,7 +280,11 @@ package final class StagedFile: Sendable {
                 switch piece.source {
                 case .base, .stored: throw .notStaged
                 case .hole: unsafe part.initializeMemory(as: UInt8.self, repeating: 0)
-                case .staged, .filled: unsafe try file.read(into: part, at: piece.range.lowerBound)
+                case .staged, .filled:
+                    do throws(StagingError) { unsafe try file.read(into: part, at: piece.range.lowerBound) } catch {
+                        // A file that was given up meanwhile cannot even be opened again.
+                        if content.withLock({ $0.isOpen }) { throw error }
+                    }
                 }
             }
             // A truncate or punch that ran meanwhile may have taken the bytes before they were read.

@@ -1,0 +1,43 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// copy_file_range waits for the rename of the source's directory, and copies the object as it is then.
+@Suite(.timeLimit(.minutes(2))) struct CopyDuringRenameTests {
+    @Test func aFileBelowADirectoryThatIsRenamedIsCopied() async throws {
+        let tree = try MountedTree()
+        let bytes = Array("content".utf8)
+        tree.store.setObject("d/f", bytes)
+        let source = try await tree.open("d/f", OpenFlags(reads: true, writes: false))
+        let target = try await tree.open("copy", OpenFlags(reads: true, writes: true), create: true)
+        let system = tree.system
+        let copying = tree.store.hold(.copy)
+        let rename = tree.pool.start { () async -> Bool in
+            guard case .pending(let work) = system.rename("d", in: .root, to: "e", in: .root, noReplace: false) else {
+                return false
+            }
+            guard case .success = await work() else { return false }
+            return true
+        }
+        await copying.waitForArrivals()
+        let copy = tree.pool.start { () async -> Result<Int64, FileSystemError> in
+            let outcome = system.copyRange(
+                from: FileRange(ino: source.0, handle: source.1, offset: 0),
+                to: FileRange(ino: target.0, handle: target.1, offset: 0), count: 7)
+            return switch outcome {
+            case .ready(let result): result
+            case .pending(let work): await work()
+            }
+        }
+        for _ in 0..<1000 { await Task.yield() }
+        copying.open()
+        #expect(await rename.value)
+        #expect(try await copy.value.get() == 7)
+        try await tree.close(source)
+        try await tree.close(target)
+        #expect(tree.store.content("copy") == bytes)
+    }
+}
