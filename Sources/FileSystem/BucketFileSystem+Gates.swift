@@ -22,7 +22,7 @@ extension BucketFileSystem {
     func changingHeaders<Value: Sendable>(
         of ino: InodeNumber, _ change: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
-        let pass = try await enter(names) { keys(of: [ino]) }
+        let pass = try await enterNames(of: [ino])
         defer { names.leave(pass) }
         return try await change()
     }
@@ -35,6 +35,15 @@ extension BucketFileSystem {
     /// Enters `names` to begin a change of files.
     func enterNames(of inodes: [InodeNumber]) async throws(FileSystemError) -> KeyGate.Pass {
         try await enter(names) { keys(of: inodes) }
+    }
+
+    /// Comes back when whoever of us gives the file another key or object has come to the end of that: he has one of these gates
+    /// until readers can follow. Callers hold none.
+    func waitForMove(of ino: InodeNumber, _ file: ActiveFile?) async throws(FileSystemError) {
+        names.leave(try await enterNames(of: [ino]))
+        guard let file else { return }
+        do { try await file.writing.enter() } catch { throw .interrupted }
+        file.writing.leave()
     }
 
     /// Does the rename of a directory, alone below both keys.

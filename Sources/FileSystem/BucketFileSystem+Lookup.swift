@@ -201,11 +201,7 @@ extension BucketFileSystem {
             let key = try key(of: ino)
             do throws(FileSystemError) { return try await ask() } catch {
                 guard error.kind == .notFound || error.kind == .stale else { throw error }
-                names.leave(try await enterNames(of: [ino]))
-                if let file = files.find(ino) {
-                    do { try await file.writing.enter() } catch { throw .interrupted }
-                    file.writing.leave()
-                }
+                try await waitForMove(of: ino, files.find(ino))
                 guard let now = try? self.key(of: ino), now != key else { throw error }
             }
         }

@@ -53,10 +53,7 @@ extension BucketFileSystem {
         // No store shows the parts of an upload: it has to become the object first.
         if error.needsCommit, !file.state.withLock({ $0.isUnlinked }) { return try await commit(file) }
         guard error.kind == .stale else { throw error }
-        // Who gives the file another object, here, has one of these until readers can follow.
-        names.leave(try await enterNames(of: [file.ino]))
-        do { try await file.writing.enter() } catch { throw .interrupted }
-        file.writing.leave()
+        try await waitForMove(of: file.ino, file)
         guard file.state.withLock({ $0.epoch }) != epoch else { throw error }
     }
 
