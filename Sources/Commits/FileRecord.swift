@@ -167,6 +167,13 @@ package final class FileRecord: Sendable {
         try change(.now) { $0.setMap(extents) }
     }
 
+    /// The bytes are about to change: what was tried with them as they are is not all of the file from then on, whatever the store
+    /// has made of it.
+    package func changing() throws(JournalingError) {
+        guard state.withLock({ $0.intent.attempt != nil }) else { return }
+        try change(.never) { ($0.attempt, $0.wasTried) = (nil, true) }
+    }
+
     /// A put or complete is about to be sent.
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?

@@ -13,6 +13,8 @@ package struct UnfinishedJob: Sendable, Hashable {
         case removals
         case rename(to: ByteString)
         case tree(to: ByteString)
+        /// A change of headers of which it is not known whether it came about.
+        case headers
         /// A multipart upload of ours that nothing will complete.
         case abort
         /// A file is stored, and the journal or the metadata cache could not take it down.
@@ -41,6 +43,7 @@ package struct UnfinishedJob: Sendable, Hashable {
         case .removal: "its removal"
         case .removals: "the removal of what was below it"
         case .rename(let key), .tree(let key): "its rename to \(key)"
+        case .headers: "the question whether it got its new attributes"
         case .abort: "the abort of an upload of it"
         case .row: "writing down that it is stored"
         }
@@ -53,7 +56,7 @@ package struct UnfinishedJob: Sendable, Hashable {
         }
         switch act {
         case .abort: return false
-        case .row: return key == other
+        case .row, .headers: return key == other
         case .removal, .removals: return meets(key)
         case .rename(let to), .tree(let to): return meets(key) || meets(to)
         }
@@ -243,7 +246,7 @@ extension UnfinishedJob {
     /// Whether nobody was told that it is done: then giving it up is no lie.
     var isOpen: Bool {
         switch act {
-        case .rename, .tree: true
+        case .rename, .tree, .headers: true
         case .removal, .removals, .abort, .row: false
         }
     }

@@ -33,6 +33,8 @@ package struct JobRunner: Sendable {
             case .rename(let record): isDone = try await move(record.source, to: ObjectKey(record.to), record)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
             case .removals: try await removeAll(job.items)
+            // Who asked for it asks again, or has not heard that it was done.
+            case .headers: break
             }
         } catch { throw CommitError(error) }
         var changes = [JournalChange.endJob(id)]
@@ -76,6 +78,27 @@ package struct JobRunner: Sendable {
         do { try journal.write([.endJob(id)], flushed: true) } catch { throw .journal(error) }
         logger.info("a rename that had only begun was taken back", metadata: ["from": "\(from)"])
         return true
+    }
+
+    /// What the rename of a file, which is finished, has made at the new key; nil when that is not there.
+    func renamed(_ rename: RenameRecord) async throws(CommitError) -> ObjectInfo? {
+        do throws(ObjectStoreError) {
+            guard let found = try await info(ObjectKey(rename.to)), found.version.size == rename.source.size,
+                try await info(ObjectKey(rename.source.key)) == nil
+            else { return nil }
+            return found
+        } catch { throw CommitError(error) }
+    }
+
+    /// The version that an update of headers has made of the one it names, if it has made another; nil when it was not carried
+    /// out, or when something else is there now.
+    package func updated(_ update: HeadersUpdateRecord) async throws(CommitError) -> ObjectInfo? {
+        let found: ObjectInfo?
+        do { found = try await info(ObjectKey(update.source.key)) } catch { throw CommitError(error) }
+        guard let found, found.version.etag.text != update.source.etag, found.version.size == update.source.size,
+            found.metadata.user == update.headers.user
+        else { return nil }
+        return found
     }
 
     /// Aborts an upload of ours that nothing will complete.

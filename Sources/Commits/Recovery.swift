@@ -24,6 +24,10 @@ package struct Recovery: Sendable {
         package var touched: Set<ByteString> = []
         /// Objects that commits had made when the process ended before it wrote that down, among those `touched`.
         package var landed: [ObjectKey: ObjectInfo] = [:]
+        /// Files that programs may have open and whose rename the store had begun when the process ended: what is at their new keys.
+        package var renamed: [(record: RenameRecord, info: ObjectInfo)] = []
+        /// Objects that got another version with other headers, and no other bytes, when the process ended before it knew.
+        package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
         package var left: [Left] = []
 
@@ -105,7 +109,13 @@ package struct Recovery: Sendable {
                 {
                     continue
                 }
+                if case .headers(let record) = job.intent, let info = try await runner.updated(record) {
+                    plan.updated.append((record, info))
+                }
                 try await runner.finish(id, job, files: contents.files)
+                if isRestart, case .rename(let record) = job.intent, let info = try await runner.renamed(record) {
+                    plan.renamed.append((record, info))
+                }
             } catch {
                 let replaced = contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }
                 plan.left.append(Left(row: .job(id, job, replaced: replaced), reason: "\(error)"))
@@ -122,7 +132,7 @@ package struct Recovery: Sendable {
         for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
-            if let info = await landed(intent) {
+            if let info = await landed(intent), !isWanted(intent) || intent.describes(info) {
                 plan.landed[ObjectKey(intent.key)] = info
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
                 try journal.write([.endFile(id)] + made.map { .endUpload($0.id) }, flushed: true)
@@ -131,7 +141,7 @@ package struct Recovery: Sendable {
                 }
                 continue
             }
-            if !intent.isAcknowledged, isRestart, intent.boot == journal.boot {
+            if !intent.isAcknowledged, isStillOpen(intent) {
                 plan.open.append((id, intent))
                 plan.uploads[id] = uploads
                 continue
@@ -162,6 +172,13 @@ package struct Recovery: Sendable {
         return plan
     }
 
+    /// Whether programs may have it open as it was.
+    private func isStillOpen(_ intent: FileIntent) -> Bool { isRestart && intent.boot == journal.boot }
+
+    /// Whether a program was told that all of it is safe, or goes on as if nothing had happened: then an object without its newest
+    /// headers is not the end of it, and the next commit sees to the rest.
+    private func isWanted(_ intent: FileIntent) -> Bool { intent.isAcknowledged || isStillOpen(intent) }
+
     private func abort(_ id: IntentID, _ upload: UploadRecord, _ plan: inout Plan) async {
         do throws(CommitError) { try await runner.abort(id, upload) } catch {
             plan.left.append(Left(row: .upload(id, upload), reason: "\(error)"))
@@ -181,6 +198,20 @@ package struct Recovery: Sendable {
         case .rename(let record): [record.source.key, record.to]
         case .tree(let from, let to): [from, to]
         case .removals(let below): [below]
+        case .headers(let record): [record.source.key]
         }
+    }
+}
+
+extension FileIntent {
+    /// Whether an object that one of its attempts made has the headers that it is to have.
+    fileprivate func describes(_ info: ObjectInfo) -> Bool {
+        guard let headers else { return true }
+        let wanted = headers.metadata
+        // Of the others the store may have added some.
+        var stored = wanted
+        stored.user = info.metadata.user
+        stored.user[CommitOptions.commitHeader] = nil
+        return CommitOptions().accepts(stored, for: wanted)
     }
 }

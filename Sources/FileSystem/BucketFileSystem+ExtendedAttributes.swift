@@ -196,19 +196,29 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            try await changingHeaders(of: ino) { () async throws(FileSystemError) in try await changeNow(ino, edit) }
+            try await changingHeaders(of: ino) { () async throws(FileSystemError) in
+                let file = try await holdFile(ino)
+                defer { if let file { letGo(file) } }
+                try await file?.enterAlone()
+                defer { file?.writing.leave(alone: true) }
+                try await changeNow(ino, file, edit)
+            }
         }
     }
 
+    /// Inside the file's `writing`, alone, if it is one.
     private func changeNow(
-        _ ino: InodeNumber, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
+        _ ino: InodeNumber, _ file: ActiveFile?, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
     ) async throws(FileSystemError) {
+        if let file, !file.needsRelease {
+            try await settleJobs(at: try key(of: ino))
+            try await learnHeadersToKeep(of: file)
+        }
         let before = try await headers(of: ino)
         var headers = before
         try edit(&headers)
         // Setting the same costs nothing.
         if headers == before { return }
-        let file = files.find(ino)
         let current = if let file { file.attributes } else { try entry(ino).attributes }
         let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
         guard cost <= store.capabilities.metadataBudget else {
@@ -216,22 +226,15 @@ extension BucketFileSystem {
                 .argumentTooLong,
                 "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
         }
-        if let file, file.needsRelease {
-            try await file.enterAlone()
-            defer { file.writing.leave(alone: true) }
-            if file.needsRelease {
-                // Carried by the commit that comes anyway, if the file has a name still.
-                let (isPromised, isUnlinked) = file.state.withLock { state in
-                    state.metadata = headers
-                    return (state.isPromised, state.isUnlinked)
-                }
-                if isUnlinked { return keepUnlinked(file) }
-                try describe(file)
-                if isPromised { try await promiseAlone(file) }
-                return
-            }
+        guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
+        // Carried by the commit that comes anyway, if the file has a name still.
+        let (isPromised, isUnlinked) = file.state.withLock { state in
+            state.metadata = headers
+            return (state.isPromised, state.isUnlinked)
         }
-        try await storeHeaders(headers, of: try entry(ino), file)
+        if isUnlinked { return keepUnlinked(file) }
+        try describe(file)
+        if isPromised { try await promiseAlone(file) }
     }
 
     private func storeHeaders(

@@ -22,6 +22,7 @@ extension BucketFileSystem {
         switch left.row {
         case .upload(let id, let record): jobs.add(abortOf: record, id, because: left.reason)
         case .job(let id, let job, let replaced):
+            if case .headers(let update) = job.intent { return followLater(update, id, because: left.reason) }
             let (act, keys) = Self.shown(job.intent)
             jobs.add(id, act, keys[0], because: left.reason) { [weak self] () async throws(CommitError) in
                 guard let self else { throw .cancelled }
@@ -41,6 +42,7 @@ extension BucketFileSystem {
         case .rename(let record): (.rename(to: record.to), [record.source.key, record.to])
         case .tree(let from, let to): (.tree(to: to), [from, to])
         case .removals(let below): (.removals, [below])
+        case .headers(let record): (.headers, [record.source.key])
         }
     }
 

@@ -86,6 +86,18 @@ extension BucketFileSystem {
         return nil
     }
 
+    /// The active file of an inode, with one more user, be there a name or not; nil of what is no file. Waits while its name is
+    /// about to go.
+    func holdFile(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile? {
+        while true {
+            try await leaving.wait(ino)
+            if let file = files.find(ino), file.state.withLock({ $0.isNameless }) { return files.retain(ino) { file } }
+            let entry = try entry(ino)
+            guard entry.attributes.kind == .file else { return nil }
+            if let file = activateNamed(entry) { return file }
+        }
+    }
+
     /// The active file of an entry, with one more user; under another number when the object of those who have it open was
     /// replaced in the bucket.
     func activate(_ entry: Entry) -> ActiveFile {

@@ -88,12 +88,13 @@ extension BucketFileSystem {
     private func carryOut(_ change: PropertyChange, of ino: InodeNumber) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: ino)
         defer { namespace.leave(pass) }
-        let file = files.find(ino)
+        let file = try await holdFile(ino)
+        defer { if let file { letGo(file) } }
         try await file?.enterAlone()
-        defer { if let file { files.leaveAlone(file) } }
+        defer { file?.writing.leave(alone: true) }
         if let file { try await commitAlone(file) }
         let entry = try entry(ino)
-        guard entry.attributes.kind == .file, let version = entry.attributes.version else {
+        guard let file, let version = entry.attributes.version else {
             throw FileSystemError(.notSupported, "\(entry.name) is no object that has properties")
         }
         let key = try key(of: ino)
@@ -110,13 +111,13 @@ extension BucketFileSystem {
             let answer = try await remote { store throws(ObjectStoreError) in
                 try await store.setStorageClass(of: key, to: name, ifMatch: version.etag)
             }
-            var attributes = file?.attributes ?? entry.attributes
+            var attributes = file.attributes
             let renewed = renew(key, version, by: answer)
             attributes.version = renewed
             attributes.storageClass = name == store.capabilities.storageClasses.first ? nil : name
             let changed = attributes
             try cached { metadata throws(MetadataError) in try metadata.update(ino, changed, pending: false) }
-            file?.rebase(on: rooms.blocks.open(key, renewed), changed)
+            file.rebase(on: rooms.blocks.open(key, renewed), changed)
         }
     }
 }

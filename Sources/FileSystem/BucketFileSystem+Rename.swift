@@ -158,6 +158,8 @@ extension BucketFileSystem {
             try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: removal)
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
+            // A process that ends now leaves this one to who finds the new object in its place.
+            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
@@ -171,6 +173,9 @@ extension BucketFileSystem {
             try await detach(target, unlessAt: component)
         } catch {
             try callOff(job, newKey, giving: takeover)
+            if let replacedFile, !replacedFile.state.withLock({ $0.isUnlinked }) {
+                try? metadata.forget(unlinked: replacedFile.ino)
+            }
             if let takeover { await giveBack(takeover) }
             throw error
         }

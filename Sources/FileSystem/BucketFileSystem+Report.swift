@@ -54,6 +54,8 @@ extension BucketFileSystem {
                 kind: job.name, from: record.source.key.description, to: record.to.description, objects: 1)
         case .removals(let below):
             MountReport.Job(kind: job.name, from: below.description, to: nil, objects: items)
+        case .headers(let record):
+            MountReport.Job(kind: job.name, from: record.source.key.description, to: nil, objects: 1)
         case .tree(let from, let to):
             MountReport.Job(kind: job.name, from: from.description, to: to.description, objects: items)
         }

@@ -16,7 +16,8 @@ extension BucketFileSystem {
             let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
             if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil || drops {
                 try await changingHeaders(of: ino) { () async throws(FileSystemError) in
-                    if let file = files.find(ino) {
+                    if let file = try await holdFile(ino) {
+                        defer { letGo(file) }
                         try await set(change, of: file)
                     } else {
                         try await set(change, of: try entry(ino))
@@ -42,23 +43,14 @@ extension BucketFileSystem {
             return
         }
         // truncate(2) has no handle whose close would commit, so it commits itself; it changes nothing but the length.
-        let file = try await activateWaiting(ino)
+        guard let file = try await holdFile(ino) else {
+            throw FileSystemError(.isDirectory, "\(try entry(ino).name) is not a file")
+        }
         defer { letGo(file) }
         let (wasDirty, length) = (file.isDirty, file.attributes.size)
         if length == size { return }
         try await truncate(file, to: size)
         if !wasDirty { try await secure(file) }
-    }
-
-    private func activateWaiting(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile {
-        while true {
-            let entry = try entry(ino)
-            guard entry.attributes.kind == .file else {
-                throw FileSystemError(.isDirectory, "\(entry.name) is not a file")
-            }
-            if let file = activateNamed(entry) { return file }
-            try await leaving.wait(ino)
-        }
     }
 
     /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.
@@ -101,8 +93,11 @@ extension BucketFileSystem {
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
         try await file.enterAlone()
         defer { file.writing.leave(alone: true) }
-        // Headers that nobody looked at yet would be lost by the change.
-        if !file.needsRelease { try await learnHeadersToKeep(of: file) }
+        if !file.needsRelease {
+            try await settleJobs(at: try key(of: file.ino))
+            // Headers that nobody looked at yet would be lost by the change.
+            try await learnHeadersToKeep(of: file)
+        }
         var (attributes, isDirty, isUnlinked) = file.state.withLock { ($0.attributes, $0.isDirty, $0.isUnlinked) }
         guard apply(change, to: &attributes) else { return }
         if isDirty || isUnlinked {
@@ -163,31 +158,5 @@ extension BucketFileSystem {
             try metadata.update(entry.ino, attributes, metadata: headers, pending: false)
         }
         return attributes
-    }
-
-    /// A metadata-only change of an object.
-    func updateHeaders(
-        _ key: ObjectKey, _ version: ObjectVersion?, _ headers: ObjectMetadata
-    ) async throws(FileSystemError) -> ObjectVersion? {
-        guard store.capabilities.metadataUpdate != .none else {
-            throw FileSystemError(.notPermitted, "this store cannot change the attributes of an object")
-        }
-        guard AttributeCodec.cost(headers) <= store.capabilities.metadataBudget else {
-            throw FileSystemError(
-                .argumentTooLong, "attributes exceed the \(store.capabilities.metadataBudget) bytes the store keeps")
-        }
-        try await settleCopies(of: key)
-        let answer = try await remote { store throws(ObjectStoreError) in
-            try await store.updateMetadata(key, to: headers, ifMatch: version?.etag)
-        }
-        return version.map { renew(key, $0, by: answer) }
-    }
-
-    /// The version of an object that was changed without its bytes. The cached blocks stay.
-    func renew(_ key: ObjectKey, _ version: ObjectVersion, by answer: PutAnswer) -> ObjectVersion {
-        let renewed = ObjectVersion(
-            etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
-        rooms.blocks.renew(key, from: version, to: renewed)
-        return renewed
     }
 }

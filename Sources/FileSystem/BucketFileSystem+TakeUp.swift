@@ -15,6 +15,7 @@ extension BucketFileSystem {
     package func takeUp(
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
+        try follow(plan)
         for file in unlinked { takeUp(file) }
         let promised = try takeUpFiles(of: plan)
         if let openFiles {
@@ -25,18 +26,43 @@ extension BucketFileSystem {
         for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
     }
 
-    /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what
-    /// counts.
-    private func takeUpFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
+    /// What the store has by now of what an earlier process did there.
+    private func follow(_ plan: Recovery.Plan) throws(FileSystemError) {
         for key in plan.touched {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
+        for (rename, info) in plan.renamed { try follow(rename, to: info) }
+        for (update, info) in plan.updated { try follow(update, to: info) }
         // A listing would tell nothing of mode, owner and time.
         for (key, info) in plan.landed {
             let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
             if let known, known.attributes.kind == .file { try adopt(info, as: known.ino) }
         }
+    }
+
+    /// Whoever has the file open goes on with the object at its new name.
+    private func follow(_ rename: RenameRecord, to info: ObjectInfo) throws(FileSystemError) {
+        let (key, newKey) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
+        let slash = rename.to.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
+        let (above, component) = (ByteString(rename.to.bytes[..<slash]), ByteString(rename.to.bytes[slash...]))
+        let (entry, parent) = try cached { metadata throws(MetadataError) in
+            (
+                try metadata.entry(at: key.bytes),
+                above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino
+            )
+        }
+        guard let entry, let parent, entry.attributes.kind == .file,
+            entry.attributes.version?.etag.text == rename.source.etag
+        else { return }
+        try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
+        rooms.blocks.move(key, rename.source.version, to: newKey, info.version)
+        try adopt(info, as: entry.ino)
+    }
+
+    /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what
+    /// counts.
+    private func takeUpFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
         // Before the files: some have to wait for these.
         for left in plan.left { takeUp(left) }
         var promised: [ActiveFile] = []
@@ -110,9 +136,6 @@ extension BucketFileSystem {
         guard let staged = reopened else { return false }
         // A row that was not flushed is there all the same: the machine went on.
         let isUntried = !intent.isTried && uploads.isEmpty
-        // Whatever was tried before had perhaps other bytes.
-        var intent = intent
-        intent.attempt = nil
         let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
         let record = FileRecord(
@@ -171,17 +194,5 @@ extension BucketFileSystem {
             return try cached { metadata throws(MetadataError) in try metadata.remove(ino) }
         }
         try adopt(info, as: ino)
-    }
-
-    /// The object is what the entry stands for.
-    private func adopt(_ info: ObjectInfo, as ino: InodeNumber) throws(FileSystemError) {
-        var attributes = Attributes(
-            kind: .file, size: info.version.size, mtime: info.version.modified, version: info.version,
-            storageClass: info.storageClass)
-        AttributeCodec.decode(info.metadata, into: &attributes)
-        let found = attributes
-        try cached { metadata throws(MetadataError) in
-            try metadata.update(ino, found, metadata: info.metadata, pending: false)
-        }
     }
 }

@@ -98,7 +98,10 @@ extension BucketFileSystem {
     /// The overlay of a file that is written, made at its first write. Inside the `writing` gate.
     func overlay(of file: ActiveFile) throws(FileSystemError) -> ActiveFile.Overlay {
         let (existing, base) = file.state.withLock { ($0.overlay, $0.base) }
-        if let existing { return existing }
+        if let existing {
+            do { try existing.record.changing() } catch { throw FileSystemError(error) }
+            return existing
+        }
         try requireName(file)
         // A file without a name has no key: what was its key tells at least what it was.
         let place = base?.key ?? (try? key(of: file.ino)) ?? ObjectKey("unlinked")

@@ -144,7 +144,11 @@ extension BucketFileSystem {
     /// Goes on with a file of an earlier process of the same mount. To be called before anything is served.
     func takeUp(_ unlinked: UnlinkedFile) {
         let (ino, record) = (unlinked.ino, unlinked.record)
-        guard (try? metadata.entry(ino)) ?? nil == nil, files.find(ino) == nil else { return }
+        guard (try? metadata.entry(ino)) ?? nil == nil else {
+            try? metadata.forget(unlinked: ino)
+            return
+        }
+        guard files.find(ino) == nil else { return }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         var overlay: ActiveFile.Overlay?
         let modified = record.staging.flatMap { rooms.staging.modified($0) }

@@ -13,6 +13,9 @@ package enum JobIntent: Codable, Sendable, Hashable {
     /// What became of a tree whose copies are all there and whose new name programs have seen: the objects below the old one
     /// go, those of the job's items and no others.
     case removals(below: ByteString)
+    /// An object gets other headers, and may get another ETag with them: without this row it would seem to be somebody else's
+    /// when the process ends before the answer.
+    case headers(HeadersUpdateRecord)
 
     /// For the log and for stop points.
     package var name: String {
@@ -21,6 +24,7 @@ package enum JobIntent: Codable, Sendable, Hashable {
         case .rename: "rename"
         case .tree: "tree"
         case .removals: "removals"
+        case .headers: "headers"
         }
     }
 }
@@ -55,6 +59,16 @@ package struct RenameRecord: Codable, Sendable, Hashable {
         (self.source, self.to, self.storageClass, self.replaced) = (source, to, storageClass, replaced)
         self.headers = headers
     }
+}
+
+/// An object's headers are replaced; its bytes stay.
+package struct HeadersUpdateRecord: Codable, Sendable, Hashable {
+    /// The version whose headers they were.
+    package var source: VersionRecord
+    /// What it has afterwards.
+    package var headers: HeadersRecord
+
+    package init(source: VersionRecord, headers: HeadersRecord) { (self.source, self.headers) = (source, headers) }
 }
 
 /// One object of a tree that moves.
