@@ -222,6 +222,10 @@ struct CommitState: Sendable {
         actions.append(.createUpload(epoch, PutRequest(key, metadata: Self.marked(metadata, attempt))))
     }
 
+    mutating func moved(to key: ObjectKey) {
+        if let upload, upload.key != key { retire() }
+    }
+
     /// Gives the upload up; it is aborted as soon as nothing of it is under way.
     mutating func retire() {
         guard let upload else { return }

@@ -72,6 +72,9 @@ package final class FileCommit: Sendable {
     /// lets the writer start anew from wherever it writes next.
     package func noteTruncate() { shared.withLock { $0.state.forgetWriter() } }
 
+    /// The file has this key from now on: an upload of another one cannot become its object.
+    package func moved(to key: ObjectKey) { apply { $0.moved(to: key) } }
+
     /// The file, which is empty and of which the store has nothing, takes its bytes from another object's version.
     package func takeBase(_ base: any BaseContent) { shared.withLock { $0.base = base } }
 

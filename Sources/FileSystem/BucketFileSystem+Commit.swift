@@ -10,12 +10,25 @@ import Synchronization
 
 /// flush, fsync and everything else that makes staged bytes an object.
 extension BucketFileSystem {
-    /// An empty file waits for the last close of all: a shell's redirection opens, duplicates and closes before the
-    /// program writes a byte, and an object made empty by that would cost a request and show the old content gone.
-    package func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
-        let file = files.find(ino)
-        if let file, file.state.withLock({ $0.overlay?.staged.size == 0 }) { return .success(()) }
+    /// An empty file that the program may go on with waits for the next close: a shell's redirection opens, duplicates and closes
+    /// before the program writes a byte, and an object made empty by that would cost a request and show the old content gone.
+    package func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
+        if let file = files.find(ino), isUnstoredAndEmpty(file), ifGoingOn() { return .success(()) }
         return synchronise(ino, handle, "close")
+    }
+
+    func isUnstoredAndEmpty(_ file: ActiveFile) -> Bool {
+        file.state.withLock { $0.isDirty && !$0.isUnlinked && !$0.isPromised && $0.overlay?.staged.size == 0 }
+    }
+
+    /// The same by itself, after the last descriptor of a writer: nobody is left to hear of an error, and closes of an empty file
+    /// may have been told that all is well. What the store does not take now is promised to it.
+    func storeUnheard(_ file: ActiveFile) async {
+        do throws(FileSystemError) { try await secure(file) } catch {
+            remember(error, "commit", file.ino)
+            guard isUnstoredAndEmpty(file) else { return }
+            do throws(FileSystemError) { try await promise(file) } catch { remember(error, "commit", file.ino) }
+        }
     }
 
     package func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {

@@ -219,7 +219,12 @@ extension BucketFileSystem {
         let file = handle.file
         handle.close()
         kernelReads?.close(file.ino, handle.reads)
-        return release(file)
+        if let work = release(file) { return work }
+        guard handle.flags.writes, isUnstoredAndEmpty(file) else { return nil }
+        return { [self] in
+            await storeUnheard(file)
+            files.settle(file)
+        }
     }
 
     /// One user of the file less, who did nothing with it. Where that was the last, what others left to do is done.
@@ -256,7 +261,7 @@ extension BucketFileSystem {
         }
         // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
         return { [self] in
-            do throws(FileSystemError) { try await secure(file) } catch { remember(error, "commit", file.ino) }
+            await storeUnheard(file)
             files.settle(file)
         }
     }

@@ -133,11 +133,15 @@ extension BucketFileSystem {
             files.settle(file)
             return .done
         }
-        let task = rooms.pool.start { [self] () -> FileSystemError? in
-            do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
-            return nil
+        // Whoever wants the file finds the task as soon as it runs.
+        let task = file.state.withLock { state in
+            let task = rooms.pool.start { [self] () -> FileSystemError? in
+                do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
+                return nil
+            }
+            state.upload = task
+            return task
         }
-        file.state.withLock { $0.upload = task }
         let error = await task.value
         file.state.withLock { state in
             state.upload = nil

@@ -1,5 +1,6 @@
 package import Basics
 import Blocks
+import Commits
 package import Metadata
 import ObjectStorage
 import Staging
@@ -54,7 +55,18 @@ extension BucketFileSystem {
         if error.needsCommit, !file.state.withLock({ $0.isUnlinked }) { return try await commit(file) }
         guard error.kind == .stale else { throw error }
         try await waitForMove(of: file.ino, file)
-        guard file.state.withLock({ $0.epoch }) != epoch else { throw error }
+        guard file.state.withLock({ $0.epoch }) == epoch else { return }
+        guard await isReplacedByUs(file) else { throw error }
+        try await commit(file)
+    }
+
+    /// Whether an upload of the file that nobody waited for has taken the place of the object below its bytes.
+    private func isReplacedByUs(_ file: ActiveFile) async -> Bool {
+        let record = file.state.withLock { $0.isNameless ? nil : $0.overlay?.record }
+        guard let record, record.hasReachedStore, let key = try? key(of: file.ino),
+            let found = try? await store.head(key, condition: nil).metadata.user[CommitOptions.commitHeader]
+        else { return false }
+        return record.commits.contains { found.hasPrefix($0 + "-") }
     }
 
     /// What a read meets: the part of the file asked for, and where its bytes are.

@@ -136,8 +136,10 @@ extension BucketFileSystem {
                 state.condition = condition
                 state.metadata = state.metadata.map(retyped)
             }
-            overlay?.commit.replaces(commits)
-            fallback?.commit.replaces(commits)
+            for commit in [overlay?.commit, fallback?.commit] {
+                commit?.replaces(commits)
+                commit?.moved(to: newKey)
+            }
             try await detach(target, unlessAt: component)
             try moveEntry(current, to: newParent, component)
             return

@@ -137,11 +137,12 @@ extension BucketFileSystem {
     /// Files below that were never committed have other keys now.
     private func moveRows(below prefix: ByteString) throws(FileSystemError) {
         for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
-            let (record, condition) = file.state.withLock { ($0.overlay?.record, $0.condition) }
+            let (overlay, condition) = file.state.withLock { ($0.overlay, $0.condition) }
             let key = try key(of: file.ino)
-            do throws(JournalingError) { try record?.moved(to: key, condition: condition) } catch {
+            do throws(JournalingError) { try overlay?.record.moved(to: key, condition: condition) } catch {
                 throw FileSystemError(error)
             }
+            overlay?.commit.moved(to: key)
         }
     }
 

@@ -43,8 +43,8 @@ package protocol FileSystemOperations: Sendable {
     func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int>
     /// Takes set-user-ID and set-group-ID bits from an open file, before somebody changes its bytes who must not keep them.
     func dropPrivileges(of ino: InodeNumber)
-    /// close(2) of one descriptor of the handle.
-    func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
+    /// close(2) of one descriptor of the handle; whether the program may go on with another one is asked only where it matters.
+    func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void>
     func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void>
     /// The last descriptor of the handle is gone.
     func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>

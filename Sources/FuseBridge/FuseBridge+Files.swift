@@ -59,7 +59,10 @@ extension FuseBridge {
     }
 
     func flush(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {
-        answer(request, fileSystem.flush(ino, handle: handle)) { request, _ in request.succeed() }
+        let caller = CallingThread(of: request.handle)
+        answer(request, fileSystem.flush(ino, handle: handle) { caller.mayHaveOpen(ino) }) { request, _ in
+            request.succeed()
+        }
     }
 
     func release(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {

@@ -37,7 +37,7 @@ extension FuseBridge {
                 guard case .success(let file) = created, let ino = file.entry.status?.ino else {
                     return created.map(\.entry)
                 }
-                let flushed = await fileSystem.flush(ino, handle: file.open.handle).value()
+                let flushed = await fileSystem.flush(ino, handle: file.open.handle) { false }.value()
                 _ = await fileSystem.release(ino, handle: file.open.handle).value()
                 if case .failure(let error) = flushed {
                     fileSystem.forget(ino, count: 1)

@@ -84,23 +84,12 @@ final class FuseBridge: Sendable {
 
     /// fuse_req_interrupt_func(3)'s callback. libfuse keeps the request's memory until it returns, answered or not.
     private static let interrupted: fuse_interrupt_func_t = { request, context in
-        guard let request, let context, let caller = fuse_req_ctx(request) else { return }
+        guard let request, let context else { return }
         // The kernel reports every signal, also a timer's that the program handles. Nothing expects EINTR of a file,
         // so only a signal that ends the program counts.
-        guard isDying(caller.pointee.pid) else { return }
+        guard CallingThread(of: request).isDying else { return }
         Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.giveUp(request)
     }
-}
-
-/// Whether a thread has SIGKILL pending, which the kernel also gives to each thread of a process that another signal ends
-/// (proc_pid_status(5): SigPnd).
-private func isDying(_ thread: pid_t) -> Bool {
-    let label: ByteString = "SigPnd:\t"
-    guard let status = readFile("/proc/\(thread)/status"),
-        let line = status.bytes.split(separator: UInt8(ascii: "\n")).first(where: { $0.starts(with: label.bytes) }),
-        let pending = UInt64(String(decoding: line.dropFirst(label.count), as: UTF8.self), radix: 16)
-    else { return false }
-    return pending & (1 << UInt64(SIGKILL - 1)) != 0
 }
 
 extension Outcome {

@@ -162,7 +162,7 @@ import Testing
         try await tree.run(
             tree.system.setExtendedAttribute("user.a", of: file.0, to: "b", mode: .createOrReplace))
         try await die(tree, after: .completeUpload) { system in
-            await Self.end(system.flush(file.0, handle: file.1))
+            await Self.end(system.flush(file.0, handle: file.1) { false })
         }
         try await tree.close(file)
         try await tree.remount()

@@ -230,8 +230,11 @@ final class MountedTree {
         return (ino, reply.open.handle)
     }
 
-    func close(_ file: (InodeNumber, HandleID)) async throws(Failure) {
-        let flushed = await Result { () async throws(Failure) in try await run(system.flush(file.0, handle: file.1)) }
+    /// With `ifGoingOn` the program has another descriptor still, which is gone when this returns.
+    func close(_ file: (InodeNumber, HandleID), ifGoingOn: Bool = false) async throws(Failure) {
+        let flushed = await Result { () async throws(Failure) in
+            try await run(system.flush(file.0, handle: file.1) { ifGoingOn })
+        }
         try await run(system.release(file.0, handle: file.1))
         try flushed.get()
     }

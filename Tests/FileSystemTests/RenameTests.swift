@@ -218,7 +218,7 @@ import Testing
         await fetching.waitForArrivals()
         try await tree.write(file, Array("second".utf8), at: 0)
         let system = tree.system
-        let flush = tree.pool.start { await Self.succeeded(system.flush(file.0, handle: file.1)) }
+        let flush = tree.pool.start { await Self.succeeded(system.flush(file.0, handle: file.1) { false }) }
         while tree.store.content("f") != Array("second".utf8) { await Task.yield() }
         fetching.open()
         #expect(await read.value == Array("second".utf8))

@@ -246,7 +246,7 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
-    func flush(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
+    func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
         answer { state in state.flushed.append(ino) }
     }
 
