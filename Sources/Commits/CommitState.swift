@@ -127,6 +127,16 @@ struct CommitState: Sendable {
         retire()
     }
 
+    /// Nothing more is sent, and what is at the store stays there.
+    mutating func stop() {
+        isAbandoned = true
+        waiting = []
+        for (ticket, flight) in flights where !flight.isStale {
+            flights[ticket]?.isStale = true
+            actions.append(.cancel(ticket))
+        }
+    }
+
     // MARK: A commit with parts
 
     mutating func begin(_ request: Request) {

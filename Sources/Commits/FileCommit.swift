@@ -119,6 +119,14 @@ package final class FileCommit: Sendable {
         }
     }
 
+    /// Ends everything but the upload, which stays at the store with its rows for whoever goes on with the file; without bytes in it
+    /// alone it is aborted.
+    package func leaveUpload() async {
+        guard staged.needsItsUpload else { return await abandon() }
+        report { $0.stop() }
+        await waitUntil(cancellable: false) { $0.state.isQuiet && $0.attemptsUnderWay == 0 }
+    }
+
     /// Returns when no put or complete is under way that could still change the object. A commit that was cancelled leaves
     /// its own running: cut off, it might be carried out all the same, long after.
     package func quiesce() async { await waitUntil(cancellable: false) { $0.attemptsUnderWay == 0 } }

@@ -162,6 +162,20 @@ package final class FileRecord: Sendable {
         staged.keep(true)
     }
 
+    /// Nothing of the file is committed unasked any more; its bytes, which are on the disk, are kept. Returns the row, which is
+    /// nobody's from then on.
+    package func withdraw(
+        _ extents: ExtentMap, also others: [JournalChange]
+    ) throws(JournalingError) -> FileIntent {
+        try change(.now, also: others + [.content(id, nil)]) { [journal] intent in
+            if intent.isTried { (intent.attempt, intent.wasTried) = (nil, true) }
+            intent.setMap(extents)
+            intent.boot = journal.boot
+            (intent.isAcknowledged, intent.isFlushed) = (false, true)
+        }
+        return intent
+    }
+
     /// Bytes are about to go from the staging file that the store has in parts: `extents` says which.
     func dropping(_ extents: ExtentMap) throws(JournalingError) {
         try change(.now) { $0.setMap(extents) }

@@ -22,14 +22,15 @@ package struct RecoverableFile: Sendable {
     private let staging: String
 
     /// `directory` is where the staging file is, `boot` names the system that runs now. `promised` is what a promise said of
-    /// the bytes; without one the staging file's own log counts.
+    /// the bytes; without one that was ever made the staging file's own log counts.
     package init(
         _ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String, promised: ExtentMap? = nil
     ) {
         (self.id, self.intent) = (id, intent)
         staging = "\(directory)/\(intent.staging)"
         let recorded =
-            promised ?? StagingArea.recordedMap(of: intent.staging, in: directory, baseSize: intent.baseSize)
+            promised ?? (intent.isWithdrawn ? intent.map : nil)
+            ?? StagingArea.recordedMap(of: intent.staging, in: directory, baseSize: intent.baseSize)
         // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
         let length = (try? File(staging).size) ?? 0
         let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source.isHere }
@@ -56,13 +57,15 @@ package struct RecoverableFile: Sendable {
         return map.pieces(in: 0..<map.size).filter { isMeant($0.source) }.map(\.range)
     }
 
-    /// Writes the file to `path`, which must not exist, holes as holes. What is not here comes from `base`, or is an error
-    /// that names it; then nothing is left at `path`.
-    package func write(to path: String, base: (any BaseContent)?) async throws(CommitError) {
+    /// Writes the file to `path`, which must not exist, holes as holes. What is not here comes from `base`. What that has not any
+    /// more is an error that names it, and nothing is left at `path`; with `evenIfPartial` it becomes a hole, and is returned.
+    package func write(
+        to path: String, base: (any BaseContent)?, evenIfPartial: Bool = false
+    ) async throws(CommitError) -> [ByteRange] {
         guard let map else { throw Self.failure("which bytes of it were written was not written down") }
-        guard uploaded.isEmpty else {
+        guard uploaded.isEmpty || evenIfPartial else {
             throw Self.failure(
-                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it")
+                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it, or --partial saves the rest")
         }
         let source: File
         let target: File
@@ -75,10 +78,14 @@ package struct RecoverableFile: Sendable {
                 try target.truncate(to: map.size)
                 for range in here { try Self.copy(range, from: source, to: target) }
             } catch { throw .staging(.failed(errno: error.errno, reason: error.description)) }
-            for range in missing { try await fetch(range, base, into: target) }
+            var left = uploaded
+            for range in missing where try await !fetch(range, base, into: target, evenIfGone: evenIfPartial) {
+                left.append(range)
+            }
             do throws(FileError) { try target.sync() } catch {
                 throw .staging(.failed(errno: error.errno, reason: error.description))
             }
+            return left.sorted { $0.lowerBound < $1.lowerBound }
         } catch {
             try? File.remove(path)
             throw error
@@ -99,10 +106,14 @@ package struct RecoverableFile: Sendable {
         }
     }
 
-    private func fetch(_ range: ByteRange, _ base: (any BaseContent)?, into target: File)
-        async throws(CommitError)
-    {
-        guard let base else { throw Self.failure("\(missingText) not on this disk") }
+    /// False if it is gone, where that is no error.
+    private func fetch(
+        _ range: ByteRange, _ base: (any BaseContent)?, into target: File, evenIfGone: Bool
+    ) async throws(CommitError) -> Bool {
+        guard let base else {
+            if evenIfGone { return false }
+            throw Self.failure("\(missingText) not on this disk")
+        }
         do throws(ObjectStoreError) {
             try await base.read(range) { (bytes, offset) throws(ByteTransferError) in
                 do throws(FileError) { try target.write(bytes, at: offset) } catch {
@@ -113,15 +124,17 @@ package struct RecoverableFile: Sendable {
             guard error.kind == .preconditionFailed || error.kind == .notFound else {
                 throw CommitError(error)
             }
+            if evenIfGone { return false }
             throw Self.failure(
-                "\(missingText) not on this disk, and the version they were in is gone (\(error))")
+                "\(missingText) not on this disk, and the version they were in is gone (\(error)); --partial saves the rest")
         }
+        return true
     }
 
     /// `bytes 0-99 and 200-299 are`, at most a few of them.
     package var missingText: String { Self.text(missing) }
 
-    private static func text(_ ranges: [ByteRange]) -> String {
+    package static func text(_ ranges: [ByteRange]) -> String {
         var text = ranges.prefix(10).map { "\($0.lowerBound)-\($0.upperBound - 1)" }.joined(
             separator: ", ")
         if ranges.count > 10 { text += " and \(ranges.count - 10) more ranges" }

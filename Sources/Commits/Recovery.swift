@@ -173,7 +173,9 @@ package struct Recovery: Sendable {
     }
 
     /// Whether programs may have it open as it was.
-    private func isStillOpen(_ intent: FileIntent) -> Bool { isRestart && intent.boot == journal.boot }
+    private func isStillOpen(_ intent: FileIntent) -> Bool { 
+        isRestart && intent.boot == journal.boot && !intent.isWithdrawn
+    }
 
     /// Whether a program was told that all of it is safe, or goes on as if nothing had happened: then an object without its newest
     /// headers is not the end of it, and the next commit sees to the rest.

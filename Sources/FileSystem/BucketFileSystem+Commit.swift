@@ -96,8 +96,8 @@ extension BucketFileSystem {
         try await commitAlone(file)
     }
 
-    /// Inside `writing`, alone.
-    func commitAlone(_ file: ActiveFile) async throws(FileSystemError) {
+    /// Inside `writing`, alone. Of a file that is `leaving` its name nobody wants what cannot be stored.
+    func commitAlone(_ file: ActiveFile, leaving: Bool = false) async throws(FileSystemError) {
         guard file.isDirty else { return }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
@@ -114,7 +114,7 @@ extension BucketFileSystem {
         }
         if let takeover { overlay.commit.replaces(takeover.deletion.commits) }
         do throws(FileSystemError) {
-            try await commitAlone(file, overlay, key, replacing: takeover?.deletion.job)
+            try await commitAlone(file, overlay, key, replacing: takeover?.deletion.job, leaving: leaving)
         } catch {
             guard let takeover else { throw error }
             if error.kind == .stale {
@@ -130,7 +130,8 @@ extension BucketFileSystem {
 
     /// `removal` is the intent to delete what the object replaces.
     private func commitAlone(
-        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ key: ObjectKey, replacing removal: IntentID?
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ key: ObjectKey, replacing removal: IntentID?,
+        leaving: Bool
     ) async throws(FileSystemError) {
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
@@ -146,11 +147,11 @@ extension BucketFileSystem {
                 !overlay.staged.needsTheObject
             {
                 file.state.withLock { $0.condition = .absent }
-                return try await commitAlone(file, overlay, key, replacing: removal)
+                return try await commitAlone(file, overlay, key, replacing: removal, leaving: leaving)
             }
-            // An upload cannot change its key: what only it has stays in it.
-            if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
-                try await keepConflict(file, overlay, headers)
+            switch error {
+            case .conflict where !leaving, .baseGone where !leaving: try await makeWay(file, overlay, headers, because: error)
+            case .conflict, .baseGone, .store, .staging, .journal, .cancelled: break
             }
             throw FileSystemError(error)
         }
@@ -257,56 +258,6 @@ extension BucketFileSystem {
         }
     }
 
-    /// SEMANTICS section 5: the second writer's bytes stay beside the file.
-    private func keepConflict(
-        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
-    ) async throws(FileSystemError) {
-        let entry = try entry(file.ino)
-        let key = try await storeBeside(entry, overlay, headers)
-        rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
-        let fallback = file.state.withLock { $0.fallback.take() }
-        try end(overlay.record, also: fallback.map { [.endFile($0.record.id)] } ?? [])
-        overlay.staged.discard()
-        if let fallback { await giveUp(fallback) }
-        file.state.withLock { state in
-            state.overlay = nil
-            if state.isCopy { (state.base, state.isCopy) = (nil, false) }
-            (state.isDirty, state.isPromised) = (false, false)
-            state.metadata = nil
-        }
-        try cached { metadata throws(MetadataError) in
-            if entry.isPending {
-                try metadata.remove(entry.ino)
-            } else {
-                try metadata.invalidate(entry.ino, subtree: false)
-            }
-            try metadata.invalidate(entry.parent, subtree: false)
-        }
-        files.settle(file)
-        notifier?.invalidate(entry.ino)
-        notifier?.invalidate(entry.name, in: entry.parent)
-    }
-
-    /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
-    private func storeBeside(
-        _ entry: Entry, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
-    ) async throws(FileSystemError) -> ObjectKey {
-        let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
-        var others = 0
-        while true {
-            let name = others == 0 ? name : name + ByteString("-\(others + 1)")
-            let key = try newKey(ByteString(name.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file)
-                .key
-            do throws(CommitError) {
-                _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)
-                return key
-            } catch {
-                guard case .conflict = error, others < 1000 else { throw FileSystemError(error) }
-                others += 1
-            }
-        }
-    }
-
     /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
@@ -319,6 +270,7 @@ extension BucketFileSystem {
         for file in doomed.all { await carryOutDeletion(of: file) }
         let jobs = await finishJobs()
         try? metadata.endInOrder()
-        return (unstored(failures) + jobs).sorted { $0.path < $1.path }
+        let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }
+        return (unstored(failures) + jobs + broken.map(\.file)).sorted { $0.path < $1.path }
     }
 }

@@ -140,7 +140,7 @@ extension BucketFileSystem {
         attributes.gid = group ?? caller.gid
         attributes.headersKnown = true
         let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
-        attributes.version = try await putMarker(key, headers)
+        attributes.version = try await putMarker(key, headers, over: nil, isNew: true)
         let entry = try cached { metadata throws(MetadataError) in
             try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
         }
@@ -154,17 +154,6 @@ extension BucketFileSystem {
         let attributes = try entry(directory).attributes
         guard (attributes.mode ?? policy.directoryMode) & Self.setGroupID != 0 else { return nil }
         return attributes.gid ?? policy.gid
-    }
-
-    static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")
-
-    func putMarker(_ key: ObjectKey, _ headers: ObjectMetadata) async throws(FileSystemError) -> ObjectVersion {
-        try await settleJobs(at: key)
-        let answer = try await remote { store throws(ObjectStoreError) in
-            try await store.put(PutRequest(key, metadata: headers), body: MemorySource([]))
-        }
-        return ObjectVersion(
-            etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }
 
     package func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
@@ -207,37 +196,6 @@ extension BucketFileSystem {
     /// is not written for it.
     func touch(_ directory: InodeNumber) {
         try? metadata.date(directory, time.now())
-    }
-
-    /// Directories do not vanish: before the last entry of a directory without a marker goes, the marker is written.
-    func keepDirectory(_ directory: InodeNumber, without leaving: Entry) async throws(FileSystemError) {
-        guard !isFixed(try entry(directory)) else { return }
-        let state = try cached { metadata throws(MetadataError) in try metadata.directory(directory) }
-        if state.hasMarker == true { return }
-        let others = try cached { metadata throws(MetadataError) in
-            try metadata.children(of: directory, after: nil, limit: 3)
-        }
-        if others.contains(where: { $0.ino != leaving.ino && !$0.isPending }) { return }
-        let key = try key(of: directory)
-        if !(state.isComplete && state.isFresh) {
-            await jobs.sendRemovals(at: key.bytes)
-            let leavingKey = try self.key(of: leaving.ino).bytes
-            let page = try await remote { [doomed] store throws(ObjectStoreError) in
-                try await store.list(
-                    ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3), without: doomed)
-            }
-            let remain =
-                page.objects.contains { $0.key.bytes != leavingKey }
-                || page.commonPrefixes.contains { $0.bytes != leavingKey }
-            if remain { return }
-        }
-        let entry = try entry(directory)
-        let headers = AttributeCodec.encode(entry.attributes, over: Self.markerHeaders)
-        var attributes = entry.attributes
-        attributes.version = try await putMarker(key, headers)
-        try cached { metadata throws(MetadataError) in
-            try metadata.update(directory, attributes, metadata: headers, pending: false)
-        }
     }
 
     /// Whether no object stands for the directory: the mount's top, and the buckets of an account.

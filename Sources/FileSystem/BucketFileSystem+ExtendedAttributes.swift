@@ -168,7 +168,9 @@ extension BucketFileSystem {
             if isUnlinked { return ObjectMetadata() }
         }
         let entry = try entry(ino)
-        if entry.isPending || entry.attributes.version == nil || entry.attributes.kind == .directory {
+        let isKnown =
+            entry.attributes.kind == .directory ? !mayHaveMarker(entry) : entry.attributes.version == nil
+        if entry.isPending || isKnown {
             return try cached({ metadata throws(MetadataError) in try metadata.metadata(of: ino) }) ?? ObjectMetadata()
         }
         guard entry.attributes.headersKnown else { return nil }
@@ -214,6 +216,7 @@ extension BucketFileSystem {
             try await settleJobs(at: try key(of: ino))
             try await learnHeadersToKeep(of: file)
         }
+        if file == nil, needsHeadersToChange(try entry(ino)) { _ = try await learnHeaders(of: try entry(ino)) }
         let before = try await headers(of: ino)
         var headers = before
         try edit(&headers)
@@ -244,7 +247,7 @@ extension BucketFileSystem {
         var attributes = file?.attributes ?? entry.attributes
         let headers = AttributeCodec.encode(attributes, over: headers)
         if attributes.kind == .directory {
-            attributes.version = try await putMarker(key, headers)
+            attributes.version = try await putMarker(key, headers, over: attributes.version)
         } else {
             attributes.version = try await updateHeaders(key, attributes.version, headers)
         }

@@ -67,11 +67,15 @@ extension BucketFileSystem {
         case .file: return isExact || policy.linksInHeaders && Self.targetLengths.contains(entry.attributes.size)
         case .symlink: return isExact && !isNative(entry)
         case .directory:
-            guard isExact else { return false }
-            // Many have no marker: the store is not asked for it again before what it said is old.
-            guard store.capabilities.markers, !isFixed(entry) else { return false }
-            return markersMissing.withLock { $0.value(for: entry.ino) }.map { time.now() >= $0 + metadata.ttl } ?? true
+            return isExact && mayHaveMarker(entry)
         }
+    }
+
+    /// Whether a directory may have headers that nobody has asked for. Many have no marker: the store is not asked for it again
+    /// before what it said is old.
+    func mayHaveMarker(_ directory: Entry) -> Bool {
+        guard !directory.attributes.headersKnown, store.capabilities.markers, !isFixed(directory) else { return false }
+        return markersMissing.withLock { $0.value(for: directory.ino) }.map { time.now() >= $0 + metadata.ttl } ?? true
     }
 
     /// Whether only headers nobody has seen tell if it is a file or a symbolic link. With `attrs=exact` alone a listing is

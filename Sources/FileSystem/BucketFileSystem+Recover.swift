@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 import Blocks
 package import Commits
 package import Journaling
@@ -22,17 +22,19 @@ extension BucketFileSystem {
         RecoverableFile(id, intent, stagedIn: rooms.staging.directory, boot: rooms.journal.boot)
     }
 
-    /// Writes one to a new file at `path`; what is not here is fetched if the store still has that version.
+    /// Writes one to a new file at `path`; what is not here is fetched if the store still has that version. Returns what could not
+    /// be had, which without `evenIfPartial` is an error.
     package func saveRecoverable(
-        _ id: IntentID, to path: String, evenIfDoubtful: Bool
-    ) async throws(FileSystemError) {
+        _ id: IntentID, to path: String, evenIfDoubtful: Bool, evenIfPartial: Bool = false
+    ) async throws(FileSystemError) -> [ByteRange] {
         try await withRecoverable(id, evenIfDoubtful: evenIfDoubtful) {
             [self] file, _ throws(FileSystemError) in
             let intent = file.intent
             let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
             do throws(CommitError) {
-                try await file.write(
-                    to: path, base: base.map { BaseObject(object: $0, buffers: rooms.buffers) })
+                return try await file.write(
+                    to: path, base: base.map { BaseObject(object: $0, buffers: rooms.buffers) },
+                    evenIfPartial: evenIfPartial)
             } catch { throw FileSystemError(error) }
         }
     }
@@ -107,10 +109,10 @@ extension BucketFileSystem {
     }
 
     /// Takes one out while `body` works on it, and puts it back if it stays.
-    private func withRecoverable(
+    private func withRecoverable<Value: Sendable>(
         _ id: IntentID, evenIfDoubtful: Bool,
-        _ body: (RecoverableFile, inout Bool) async throws(FileSystemError) -> Void
-    ) async throws(FileSystemError) {
+        _ body: (RecoverableFile, inout Bool) async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
         guard let intent = kept.withLock({ $0.removeValue(forKey: id) }) else {
             throw FileSystemError(.notFound, "there is no file \(id.rawValue) to recover")
         }
@@ -122,7 +124,7 @@ extension BucketFileSystem {
                 .inputOutput,
                 "the machine went down before its bytes were flushed: they may be others than were written")
         }
-        try await body(file, &stays)
+        return try await body(file, &stays)
     }
 
     /// The row that promises the bytes, on the disk.

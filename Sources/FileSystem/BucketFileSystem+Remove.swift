@@ -226,6 +226,7 @@ extension BucketFileSystem {
         } else {
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            try await keepDirectory(entry.parent, havingLost: key)
         }
         jobs.noteRemoval()
         if !files.isOpen(entry.ino) { forgetBlocks(of: key) }

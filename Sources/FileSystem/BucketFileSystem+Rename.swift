@@ -205,6 +205,11 @@ extension BucketFileSystem {
             try metadata.update(source.ino, attributes, metadata: headers ?? known, pending: false)
         }
         active?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
+        guard !isLeft else { return }
+        // It is renamed, whatever becomes of this.
+        do throws(FileSystemError) { try await keepDirectory(current.parent, havingLost: key) } catch {
+            remember(error, "rename", current.parent)
+        }
     }
 
     /// The end of everything promised of an entry.

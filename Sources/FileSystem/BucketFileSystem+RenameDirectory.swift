@@ -66,7 +66,7 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
             try await keepDirectory(source.parent, without: source)
-            if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders) }
+            if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
             try journalled { journal throws(JournalingError) in
                 try journal.write([.advance(job, rest.intent)] + ended, flushed: true)

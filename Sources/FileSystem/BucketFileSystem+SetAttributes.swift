@@ -122,12 +122,16 @@ extension BucketFileSystem {
     private func set(_ change: AttributeChange, of entry: Entry) async throws(FileSystemError) {
         var entry = entry
         // The headers that a link of the store's own kind shows are its target's.
-        if !entry.attributes.headersKnown, entry.attributes.kind != .directory, !isNative(entry) {
-            entry = try await learnHeaders(of: entry)
-        }
+        if needsHeadersToChange(entry) { entry = try await learnHeaders(of: entry) }
         var attributes = entry.attributes
         guard apply(change, to: &attributes) else { return }
         _ = try await store(attributes, of: entry)
+    }
+
+    /// Whether headers that are not known would be lost by a change of some of them.
+    func needsHeadersToChange(_ entry: Entry) -> Bool {
+        if isNative(entry) || isFixed(entry) { return false }
+        return !entry.attributes.headersKnown || entry.attributes.kind == .directory && !isFresh(entry)
     }
 
     /// Writes the attributes of a committed entry: a metadata-only copy, or the marker of a directory.
@@ -146,7 +150,7 @@ extension BucketFileSystem {
         let headers = AttributeCodec.encode(
             attributes, over: previous ?? (attributes.kind == .directory ? Self.markerHeaders : ObjectMetadata()))
         if attributes.kind == .directory {
-            attributes.version = try await putMarker(key, headers)
+            attributes.version = try await putMarker(key, headers, over: attributes.version)
         } else if isNative(entry) {
             do { attributes.version = try await putNativeLink(key, as: key, headers) } catch {
                 throw FileSystemError(error)

@@ -68,6 +68,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let deletions = TaskGate()
     /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
     let kept = Mutex<[IntentID: FileIntent]>([:])
+    /// Those of `kept` that a program was told are safe, before somebody else changed what they rest on.
+    let brokenPromises = Mutex<[(id: IntentID, file: UnstoredFile)]>([])
     /// Files whose handles of an earlier process are good for nothing any more, since what was written by them is not known.
     let interrupted = Mutex<Set<InodeNumber>>([])
     let copies = Copies([:])

@@ -66,7 +66,7 @@ extension BucketFileSystem {
             state.isDirty && (state.isCopy || state.overlay?.staged.needsItsUpload ?? false)
         }
         guard isScattered, files.isOpen(file.ino) else { return }
-        do throws(FileSystemError) { try await commitAlone(file) } catch {
+        do throws(FileSystemError) { try await commitAlone(file, leaving: true) } catch {
             // Somebody else has changed what it rests on: there is nothing to save.
             guard error.kind == .stale else { throw error }
             remember(error, "unlink", file.ino)

@@ -59,6 +59,9 @@ package struct FileIntent: Codable, Sendable, Hashable {
     /// Whether the store was asked to make an object of the file, in any process.
     package var isTried: Bool { attempt != nil || wasTried == true }
 
+    /// Whether its bytes are kept on the disk for whoever wants them, and no process goes on with them unasked.
+    package var isWithdrawn: Bool { isFlushed && !isAcknowledged }
+
     /// Length in bytes, as far as the row tells.
     package var size: Int64? { extents.map { $0.last?.end ?? 0 } }
 }

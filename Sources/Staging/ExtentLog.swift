@@ -99,6 +99,12 @@ struct ExtentLog {
         release(charged)
     }
 
+    /// It stays, and is counted by somebody else.
+    mutating func leave() {
+        file = nil
+        release(charged)
+    }
+
     /// Writes a log that says just this map, whole or not at all.
     private mutating func start(with extents: ExtentMap, for use: SpaceLedger.Use) throws(StagingError) {
         let changes = extents.pieces(in: 0..<extents.size).map { Change.set($0.range, $0.source) }

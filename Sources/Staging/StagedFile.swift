@@ -95,9 +95,15 @@ package final class StagedFile: Sendable {
     }
 
     deinit {
-        guard isKept.load(ordering: .relaxed) else { return discard() }
+        if isKept.load(ordering: .relaxed) { leave() } else { discard() }
+    }
+
+    /// Gives the file up to whoever its row is for: it stays as it is.
+    package func leave() {
         disk.withLock { disk in
-            if close(&disk) { free(0..<Int64.max, &disk) }
+            guard close(&disk) else { return }
+            disk.log.leave()
+            free(0..<Int64.max, &disk)
         }
     }
 

@@ -1,4 +1,5 @@
 import Basics
+import Commits
 import FileSystem
 import Journaling
 import ObjectStorage
@@ -23,8 +24,8 @@ enum ControlRequest: Sendable, Codable {
     case prune(toBytes: Int64)
     /// What a crash left that nobody was promised.
     case recoverable
-    /// Writes one of those, by its number, to a new file.
-    case save(file: Int64, path: String, evenIfDoubtful: Bool)
+    /// Writes one of those, by its number, to a new file; `evenIfPartial` is newer than the version.
+    case save(file: Int64, path: String, evenIfDoubtful: Bool, evenIfPartial: Bool?)
     case commit(file: Int64, evenIfDoubtful: Bool)
     case discard(file: Int64)
 }
@@ -37,8 +38,17 @@ enum ControlAnswer: Sendable, Codable {
     case located(ObjectPlace)
     case recoverable([RecoverableLine])
     case done
+    /// Which bytes a file that was saved lacks.
+    case partlySaved(missing: String)
     /// One sentence.
     case failed(String)
+}
+
+extension ControlAnswer {
+    /// A file was saved without the bytes of `missing`.
+    init(saved missing: [ByteRange]) {
+        self = missing.isEmpty ? .done : .partlySaved(missing: RecoverableFile.text(missing))
+    }
 }
 
 /// A request with the version of its spelling: commands and mounts of different versions tell each other so.

@@ -55,6 +55,7 @@ struct ControlService: Sendable {
         case .refresh(let path):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
                 try await fileSystem.refreshEverywhere(try fileSystem.inode(at: path))
+                return .done
             }
         case .locate(let path):
             return answer { () throws(FileSystemError) in
@@ -63,6 +64,7 @@ struct ControlService: Sendable {
         case .changed(let path):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
                 try await fileSystem.noteChange(at: path)
+                return .done
             }
         case .set(let options):
             guard let live else { return .failed("nothing is mounted here whose options could change") }
@@ -74,29 +76,33 @@ struct ControlService: Sendable {
         case .recoverable:
             let files = fileSystem.recoverableFiles().prefix(RecoverableLine.mostFiles)
             return .recoverable(files.map { RecoverableLine($0) })
-        case .save(let file, let path, let evenIfDoubtful):
+        case .save(let file, let path, let evenIfDoubtful, let evenIfPartial):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
-                try await fileSystem.saveRecoverable(
-                    IntentID(rawValue: file), to: path, evenIfDoubtful: evenIfDoubtful)
+                ControlAnswer(
+                    saved: try await fileSystem.saveRecoverable(
+                        IntentID(rawValue: file), to: path, evenIfDoubtful: evenIfDoubtful,
+                        evenIfPartial: evenIfPartial ?? false))
             }
         case .commit(let file, let evenIfDoubtful):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
                 try await fileSystem.commitRecoverable(IntentID(rawValue: file), evenIfDoubtful: evenIfDoubtful)
+                return .done
             }
         case .discard(let file):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
                 try await fileSystem.discardRecoverable(IntentID(rawValue: file))
+                return .done
             }
         }
     }
 
-    /// Does something that may wait, and answers only whether it was done.
+    /// Does something that may wait.
     private func act(
-        _ isWanted: @Sendable () -> Bool, _ body: @escaping @Sendable () async throws(FileSystemError) -> Void
+        _ isWanted: @Sendable () -> Bool,
+        _ body: @escaping @Sendable () async throws(FileSystemError) -> ControlAnswer
     ) -> ControlAnswer {
         let answer = wait(isWanted) { () -> ControlAnswer in
-            do throws(FileSystemError) { try await body() } catch { return .failed(error.reason) }
-            return .done
+            do throws(FileSystemError) { return try await body() } catch { return .failed(error.reason) }
         }
         return answer ?? .failed("nobody waits for this any more")
     }

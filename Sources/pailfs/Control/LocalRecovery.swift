@@ -45,13 +45,13 @@ final class LocalRecovery {
         case (.journal(_, let journal), .recoverable):
             return .recoverable(try files(journal).map { RecoverableLine($0) })
         case (.remains(_, let remains), .recoverable): return .recoverable(remains.files.map { RecoverableLine($0) })
-        case (.remains(_, let remains), .save(let number, let path, let evenIfDoubtful)):
+        case (.remains(_, let remains), .save(let number, let path, let evenIfDoubtful, let evenIfPartial)):
             guard let file = remains.files.first(where: { $0.id.rawValue == number }) else { break }
             guard file.isCertain || evenIfDoubtful else {
                 throw CommandError(
                     "the machine went down before its bytes were flushed: give --doubtful to save them all the same")
             }
-            return try save(file, to: path)
+            return try save(file, to: path, evenIfPartial ?? false)
         case (.remains(_, let remains), _): throw remains.refusal
         case (.journal(_, let journal), .discard(let number)):
             guard let file = try files(journal).first(where: { $0.id.rawValue == number }) else { break }
@@ -62,12 +62,14 @@ final class LocalRecovery {
                 try? File.remove("\(directory)/staging/\(file.intent.staging)\(suffix)")
             }
             return .done
-        case (.journal(_, let journal), .save(let number, let path, let evenIfDoubtful)):
+        case (.journal(_, let journal), .save(let number, let path, let evenIfDoubtful, let evenIfPartial)):
+            // Where the store is not known nothing more can be had of it.
+            let isPartial = evenIfPartial == true && self.request == nil
             guard let file = try files(journal).first(where: { $0.id.rawValue == number }),
-                file.missing.isEmpty, file.uploaded.isEmpty,
+                file.missing.isEmpty && file.uploaded.isEmpty || isPartial,
                 file.isCertain || evenIfDoubtful
             else { break }
-            return try save(file, to: path)
+            return try save(file, to: path, isPartial)
         default: break
         }
         return try compose().answer(request) { true }
@@ -97,14 +99,14 @@ final class LocalRecovery {
         }.filter { !($0.map != nil && $0.here.isEmpty && $0.uploaded.isEmpty) }
     }
 
-    private func save(_ file: RecoverableFile, to path: String) throws(CommandError) -> ControlAnswer {
+    private func save(_ file: RecoverableFile, to path: String, _ evenIfPartial: Bool) throws(CommandError) -> ControlAnswer {
         let outcome = WorkAnswer<ControlAnswer>()
         WorkerPool(threads: 2, name: "pailfs-work").start {
-            var answer = ControlAnswer.done
-            do throws(CommitError) { try await file.write(to: path, base: nil) } catch {
-                answer = .failed(error.description)
-            }
-            let result = answer
+            let result: ControlAnswer
+            do throws(CommitError) {
+                result = ControlAnswer(
+                    saved: try await file.write(to: path, base: nil, evenIfPartial: evenIfPartial))
+            } catch { result = .failed(error.description) }
             outcome.value.withLock { $0 = result }
             outcome.arrived.signal()
         }

@@ -81,6 +81,7 @@ struct RecoverCommand: ParsableCommand {
         @OptionGroup var place: Place
         @Argument(help: "Keys or numbers, as list shows them; without any, every file.") var names: [String] = []
         @Flag(help: "Also what a power cut may have changed.") var doubtful = false
+        @Flag(help: "Also files of which bytes are gone, with zeros in their place.") var partial = false
 
         mutating func run() throws {
             let place = try place.open()
@@ -91,8 +92,11 @@ struct RecoverCommand: ParsableCommand {
             let base = MountRequest.absolute(directory)
             try RecoverCommand.each(files, "saved") { file throws(CommandError) in
                 let target = try file.target(below: base)
-                try place.act(.save(file: file.number, path: target, evenIfDoubtful: doubtful))
-                print("\(file.key): \(target)")
+                let answer = try place.act(
+                    .save(file: file.number, path: target, evenIfDoubtful: doubtful, evenIfPartial: partial))
+                var line = "\(file.key): \(target)"
+                if case .partlySaved(let missing) = answer { line += " (\(missing) missing, zeros are in their place)" }
+                print(line)
             }
         }
     }

@@ -47,7 +47,10 @@ enum RecoveryPlace {
     }
 
     /// Takes as long as the store lets it.
-    func act(_ request: ControlRequest) throws(CommandError) { _ = try answer(request, within: nil) }
+    @discardableResult
+    func act(_ request: ControlRequest) throws(CommandError) -> ControlAnswer {
+        try answer(request, within: nil)
+    }
 
     /// To be called at the end.
     func finish() { if case .directory(let local) = self { local.finish() } }

@@ -1,0 +1,124 @@
+import Basics
+import Blocks
+import Commits
+import Glibc
+import Journaling
+import Logging
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// SEMANTICS section 5: somebody else's version is at the key, and the name is theirs from now on.
+extension BucketFileSystem {
+    /// Inside `writing`, alone: the second writer's bytes are stored beside the file, or kept here for "pailfs recover" where that
+    /// is not wanted, or cannot be done: the version below them is gone, or an upload, which cannot change its key, alone has
+    /// some of them. Throws when they stay where they are, because the store or the disk does not let it.
+    func makeWay(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata, because error: CommitError
+    ) async throws(FileSystemError) {
+        if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
+            do throws(CommitError) { return try await keepConflict(file, overlay, headers) } catch {
+                guard case .baseGone = error else { throw FileSystemError(error) }
+            }
+        }
+        try await setAside(file, overlay, because: FileSystemError(error))
+    }
+
+    private func keepConflict(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
+    ) async throws(CommitError) {
+        let key = try await storeBeside(file, overlay, headers)
+        rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
+        let fallback = file.state.withLock { $0.fallback }
+        do throws(JournalingError) {
+            try overlay.record.end(also: fallback.map { [.endFile($0.record.id)] } ?? [])
+        } catch { throw .journal(error) }
+        overlay.staged.discard()
+        await giveWay(file)
+    }
+
+    /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
+    private func storeBeside(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
+    ) async throws(CommitError) -> ObjectKey {
+        var others = 0
+        while true {
+            let key: ObjectKey
+            do throws(FileSystemError) { key = try conflictKey(of: file.ino, others) } catch {
+                throw .store(ObjectStoreError(.local(errno: EIO), .put, message: error.reason))
+            }
+            do throws(CommitError) {
+                _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)
+                return key
+            } catch {
+                guard case .conflict = error, others < 1000 else { throw error }
+                others += 1
+            }
+        }
+    }
+
+    private func conflictKey(of ino: InodeNumber, _ others: Int) throws(FileSystemError) -> ObjectKey {
+        let entry = try entry(ino)
+        let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
+        let numbered = others == 0 ? name : name + ByteString("-\(others + 1)")
+        return try newKey(ByteString(numbered.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file).key
+    }
+
+    /// The bytes stay on this disk, and in the parts that an upload has, until somebody decides.
+    private func setAside(
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, because error: FileSystemError
+    ) async throws(FileSystemError) {
+        let (id, name) = (overlay.record.id, overlay.staged.name)
+        let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
+        await overlay.commit.leaveUpload()
+        do throws(StagingError) {
+            try rooms.staging.syncNames()
+            try overlay.staged.flush()
+        } catch { throw FileSystemError(error) }
+        let intent: FileIntent
+        do throws(JournalingError) {
+            intent = try overlay.record.withdraw(
+                overlay.staged.extents, also: fallback.map { [.endFile($0.record.id)] } ?? [])
+        } catch { throw FileSystemError(error) }
+        rooms.logger.error(
+            "what was written is kept for \"pailfs recover\"",
+            metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])
+        if isPromised {
+            let reason = "kept for \"pailfs recover\": \(error.reason)"
+            brokenPromises.withLock {
+                $0.append((id, UnstoredFile(path: path(of: file.ino), reason: reason)))
+            }
+        }
+        // No read meets bytes on the move.
+        await file.content.enterRegardless(alone: true)
+        defer { file.content.leave(alone: true) }
+        overlay.staged.leave()
+        do throws(StagingError) { _ = try rooms.staging.hold(name) } catch { remember(.init(error), "commit", file.ino) }
+        kept.withLock { $0[id] = intent }
+        await giveWay(file)
+    }
+
+    /// The file has nothing to store any more: its name leads to what the bucket has.
+    private func giveWay(_ file: ActiveFile) async {
+        let fallback = file.state.withLock { state in
+            defer { (state.overlay, state.fallback, state.metadata, state.condition) = (nil, nil, nil, nil) }
+            if state.isCopy { (state.base, state.isCopy) = (nil, false) }
+            (state.isDirty, state.isPromised) = (false, false)
+            return state.fallback
+        }
+        if let fallback { await giveUp(fallback) }
+        guard let entry = try? entry(file.ino) else { return files.settle(file) }
+        do throws(MetadataError) {
+            if entry.isPending {
+                try metadata.remove(entry.ino)
+            } else {
+                try metadata.invalidate(entry.ino, subtree: false)
+            }
+            try metadata.invalidate(entry.parent, subtree: false)
+        } catch { remember(.init(error), "commit", file.ino) }
+        files.settle(file)
+        notifier?.invalidate(entry.ino)
+        notifier?.invalidate(entry.name, in: entry.parent)
+    }
+}

@@ -1,0 +1,98 @@
+import Basics
+import Commits
+import Metadata
+import ObjectStorage
+
+/// The object that stands for a directory, at its key, which ends in a slash: empty, with the directory's attributes as its
+/// headers. Many directories have none, and one with bytes is somebody's file as well (SEMANTICS section 4): it gets other
+/// headers, and keeps its bytes.
+extension BucketFileSystem {
+    static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")
+
+    /// Gives a directory `headers`, made from those of `version`; nil: no marker is known. Throws `.exists` when the directory
+    /// `isNew` and there is one.
+    func putMarker(
+        _ key: ObjectKey, _ headers: ObjectMetadata, over version: ObjectVersion?, isNew: Bool = false
+    ) async throws(FileSystemError) -> ObjectVersion {
+        try await settleJobs(at: key)
+        if let version, version.size > 0 { return try await updateHeaders(key, version, headers) ?? version }
+        if version == nil ? store.capabilities.putIfAbsent : store.capabilities.putIfMatch {
+            let condition = version.map { WriteCondition.match($0.etag) } ?? .absent
+            do throws(ObjectStoreError) { return try await putEmpty(key, headers, condition) } catch {
+                guard error.kind == .preconditionFailed || error.kind == .notFound else { throw FileSystemError(error) }
+            }
+        }
+        let found = try await marker(key)
+        if isNew, found != nil { throw FileSystemError(.exists, "\(key) is there already") }
+        if let found, found.version.size > 0 {
+            var merged = found.metadata
+            merged.user.merge(headers.user) { $1 }
+            return try await updateHeaders(key, found.version, merged) ?? found.version
+        }
+        do { return try await putEmpty(key, headers, nil) } catch { throw FileSystemError(error) }
+    }
+
+    private func putEmpty(
+        _ key: ObjectKey, _ headers: ObjectMetadata, _ condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> ObjectVersion {
+        let answer = try await store.put(
+            PutRequest(key, metadata: headers, condition: condition), body: MemorySource([]))
+        return ObjectVersion(
+            etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
+    }
+
+    private func marker(_ key: ObjectKey) async throws(FileSystemError) -> ObjectInfo? {
+        do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
+            if error.kind == .notFound { return nil }
+            throw FileSystemError(error)
+        }
+    }
+
+    /// Directories do not vanish: before the last entry of one without a marker goes, the marker is written. Where that entry is
+    /// the directory's own object, its place is not free yet: `keepDirectory(_:havingLost:)` does it.
+    func keepDirectory(_ directory: InodeNumber, without leaving: Entry) async throws(FileSystemError) {
+        if isFixed(try entry(directory)) { return }
+        let (key, leavingKey) = (try key(of: directory), try key(of: leaving.ino))
+        if key != leavingKey, try await isLast(leavingKey, leaving.ino, in: directory) {
+            try await writeMarker(of: directory)
+        }
+    }
+
+    /// To be called when the object at `key` and its entry are gone.
+    func keepDirectory(_ directory: InodeNumber, havingLost key: ObjectKey) async throws(FileSystemError) {
+        if isFixed(try entry(directory)) { return }
+        guard try self.key(of: directory) == key, try await isLast(key, nil, in: directory) else { return }
+        try await writeMarker(of: directory)
+    }
+
+    private func writeMarker(of directory: InodeNumber) async throws(FileSystemError) {
+        let entry = try entry(directory)
+        let headers = AttributeCodec.encode(entry.attributes, over: Self.markerHeaders)
+        var attributes = entry.attributes
+        attributes.version = try await putMarker(try key(of: directory), headers, over: nil)
+        try cached { metadata throws(MetadataError) in
+            try metadata.update(directory, attributes, metadata: headers, pending: false)
+        }
+    }
+
+    /// Whether nothing else is in a directory without a marker.
+    private func isLast(
+        _ leavingKey: ObjectKey, _ leaving: InodeNumber?, in directory: InodeNumber
+    ) async throws(FileSystemError) -> Bool {
+        let state = try cached { metadata throws(MetadataError) in try metadata.directory(directory) }
+        if state.hasMarker == true { return false }
+        let others = try cached { metadata throws(MetadataError) in
+            try metadata.children(of: directory, after: nil, limit: 3)
+        }
+        if others.contains(where: { $0.ino != leaving && !$0.isPending }) { return false }
+        if state.isComplete && state.isFresh { return true }
+        let key = try key(of: directory)
+        await jobs.sendRemovals(at: key.bytes)
+        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+            try await store.list(
+                ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3), without: doomed)
+        }
+        return !page.objects.contains { $0.key != leavingKey }
+            && !page.commonPrefixes.contains { $0.bytes != leavingKey.bytes }
+    }
+}

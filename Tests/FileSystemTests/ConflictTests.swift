@@ -1,0 +1,113 @@
+import Basics
+import Blocks
+import Commits
+import FileSystem
+import Foundation
+import Metadata
+import ObjectStorage
+import Staging
+import TestSupport
+import Testing
+
+/// Somebody else replaces an object that is being changed, and the bytes that were not written here are gone with theirs: what
+/// was written is kept for "pailfs recover", and the name is the other's.
+@Suite(.timeLimit(.minutes(2))) struct ConflictTests {
+    private static let readWrite = OpenFlags(reads: true, writes: true)
+    private static let old = Array("the first version".utf8)
+    private static let theirs = Array("theirs".utf8)
+    private static let ours = Array("+ours".utf8)
+
+    /// An append to an object of which nothing was read, which was replaced meanwhile.
+    private func conflict(_ durability: MountPolicy.Durability) async throws -> (MountedTree, (InodeNumber, HandleID)) {
+        let tree = try MountedTree(ttl: .zero, durability: durability)
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", Self.readWrite)
+        try await tree.append(file, Self.ours)
+        tree.store.setObject("f", Self.theirs)
+        return (tree, file)
+    }
+
+    private func expectTheirs(_ tree: MountedTree) async throws {
+        #expect(try await tree.load("f") == Self.theirs)
+        let file = try await tree.open("f", Self.readWrite)
+        try await tree.append(file, Array("+more".utf8))
+        try await tree.close(file)
+        #expect(tree.store.content("f") == Self.theirs + Array("+more".utf8))
+        #expect(tree.store.keys == ["f"])
+    }
+
+    /// What can be had of the one file that is kept, in the place of what is gone zeros.
+    private func saved(_ tree: MountedTree) async throws -> [UInt8] {
+        let kept = tree.system.recoverableFiles()
+        try #require(kept.count == 1)
+        let directory = try TemporaryDirectory()
+        let path = directory.path("saved")
+        await #expect(throws: FileSystemError.self) {
+            _ = try await tree.system.saveRecoverable(kept[0].id, to: path, evenIfDoubtful: false)
+        }
+        let missing = try await tree.system.saveRecoverable(
+            kept[0].id, to: path, evenIfDoubtful: false, evenIfPartial: true)
+        #expect(missing == [0..<Int64(Self.old.count)])
+        return Array(try Data(contentsOf: URL(fileURLWithPath: path)))
+    }
+
+    private var expected: [UInt8] { [UInt8](repeating: 0, count: Self.old.count) + Self.ours }
+
+    @Test func closeFailsAndTheNameIsTheirs() async throws {
+        let (tree, file) = try await conflict(.remote)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(try await saved(tree) == expected)
+        try await expectTheirs(tree)
+        // The program that wrote was told; nothing else is wrong.
+        try await tree.remount()
+        #expect(try await saved(tree) == expected)
+        try await expectTheirsAgain(tree)
+    }
+
+    private func expectTheirsAgain(_ tree: MountedTree) async throws {
+        #expect(try await tree.load("f") == Self.theirs + Array("+more".utf8))
+    }
+
+    @Test func aPromiseThatCannotBeKeptIsNamedAtTheEnd() async throws {
+        let (tree, file) = try await conflict(.local)
+        try await tree.close(file)
+        for _ in 0..<2000 where tree.system.recoverableFiles().isEmpty {
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(try await saved(tree) == expected)
+        #expect(try await tree.load("f") == Self.theirs)
+        let unstored = await tree.system.shutDown()
+        #expect(unstored.map(\.path) == ["f"])
+        #expect(unstored.first?.reason.contains("pailfs recover") == true)
+        try await tree.mountAgain()
+        #expect(try await saved(tree) == expected)
+    }
+
+    /// The process that serves the mount dies afterwards.
+    @Test func theNextProcessDoesNotGoOnWithIt() async throws {
+        let (tree, file) = try await conflict(.remote)
+        await #expect(throws: MountedTree.Failure.self) {
+            try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        }
+        try await tree.restart()
+        #expect(try await saved(tree) == expected)
+        try await expectTheirs(tree)
+    }
+
+    @Test func whatFailsByOptionIsKept() async throws {
+        let tree = try MountedTree(ttl: .zero)
+        tree.policy.conflict = .fail
+        try await tree.remount()
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject("f", Self.theirs)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        let kept = tree.system.recoverableFiles()
+        #expect(kept.map(\.here) == [[0..<Int64(Self.ours.count)]])
+        try await expectTheirs(tree)
+        try await tree.system.discardRecoverable(try #require(kept.first).id)
+        #expect(tree.system.recoverableFiles().isEmpty)
+    }
+}

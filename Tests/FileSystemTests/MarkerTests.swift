@@ -1,0 +1,121 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// The object whose key is a directory's own (SEMANTICS 4): with bytes it is a file, `%%file`, and nothing that is done to the
+/// directory takes them; without, it holds the directory's attributes, and what nobody here has seen of them stays.
+@Suite(.timeLimit(.minutes(2))) struct MarkerTests {
+    private static let bytes = Array("precious".utf8)
+    private static let others = ["mode": String(0o40777), "uid": "1234", "gid": "1235", "mtime": "77"]
+
+    enum Act: CaseIterable { case mode, time, attribute }
+
+    private func change(_ tree: MountedTree, _ path: String, _ act: Act) async throws {
+        switch act {
+        case .mode: try await tree.change(path) { $0.mode = 0o700 }
+        case .time: try await tree.change(path) { $0.modified = Timestamp(seconds: 99) }
+        case .attribute:
+            let ino = try await tree.find(path).ino
+            try await tree.run(
+                tree.system.setExtendedAttribute("user.a", of: ino, to: "b", mode: .createOrReplace))
+        }
+    }
+
+    /// Where the store compares, and where it has to be asked.
+    private static let stores: [Capabilities] = [true, false].map { compares in
+        var capabilities = Capabilities()
+        (capabilities.putIfAbsent, capabilities.putIfMatch) = (compares, compares)
+        return capabilities
+    }
+
+    @Test(arguments: Act.allCases, [0, 1])
+    func attributesOfADirectoryLeaveItsFileAlone(act: Act, store: Int) async throws {
+        let tree = try MountedTree(capabilities: Self.stores[store])
+        tree.store.setObject("d/", Self.bytes)
+        tree.store.setObject("d/other", [1])
+        #expect(try await tree.names("d") == ["%%file", "other"])
+        try await change(tree, "d", act)
+        #expect(tree.store.content("d/") == Self.bytes)
+        #expect(try await tree.load("d/%%file") == Self.bytes)
+    }
+
+    /// Another host has put it there since this one looked.
+    @Test(arguments: Act.allCases, [0, 1])
+    func aFileThatCameMeanwhileStays(act: Act, store: Int) async throws {
+        let tree = try MountedTree(capabilities: Self.stores[store])
+        try await tree.makeDirectory("d")
+        tree.store.setObject("d/", Self.bytes)
+        try await change(tree, "d", act)
+        #expect(tree.store.content("d/") == Self.bytes)
+    }
+
+    @Test func theLastFileOfADirectoryMayBeItsOwn() async throws {
+        for isRead in [true, false] {
+            let tree = try MountedTree()
+            tree.store.setObject("d/", Self.bytes)
+            if isRead { #expect(try await tree.load("d/%%file") == Self.bytes) }
+            try await tree.rename("d/%%file", to: "moved")
+            #expect(tree.store.content("moved") == Self.bytes)
+            #expect(try await tree.names("") == ["d", "moved"])
+            #expect(try await tree.names("d") == [])
+            #expect(tree.store.content("d/") == [], "directories do not vanish")
+        }
+    }
+
+    @Test func aDirectoryStaysWhenItsOwnFileIsRemoved() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("d/", Self.bytes)
+        try await tree.unlink("d/%%file")
+        #expect(tree.store.content("d/") == [])
+        tree.store.setObject("e/", Self.bytes)
+        tree.store.setObject("e/other", [1])
+        try await tree.unlink("e/%%file")
+        #expect(tree.store.content("e/") == nil)
+        #expect(try await tree.names("") == ["d", "e"])
+    }
+
+    @Test(arguments: Act.allCases)
+    func whatNobodyHasSeenOfADirectoryStays(act: Act) async throws {
+        let tree = try MountedTree()
+        var headers = Self.others
+        headers["xattr"] = "%7B%22user.x%22%3A%22dmFs%22%7D"
+        tree.store.setObject("d/", [], metadata: ObjectMetadata(contentType: "application/x-directory", user: headers))
+        _ = try await tree.names("")
+        try await change(tree, "d", act)
+        let ino = try await tree.find("d").ino
+        #expect(try await tree.run(tree.system.extendedAttribute("user.x", of: ino)) == "val")
+        let stored = try #require(tree.store.info("d/")).metadata.user
+        switch act {
+        case .mode: headers["mode"] = String(0o40700)
+        case .time: headers["mtime"] = "99"
+        case .attribute: headers["xattr"] = stored["xattr"]
+        }
+        #expect(stored == headers)
+    }
+
+    /// The mode that is shown for want of a better one may be another than the stored one.
+    @Test func theModeThatIsShownIsStored() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("d/", [], metadata: ObjectMetadata(user: Self.others))
+        _ = try await tree.names("")
+        let shown = try await tree.find("d").mode
+        #expect(shown & 0o777 == 0o755)
+        try await tree.change("d") { $0.mode = shown }
+        #expect(tree.store.info("d/")?.metadata.user["mode"] == String(0o40755))
+    }
+
+    @Test func aDirectoryThatSomebodyElseMadeExists() async throws {
+        for store in [0, 1] {
+            let tree = try MountedTree(capabilities: Self.stores[store])
+            _ = try await tree.names("")
+            tree.store.setObject("d/", Self.bytes)
+            await #expect(throws: MountedTree.Failure(kind: .exists, reason: "")) {
+                try await tree.makeDirectory("d")
+            }
+            #expect(tree.store.content("d/") == Self.bytes)
+        }
+    }
+}
