@@ -65,7 +65,8 @@ package struct RecoverableFile: Sendable {
         guard let map else { throw Self.failure("which bytes of it were written was not written down") }
         guard uploaded.isEmpty || evenIfPartial else {
             throw Self.failure(
-                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it, or --partial saves the rest")
+                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it, or --partial saves the rest"
+            )
         }
         let source: File
         let target: File
@@ -126,7 +127,8 @@ package struct RecoverableFile: Sendable {
             }
             if evenIfGone { return false }
             throw Self.failure(
-                "\(missingText) not on this disk, and the version they were in is gone (\(error)); --partial saves the rest")
+                "\(missingText) not on this disk, and the version they were in is gone (\(error)); --partial saves the rest"
+            )
         }
         return true
     }

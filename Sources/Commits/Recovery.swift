@@ -173,7 +173,7 @@ package struct Recovery: Sendable {
     }
 
     /// Whether programs may have it open as it was.
-    private func isStillOpen(_ intent: FileIntent) -> Bool { 
+    private func isStillOpen(_ intent: FileIntent) -> Bool {
         isRestart && intent.boot == journal.boot && !intent.isWithdrawn
     }
 

@@ -45,6 +45,7 @@ extension BucketFileSystem {
                 return .success(())
             }
             if policy.durability == .local, promiseNow(handle.file) { return .success(()) }
+            let isNew = handle.flags.exclusive && handle.file.state.withLock { $0.condition == .absent }
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) {
                     // A commit may need space itself, which others give back.
@@ -58,7 +59,8 @@ extension BucketFileSystem {
                         // What else there was to tell is told with this.
                         handle.file.state.withLock { $0.unreported = nil }
                     }
-                    throw error
+                    // O_EXCL: somebody else has made it first.
+                    throw isNew && error.kind == .stale ? FileSystemError(.exists, error.reason) : error
                 }
             }
         } catch { return .ready(.failure(error)) }
@@ -150,7 +152,8 @@ extension BucketFileSystem {
                 return try await commitAlone(file, overlay, key, replacing: removal, leaving: leaving)
             }
             switch error {
-            case .conflict where !leaving, .baseGone where !leaving: try await makeWay(file, overlay, headers, because: error)
+            case .conflict where !leaving, .baseGone where !leaving:
+                try await makeWay(file, overlay, headers, because: error)
             case .conflict, .baseGone, .store, .staging, .journal, .cancelled: break
             }
             throw FileSystemError(error)

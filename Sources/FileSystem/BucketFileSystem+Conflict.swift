@@ -94,7 +94,9 @@ extension BucketFileSystem {
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
         overlay.staged.leave()
-        do throws(StagingError) { _ = try rooms.staging.hold(name) } catch { remember(.init(error), "commit", file.ino) }
+        do throws(StagingError) { _ = try rooms.staging.hold(name) } catch {
+            remember(.init(error), "commit", file.ino)
+        }
         kept.withLock { $0[id] = intent }
         await giveWay(file)
     }

@@ -33,11 +33,16 @@ extension BucketFileSystem {
                         try newKey(newName, in: newParent, kind: .directory).key.bytes,
                     ]
                 } _: { () async throws(FileSystemError) in
-                    try await renameDirectory(source, to: newName, in: newParent, replacing: target)
+                    try await renameDirectory(
+                        source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
                 }
             } else {
                 if let target, target.attributes.kind == .directory {
                     throw FileSystemError(.isDirectory, "\(newName) is a directory")
+                }
+                if noReplace {
+                    let kind = source.attributes.kind
+                    try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
                 }
                 try await changingNames([(name, parent), (newName, newParent)]) { () async throws(FileSystemError) in
                     if let target { try await leaving.begin(target.ino) }
@@ -48,6 +53,18 @@ extension BucketFileSystem {
             touch(parent)
             if newParent != parent { touch(newParent) }
         }
+    }
+
+    /// Another host may have made the object within the ttl of what is known here.
+    private func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
+        do throws(ObjectStoreError) { _ = try await store.head(key, condition: nil) } catch {
+            if error.kind == .notFound { return }
+            throw FileSystemError(error)
+        }
+        // What is still to go is not there for programs.
+        if jobs.removes(key.bytes) || doomed[key] != nil { return }
+        try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
+        throw FileSystemError(.exists, "\(name) exists already, made by another host")
     }
 
     /// The first component of what is in a directory of an account, or of a file there.

@@ -12,7 +12,8 @@ extension BucketFileSystem {
     /// Copies every object below, then switches the local view, then deletes the sources: nothing is deleted that is not
     /// verified at its new place.
     func renameDirectory(
-        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
+        _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?,
+        noReplace: Bool
     ) async throws(FileSystemError) {
         let (component, newKey) = try newKey(newName, in: newParent, kind: .directory)
         let oldPrefix = try key(of: source.ino).bytes
@@ -24,6 +25,8 @@ extension BucketFileSystem {
                 throw FileSystemError(.notDirectory, "\(newName) is not a directory")
             }
             try await requireEmpty(target)
+        } else {
+            try await requireNothing(at: newKey, newName, noReplace: noReplace)
         }
         for file in files.all where try isBelow(file.ino, oldPrefix) && !file.isDirty {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -101,6 +104,23 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in
             try metadata.settleRemoval(of: source.component, in: source.parent)
         }
+    }
+
+    /// Another host may have made the directory within the ttl of what is known here: one LIST of two keys.
+    private func requireNothing(
+        at key: ObjectKey, _ name: ByteString, noReplace: Bool
+    ) async throws(FileSystemError) {
+        await jobs.sendRemovals(at: key.bytes)
+        try await settleJobs(at: key)
+        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: key.bytes, limit: 2), without: doomed)
+        }
+        let isEmpty = page.objects.allSatisfy { $0.key == key && $0.version.size == 0 }
+        if page.objects.isEmpty || isEmpty && !noReplace { return }
+        try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
+        throw noReplace
+            ? FileSystemError(.exists, "\(name) exists already, made by another host")
+            : FileSystemError(.notEmpty, "\(name) is not empty: another host has made it")
     }
 
     /// A renamed directory and the rows below it show the versions of the copies, so that the next listing finds nothing new.

@@ -15,7 +15,9 @@ extension FuseBridge {
         _ request: consuming FuseRequest, _ ino: InodeNumber, to attributes: stat, set bits: Int32, handle: HandleID?
     ) {
         let change = AttributeChange(attributes, set: bits, time: time)
-        answer(request, fileSystem.setAttributes(ino, to: change, handle: handle)) { request, reply in
+        if change.size != nil { cuts.note(ino) }
+        answer(request, fileSystem.setAttributes(ino, to: change, handle: handle)) { [cuts] request, reply in
+            if change.size != nil { cuts.note(ino) }
             request.attributes(reply)
         }
     }

@@ -8,7 +8,10 @@ import Metadata
 
 extension FuseBridge {
     func open(_ request: consuming FuseRequest, _ ino: InodeNumber, flags: Int32) {
-        answer(request, fileSystem.open(ino, flags: OpenFlags(flags))) { [self] request, reply in
+        let flags = OpenFlags(flags)
+        if flags.truncate { cuts.note(ino) }
+        answer(request, fileSystem.open(ino, flags: flags)) { [self] request, reply in
+            if flags.truncate { cuts.note(ino) }
             if !request.opened(reply) { finish(fileSystem.release(ino, handle: reply.handle)) }
         }
     }
@@ -33,17 +36,22 @@ extension FuseBridge {
     /// Reads into a pooled buffer and replies from it; only a read that finds no free memory waits for some.
     func read(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int) {
         guard let buffer = buffers.tryBorrow(count) else {
-            let work = { @Sendable [fileSystem, buffers] () async -> Result<ReadBytes, FileSystemError> in
+            let work = { @Sendable [cuts, fileSystem, buffers] () async -> Result<ReadBytes, FileSystemError> in
                 let buffer: Buffer
                 do { buffer = try await buffers.borrow(count) } catch {
                     return .failure(FileSystemError(.interrupted, "interrupted while waiting for memory"))
                 }
-                let outcome = fileSystem.read(ino, handle: handle, at: offset, count: count, into: buffer)
+                let outcome = cuts.settled(ino, count: count) { [fileSystem] in
+                    fileSystem.read(ino, handle: handle, at: offset, count: count, into: buffer)
+                }
                 return await outcome.value().map { ReadBytes(buffer: buffer, count: $0) }
             }
             return answerLater(request, work) { request, read in _ = request.bytes(read.bytes) }
         }
-        answer(request, fileSystem.read(ino, handle: handle, at: offset, count: count, into: buffer)) { request, got in
+        let outcome = cuts.settled(ino, count: count) { [fileSystem] in
+            fileSystem.read(ino, handle: handle, at: offset, count: count, into: buffer)
+        }
+        answer(request, outcome) { request, got in
             _ = request.bytes(ReadBytes(buffer: buffer, count: got).bytes)
         }
     }

@@ -7,7 +7,7 @@ import Metadata
 
 /// Turns kernel requests into calls of the file system and its answers into replies.
 ///
-/// Knows no policy. Holds no state of its own but the requests that wait; everything else belongs to the file system.
+/// Knows no policy. Holds no state of its own but the requests that wait and what the kernel may not know yet; everything else belongs to the file system.
 /// Called on libfuse's threads, which never wait here: `.pending` work goes to the worker pool, and a signal that
 /// ends the caller cancels what it only wanted to read. Lives as long as the session that passes it to libfuse as user data.
 final class FuseBridge: Sendable {
@@ -17,6 +17,7 @@ final class FuseBridge: Sendable {
     let logger: Logger
     let pending = PendingRequests()
     let failures = FailureCounts()
+    let cuts: RecentCuts
     private let pool: WorkerPool
 
     init(
@@ -25,6 +26,7 @@ final class FuseBridge: Sendable {
     ) {
         (self.fileSystem, self.pool, self.buffers, self.time) = (fileSystem, pool, buffers, time)
         self.logger = logger
+        cuts = RecentCuts(time: time)
     }
 
     /// The bridge a request came to.

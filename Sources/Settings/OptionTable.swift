@@ -75,7 +75,8 @@ package enum OptionTable {
         ),
         .choice(
             "conflict", \.conflict, default: .keep,
-            "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or leave ours to recover."),
+            "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or leave ours to recover."
+        ),
         .size("size", \.size, in: 1 << 20...1 << 60, "Total size that df(1) shows. Default: 1PiB."),
     ]
 

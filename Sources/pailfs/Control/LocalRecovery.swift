@@ -99,7 +99,9 @@ final class LocalRecovery {
         }.filter { !($0.map != nil && $0.here.isEmpty && $0.uploaded.isEmpty) }
     }
 
-    private func save(_ file: RecoverableFile, to path: String, _ evenIfPartial: Bool) throws(CommandError) -> ControlAnswer {
+    private func save(_ file: RecoverableFile, to path: String, _ evenIfPartial: Bool) throws(CommandError)
+        -> ControlAnswer
+    {
         let outcome = WorkAnswer<ControlAnswer>()
         WorkerPool(threads: 2, name: "pailfs-work").start {
             let result: ControlAnswer

@@ -41,7 +41,7 @@ struct AccessCommand: ParsableCommand {
 
         mutating func run() throws {
             let access = AccessControl(canned: canned, grants: try grant.map(AccessCommand.grant))
-            let (session, key) = try object.object()
+            let (session, key) = try object.object(changing: true)
             try session.answer { store async throws(ObjectStoreError) in
                 try await store.setAccessControl(of: key, to: access)
             }

@@ -28,6 +28,7 @@ struct CopyCommand: ParsableCommand {
         let changes = try header.map(HeaderChange.init)
         let (session, from) = try location.open(source)
         let there = try ObjectTarget(destination, options: location.options, new: true)
+        try there.requireWritable()
         guard there.request.scheme == session.request.scheme, there.request.bucket == session.request.bucket else {
             throw CommandError("\(source) and \(destination) are not in one bucket; mount both and use cp(1)")
         }

@@ -7,11 +7,12 @@ struct ObjectArguments: ParsableArguments {
     @Argument(help: "scheme://bucket/key, or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
 
-    /// The object of the URL or path; with `whole`, and everything below it.
+    /// The object of the URL or path; with `whole`, and everything below it. `changing` it is refused in a mount that may not.
     func object(
-        whole: Bool = false, following: Bool = true
+        whole: Bool = false, following: Bool = true, changing: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
-        let (store, path) = try location.open(url, whole: whole, following: following)
+        let (store, path) = try location.open(
+            url, whole: whole, following: following, changing: changing)
         guard !path.isEmpty else { throw CommandError("\(url) names no object: write scheme://bucket/key") }
         return (store, ObjectKey(path))
     }
@@ -26,10 +27,11 @@ struct StoreOptions: ParsableArguments {
 
     /// The store of the bucket of a URL or of a path in a mount, proved to be there, and the rest, which is a key or a
     /// prefix: a slash at its end belongs to it.
-    func open(_ place: String, whole: Bool = false, following: Bool = true) throws(CommandError)
-        -> (store: ObjectStoreSession, path: ByteString)
-    {
+    func open(
+        _ place: String, whole: Bool = false, following: Bool = true, changing: Bool = false
+    ) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
         let target = try ObjectTarget(place, options: options, whole: whole, following: following)
+        if changing { try target.requireWritable() }
         return (try ObjectStoreSession(target.request, target: target), target.path)
     }
 }

@@ -1,4 +1,5 @@
 import Basics
+import Settings
 
 /// What a command on objects was given: a URL, or a path in a mount, which stands for the object that it shows.
 struct ObjectTarget: Sendable {
@@ -36,6 +37,14 @@ struct ObjectTarget: Sendable {
         path = text.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
         request.prefix = ""
         (self.request, mount, isDirectory) = (request, nil, nil)
+    }
+
+    /// Of a path in a mount with ro nothing is changed, unless the options say rw.
+    func requireWritable() throws(CommandError) {
+        guard let mount, request.settings.readOnly else { return }
+        throw CommandError(
+            "\(mount.path.isEmpty ? "this" : "\(mount.path)") is in a mount with ro, which changes nothing; "
+                + "write scheme://bucket/key to change the bucket")
     }
 
     /// The mount that the path is in asks the store the next time; one that does not listen does within its ttl.

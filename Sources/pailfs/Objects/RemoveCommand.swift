@@ -17,7 +17,7 @@ struct RemoveCommand: ParsableCommand {
 
     mutating func run() throws {
         // As rm(1): a symbolic link goes, and not what it leads to.
-        let (session, key) = try object.object(whole: recursive, following: false)
+        let (session, key) = try object.object(whole: recursive, following: false, changing: true)
         defer { session.target?.noteChange() }
         guard recursive, session.target?.isDirectory != false else {
             return try session.answer { store async throws(ObjectStoreError) in

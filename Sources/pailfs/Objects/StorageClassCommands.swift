@@ -11,7 +11,7 @@ struct ClassCommand: ParsableCommand {
     @Argument(help: ArgumentHelp("The class to move it to.", valueName: "class")) var storageClass: String?
 
     mutating func run() throws {
-        let (session, key) = try object.object()
+        let (session, key) = try object.object(changing: storageClass != nil)
         let classes = session.capabilities.storageClasses
         guard let wanted = storageClass else {
             let info = try session.answer { store async throws(ObjectStoreError) in
@@ -44,7 +44,7 @@ struct RestoreCommand: ParsableCommand {
     }
 
     mutating func run() throws {
-        let (session, key) = try object.object()
+        let (session, key) = try object.object(changing: true)
         let wanted = RestoreRequest(days: days, tier: tier)
         let state = try session.answer { store async throws(ObjectStoreError) in
             try await store.restore(key, wanted)

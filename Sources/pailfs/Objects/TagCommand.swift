@@ -31,7 +31,7 @@ struct TagCommand: ParsableCommand {
                 }
                 wanted[String(text[..<equals])] = String(text[text.index(after: equals)...])
             }
-            let (session, key) = try object.object()
+            let (session, key) = try object.object(changing: true)
             try session.answer { [wanted] store async throws(ObjectStoreError) in
                 let known = try await store.tags(of: key)
                 try await store.setTags(of: key, to: known.merging(wanted) { $1 })
@@ -46,7 +46,7 @@ struct TagCommand: ParsableCommand {
         @Argument(help: "Names; without any, every tag goes.") var names: [String] = []
 
         mutating func run() throws {
-            let (session, key) = try object.object()
+            let (session, key) = try object.object(changing: true)
             try session.answer { [names] store async throws(ObjectStoreError) in
                 guard !names.isEmpty else { return try await store.setTags(of: key, to: [:]) }
                 var tags = try await store.tags(of: key)

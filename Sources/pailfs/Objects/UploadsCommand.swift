@@ -46,7 +46,7 @@ struct UploadsCommand: ParsableCommand {
             guard let age = DurationText.parse(olderThan) else {
                 throw CommandError("--older-than \(olderThan) is no time: write 90m, 12h or 7d")
             }
-            let (session, prefix) = try location.open(url)
+            let (session, prefix) = try location.open(url, changing: true)
             let limit = SystemTime().now() + (.zero - age)
             var unknown = 0
             for upload in try UploadsCommand.uploads(session, prefix) {

@@ -1,0 +1,61 @@
+import Basics
+import FileSystem
+import Metadata
+import Synchronization
+
+/// Files that were cut off a moment ago, by an open with O_TRUNC or by truncate(2).
+///
+/// Until the kernel has worked the answer off it believes in the old length. A read in that moment is answered with fewer bytes
+/// than were asked for; the kernel takes zeros for the others, and shows them if the file has grown again when it looks at its
+/// length: bytes that nobody wrote. So such a read is asked again until the kernel has had time. A leaf lock; a crash loses
+/// nothing.
+final class RecentCuts: Sendable {
+    /// The kernel asks for whole pages.
+    private static let page = 4096
+    /// The thread that waits for the answer has to be scheduled.
+    private static let patience = Duration.milliseconds(20)
+    private static let step = Duration.milliseconds(1)
+
+    private let time: any TimeSource
+    private let cuts = Mutex(LRU<InodeNumber, Duration>(capacity: 1024))
+
+    init(time: any TimeSource) { self.time = time }
+
+    /// To be called before the file system hears of it, and when the answer leaves.
+    func note(_ ino: InodeNumber) { cuts.withLock { _ = $0.insert(time.uptime(), for: ino) } }
+
+    /// `read`'s answer for `count` bytes of `ino`, once that is not for the kernel to misunderstand.
+    func settled(
+        _ ino: InodeNumber, count: Int, _ read: @escaping @Sendable () -> Outcome<Int>
+    ) -> Outcome<Int> {
+        let outcome = read()
+        switch outcome {
+        case .ready(.success(let got)) where got + Self.page <= count && isRecent(ino):
+            return .pending { [self] in await again(ino, count: count, read) }
+        case .ready: return outcome
+        case .pending(let work):
+            return .pending { [self] in
+                let result = await work()
+                guard case .success(let got) = result, got + Self.page <= count, isRecent(ino) else { return result }
+                return await again(ino, count: count, read)
+            }
+        }
+    }
+
+    private func again(
+        _ ino: InodeNumber, count: Int, _ read: @Sendable () -> Outcome<Int>
+    ) async -> Result<Int, FileSystemError> {
+        while true {
+            do { try await time.sleep(for: Self.step) } catch {
+                return .failure(FileSystemError(.interrupted, "interrupted while another program cuts the file"))
+            }
+            let result = await read().value()
+            guard case .success(let got) = result, got + Self.page <= count, isRecent(ino) else { return result }
+        }
+    }
+
+    private func isRecent(_ ino: InodeNumber) -> Bool {
+        guard let cut = cuts.withLock({ $0.peek(ino) }) else { return false }
+        return time.uptime() - cut < Self.patience
+    }
+}
