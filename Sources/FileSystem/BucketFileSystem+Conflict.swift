@@ -19,7 +19,10 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
             do throws(CommitError) { return try await keepConflict(file, overlay, headers) } catch {
-                guard case .baseGone = error else { throw FileSystemError(error) }
+                switch error {
+                case .baseGone, .conflict: break
+                case .store, .staging, .journal, .cancelled: throw FileSystemError(error)
+                }
             }
         }
         try await setAside(file, overlay, because: FileSystemError(error))
@@ -38,6 +41,9 @@ extension BucketFileSystem {
         await giveWay(file)
     }
 
+    /// Names that are tried for bytes beside their file. Each try sends them.
+    private static let mostNames = 20
+
     /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
     private func storeBeside(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
@@ -52,7 +58,7 @@ extension BucketFileSystem {
                 _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)
                 return key
             } catch {
-                guard case .conflict = error, others < 1000 else { throw error }
+                guard case .conflict = error, others < Self.mostNames else { throw error }
                 others += 1
             }
         }

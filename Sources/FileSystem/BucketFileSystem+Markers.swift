@@ -23,7 +23,10 @@ extension BucketFileSystem {
             }
         }
         let found = try await marker(key)
-        if isNew, found != nil { throw FileSystemError(.exists, "\(key) is there already") }
+        if isNew, found != nil {
+            try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
+            throw FileSystemError(.exists, "\(key) is there already")
+        }
         if let found, found.version.size > 0 {
             var merged = found.metadata
             merged.user.merge(headers.user) { $1 }

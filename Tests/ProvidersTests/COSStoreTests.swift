@@ -284,6 +284,33 @@ import Testing
         }
     }
 
+    /// Gateways and proxies answer so; a directory that seems to be empty would be acted on.
+    @Test(arguments: [
+        "<Error><Code>InternalError</Code><Message>m</Message></Error>", "<html><body>wait</body></html>", "",
+    ])
+    func whatIsNoListingIsNoEmptyDirectory(body: String) async throws {
+        let fixture = try FamilyFixture(profile: .cos) {
+            ($0.bucket, $0.region) = ("bucket-1250000000", "ap-guangzhou")
+        } answer: { _, _ in LocalAnswer(200, body: body) }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.list(ListRequest(prefix: "d/"))
+        }
+        #expect([.serverFault, .malformedAnswer].contains(error?.kind))
+    }
+
+    /// Where the store cannot be asked why just now, the HEAD has not failed for good.
+    @Test func aRefusalWithoutAReasonIsAskedAgain() async throws {
+        let fixture = try FamilyFixture(profile: .cos, credentials: EndingCredentials(token: "token")) {
+            ($0.bucket, $0.region) = ("bucket-1250000000", "ap-guangzhou")
+        } answer: { _, request in
+            request.method == "HEAD" ? LocalAnswer(400) : .error(503, "SlowDown")
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.head("k", condition: nil)
+        }
+        #expect(error?.isRetryable == true)
+    }
+
     @Test func anExpiredSignatureIsAMatterOfTheClock() async throws {
         let fixture = try fixture { number, _ in
             let date = [("Date", "Wed, 15 Nov 2023 10:00:00 GMT")]

@@ -47,7 +47,9 @@ struct FamilyDocuments: Sendable {
         var prefixes: [ByteString] = []
         var isEncoded = false
         var reader = XMLReader(body)
-        try reader.root { reader, _ throws(XMLError) in
+        try reader.root { reader, root throws(XMLError) in
+            // Whatever else it is, nothing in it would look like an empty directory.
+            guard root == "ListBucketResult" else { throw reader.error("<\(root)> is no listing") }
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
                 case "Contents": objects.append(try Self.object(&reader))

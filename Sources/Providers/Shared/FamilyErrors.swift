@@ -133,7 +133,8 @@ struct FamilyErrors: Sendable {
         case 304: .notModified
         case 301, 302, 307, 308: .wrongRegion
         case 403: .accessDenied
-        case 404: operation == .checkAccess ? .noSuchBucket : .notFound
+        // A prefix below which there is nothing is an empty listing.
+        case 404: operation == .checkAccess || operation == .list ? .noSuchBucket : .notFound
         case 405, 501: .notSupported
         case 409: .conflict
         case 412: .preconditionFailed

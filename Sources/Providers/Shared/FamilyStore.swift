@@ -126,7 +126,7 @@ package final class FamilyStore: ObjectStore {
             let document = errors.document(response)
             let error = errors.error(response, call.operation, call.key, document: document)
             guard corrected.insert(error.kind).inserted,
-                await correct(error, response, document, signedFor: region, with: current)
+                try await correct(error, response, document, signedFor: region, with: current)
             else { throw error }
             sink?.restart()
         }
@@ -210,11 +210,12 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// Learns from an answer what the next try needs; false when nothing can be learned.
+    /// Learns from an answer what the next try needs; false when nothing can be learned. Throws what may pass when it keeps the
+    /// store from telling.
     private func correct(
         _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?,
         signedFor used: String?, with current: Credentials?
-    ) async -> Bool {
+    ) async throws(ObjectStoreError) -> Bool {
         switch error.kind {
         case .wrongRegion:
             if settings.followsRedirects, learnEndpoint(response.headers["Location"]) { return true }
@@ -233,7 +234,14 @@ package final class FamilyStore: ObjectStore {
             // credentials that have ended, however soon after others.
             if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
             guard error.operation == .head else { return false }
-            if profile.followsRegion || current?.sessionToken != nil, (try? await checkAccess()) != nil { return true }
+            if profile.followsRegion || current?.sessionToken != nil {
+                do throws(ObjectStoreError) {
+                    try await checkAccess()
+                    return true
+                } catch {
+                    if error.isRetryable { throw error }
+                }
+            }
             return await renew(current)
         default: return false
         }
@@ -349,10 +357,14 @@ package final class FamilyStore: ObjectStore {
 
     // MARK: Answers
 
-    /// Reads a document, or says that it cannot be understood.
+    /// Reads a document, or says that it cannot be understood. An error's document, which gateways put into a 200 as well, is the
+    /// error that it tells.
     func read<Value>(
         _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
     ) throws(ObjectStoreError) -> Value {
+        if let document = errors.document(response) {
+            throw errors.error(response, call.operation, call.key, document: document)
+        }
         do { return try body(response.body) } catch {
             throw malformed(call, response, "the answer is no XML that can be read: \(error)")
         }

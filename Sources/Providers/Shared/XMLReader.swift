@@ -245,7 +245,7 @@ struct XMLReader {
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
 
-    private func error(_ reason: String) -> XMLError { XMLError(offset: position, reason: reason) }
+    func error(_ reason: String) -> XMLError { XMLError(offset: position, reason: reason) }
 }
 
 /// Writes request documents.
