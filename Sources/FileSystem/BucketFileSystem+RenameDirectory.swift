@@ -25,8 +25,6 @@ extension BucketFileSystem {
                 throw FileSystemError(.notDirectory, "\(newName) is not a directory")
             }
             try await requireEmpty(target)
-        } else {
-            try await requireNothing(at: newKey, newName, noReplace: noReplace)
         }
         for file in files.all where try isBelow(file.ino, oldPrefix) && !file.isDirty {
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -51,6 +49,10 @@ extension BucketFileSystem {
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
+        if target == nil {
+            try await requireNothing(
+                at: newKey, newName, butCopiesOf: objects, from: oldPrefix, noReplace: noReplace)
+        }
         let job = rooms.journal.newID()
         let items = objects.map {
             ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass)
@@ -106,17 +108,25 @@ extension BucketFileSystem {
         }
     }
 
-    /// Another host may have made the directory within the ttl of what is known here: one LIST of two keys.
+    /// Another host may have made the directory within the ttl of what is known here. What was copied there by a try that came to
+    /// no end, or comes so late, is none.
     private func requireNothing(
-        at key: ObjectKey, _ name: ByteString, noReplace: Bool
+        at key: ObjectKey, _ name: ByteString, butCopiesOf objects: [ListedObject], from prefix: ByteString,
+        noReplace: Bool
     ) async throws(FileSystemError) {
         await jobs.sendRemovals(at: key.bytes)
-        try await settleJobs(at: key)
-        let page = try await remote { [doomed] store throws(ObjectStoreError) in
-            try await store.list(ListRequest(prefix: key.bytes, limit: 2), without: doomed)
+        let found = try await objectsBelow(key.bytes)
+        if found.isEmpty { return }
+        let sources = Dictionary(objects.map { ($0.key.bytes.dropFirst(prefix.count), $0.version) }) { $1 }
+        let others = found.filter { object in
+            guard let source = sources[object.key.bytes.dropFirst(key.bytes.count)],
+                source.size == object.version.size
+            else { return true }
+            // The copy of an object that was made of parts has another ETag.
+            return source.etag != object.version.etag && !source.etag.text.contains("-")
         }
-        let isEmpty = page.objects.allSatisfy { $0.key == key && $0.version.size == 0 }
-        if page.objects.isEmpty || isEmpty && !noReplace { return }
+        let isEmpty = others.allSatisfy { $0.key == key && $0.version.size == 0 }
+        if others.isEmpty || isEmpty && !noReplace { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
         throw noReplace
             ? FileSystemError(.exists, "\(name) exists already, made by another host")
