@@ -130,6 +130,8 @@ extension BucketFileSystem {
         }
         let buffer = try await borrow(length)
         let object = rooms.blocks.open(try key(of: ino), version)
+        // The headers that come with it tell time and owner.
+        openedKeys.withLock { _ = $0.insert(ino, for: object.key) }
         do throws(BlockError) {
             try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
         } catch { throw FileSystemError(error) }

@@ -11,6 +11,7 @@ struct CallingThread {
 
     /// Descriptors that are looked at before it is too much to ask.
     private static let mostDescriptors = 256
+    private static let mostAncestors = 8
 
     init(of request: fuse_req_t) { id = fuse_req_ctx(request)?.pointee.pid ?? 0 }
 
@@ -23,18 +24,37 @@ struct CallingThread {
         return pending & (1 << UInt64(SIGKILL - 1)) != 0
     }
 
-    /// Whether its process has a descriptor of a file with this number (proc_pid_fdinfo(5): ino, since Linux 5.14), or that
-    /// cannot be known. Another file system's file of that number counts as well.
+    /// Whether its process, or one that it may have the file from, has a descriptor of a file with this number
+    /// (proc_pid_fdinfo(5): ino, since Linux 5.14), or that cannot be known. Another file system's file of that number counts
+    /// as well.
     func mayHaveOpen(_ ino: InodeNumber) -> Bool {
-        guard id > 0, let descriptors = try? Directory.names(in: "/proc/\(id)/fdinfo"),
-            descriptors.count <= Self.mostDescriptors
-        else { return true }
-        return descriptors.contains { name in
-            // Closed since it was listed.
-            guard let info = readFile("/proc/\(id)/fdinfo/\(name)") else { return false }
-            guard let text = Self.value(of: "ino:", in: info) else { return true }
-            return UInt64(text) == ino.rawValue
+        guard id > 0, Self.hasOpen(ino, id) == false else { return true }
+        var process = id
+        for _ in 0..<Self.mostAncestors {
+            guard let parent = Self.parent(of: process), parent > 1 else { return false }
+            if Self.hasOpen(ino, parent) == true { return true }
+            process = parent
         }
+        return false
+    }
+
+    /// nil when that cannot be told.
+    private static func hasOpen(_ ino: InodeNumber, _ process: pid_t) -> Bool? {
+        guard let descriptors = try? Directory.names(in: "/proc/\(process)/fdinfo"),
+            // One that ends has none any more, and whoever has left it the file may go on.
+            1...mostDescriptors ~= descriptors.count
+        else { return nil }
+        for name in descriptors {
+            // Closed since it was listed.
+            guard let info = readFile("/proc/\(process)/fdinfo/\(name)") else { continue }
+            guard let text = value(of: "ino:", in: info) else { return nil }
+            if UInt64(text) == ino.rawValue { return true }
+        }
+        return false
+    }
+
+    private static func parent(of process: pid_t) -> pid_t? {
+        readFile("/proc/\(process)/status").flatMap { value(of: "PPid:", in: $0) }.flatMap { pid_t($0) }
     }
 
     private static func value(of label: ByteString, in text: ByteString) -> String? {

@@ -39,7 +39,7 @@ extension JournalingError: CustomStringConvertible {
             let holder = "process \(pid.map { "\($0)" } ?? "unknown")"
             let place = mountpoint.map { ", mounted on \($0)" } ?? ""
             return "the cache directory \(directory) is in use by \(holder)\(place); "
-                + "unmount that first, or give this mount another cache-dir"
+                + "\"pailfs unmount\" waits until it has stored everything; or give this mount another cache-dir"
         case .foreign(let directory, let owner):
             return "the cache directory \(directory) belongs to user \(owner); "
                 + "mount as that user, or give this mount another cache-dir"

@@ -12,11 +12,16 @@ enum Restarting {
                 throw FuseError("\(mountpoint.path) is no mount of pailfs; \"findmnt -t fuse.pailfs\" lists them")
             }
         } catch { throw CommandError(error) }
-        let holders = MountRecord.all(of: mountpoint).filter(\.isAlive).compactMap(\.process)
-        guard let holder = holders.first, let before = worker(of: holder) else {
-            throw CommandError(
-                "nothing can go on with \(mountpoint.path): it was mounted with restart=no, or by another user")
+        let records = MountRecord.all(of: mountpoint)
+        func impossible(_ reason: String) -> CommandError {
+            CommandError("nothing can go on with \(mountpoint.path): \(reason)")
         }
+        guard let holder = records.filter(\.isAlive).compactMap(\.process).first else {
+            throw records.isEmpty
+                ? impossible("it was mounted by another user")
+                : impossible("the process that keeps it has ended; unmount it and mount it anew")
+        }
+        guard let before = worker(of: holder) else { throw impossible("it was mounted with restart=no") }
         guard kill(holder, SIGUSR2) == 0 else {
             throw CommandError("process \(holder) does not listen: \(String(cString: strerror(errno)))")
         }

@@ -1,20 +1,29 @@
 import FuseBridge
 
-/// `pailfs unmount`: the mount goes, then its process stores what is left, and then this returns.
+/// `pailfs unmount`: the mount goes, if somebody has not unmounted it already, then its process stores what is left, and then
+/// this returns.
 enum Unmounting {
     static func run(_ path: String) throws(CommandError) {
         let (mountpoint, records): (Mountpoint, [MountRecord])
         do throws(FuseError) {
             mountpoint = try Mountpoint(path)
-            guard let mounted = mountpoint.mounted else {
-                throw FuseError("nothing is mounted on \(mountpoint.path); \"findmnt -t fuse.pailfs\" lists the mounts")
-            }
-            guard mounted.type == "fuse.pailfs" else {
-                throw FuseError("\(mountpoint.path) is no mount of pailfs but \(mounted.type); use umount(8) for it")
-            }
             // Before the mount is gone: afterwards a quick end takes its record with it.
-            records = MountRecord.all(of: mountpoint)
-            try mountpoint.unmount(lazily: false)
+            let all = MountRecord.all(of: mountpoint)
+            if let mounted = mountpoint.mounted {
+                guard mounted.type == "fuse.pailfs" else {
+                    throw FuseError(
+                        "\(mountpoint.path) is no mount of pailfs but \(mounted.type); use umount(8) for it")
+                }
+                records = all
+                try mountpoint.unmount(lazily: false)
+            } else {
+                // fusermount3(1) does not wait for what is still to be stored.
+                records = all.filter(\.isAlive)
+                guard !records.isEmpty else {
+                    throw FuseError(
+                        "nothing is mounted on \(mountpoint.path); \"findmnt -t fuse.pailfs\" lists the mounts")
+                }
+            }
             // Where another mount namespace has a copy of the mount, the kernel goes on with it and tells nobody.
             for record in records { record.endProcess() }
         } catch { throw CommandError(error) }

@@ -70,6 +70,21 @@ extension RealMounts {
             }
         }
 
+        /// fusermount3(1) returns when the mount is gone.
+        @Test(.timeLimit(.minutes(5)))
+        func whoWantsToKnowWaitsAfterwards() async throws {
+            try await withMount("durable=local") { world, store in
+                try await store.setFaults("op=PutObject,kind=latency:1500ms")
+                try await world.sh("printf x >file; cd /; fusermount3 -u \(world.mountpoint)")
+                let outcome = try await world.pailfs(["unmount", world.mountpoint])
+                #expect(outcome.succeeded, "\(outcome)")
+                try await world.daemonEnds(within: .seconds(1))
+                #expect(try await world.outside("get", "file") == "x")
+                let again = try await world.pailfs(["unmount", world.mountpoint])
+                #expect(again.status == 1 && again.errors.contains("nothing is mounted"), "\(again)")
+            }
+        }
+
         /// A container or a sandbox that was started meanwhile has the mount too, and keeps it.
         @Test(.timeLimit(.minutes(5)))
         func aCopyOfTheMountInAnotherNamespaceKeepsNothingFromEnding() async throws {
