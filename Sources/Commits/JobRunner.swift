@@ -62,7 +62,7 @@ package struct JobRunner: Sendable {
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
                 guard let original = try await info(ObjectKey(item.source.key)) else { return .withoutSource }
-                let key = ObjectKey(to + item.source.key.dropFirst(from.count))
+                let key = ObjectKey(item.source.key).moved(from: from, to: to)
                 return isCopy(try await info(key), of: original) ? .copy(key) : .other
             }
             var copies: [ObjectKey] = []
@@ -165,7 +165,7 @@ package struct JobRunner: Sendable {
                 leave(source)
                 return nil
             }
-            let key = ObjectKey(to + item.source.key.dropFirst(from.count))
+            let key = ObjectKey(item.source.key).moved(from: from, to: to)
             let target = try await info(key)
             if !isCopy(target, of: original) {
                 guard target == nil else {

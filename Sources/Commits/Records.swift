@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 package import Journaling
 package import ObjectStorage
 package import Staging
@@ -47,6 +47,11 @@ extension HeadersRecord {
         for header in StoredHeader.allCases { metadata[header] = standard[header.rawValue] }
         return metadata
     }
+}
+
+extension ObjectKey {
+    /// The key below `to` of what is at this one below `from`; both end in a slash.
+    package func moved(from: ByteString, to: ByteString) -> ObjectKey { ObjectKey(to + bytes.dropFirst(from.count)) }
 }
 
 extension JobIntent {

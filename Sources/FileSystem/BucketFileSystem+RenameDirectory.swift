@@ -209,7 +209,7 @@ extension BucketFileSystem {
             var rest = objects.makeIterator()
             func addNext() {
                 guard let object = rest.next() else { return }
-                let newKey = ObjectKey(newPrefix + object.key.bytes.dropFirst(oldPrefix.count))
+                let newKey = object.key.moved(from: oldPrefix, to: newPrefix)
                 group.addTask { [self] in
                     do throws(ObjectStoreError) {
                         if object.isSymlink, store.capabilities.symlinks {

@@ -88,6 +88,14 @@ package enum Outcome<Value: Sendable>: Sendable {
     package static func failure(_ kind: FileSystemError.Kind, _ reason: String) -> Outcome {
         .ready(.failure(FileSystemError(kind, reason)))
     }
+
+    /// The answer, for whoever is on the worker pool already.
+    package func value() async -> Result<Value, FileSystemError> {
+        switch self {
+        case .ready(let result): result
+        case .pending(let work): await work()
+        }
+    }
 }
 
 /// An open file or directory.

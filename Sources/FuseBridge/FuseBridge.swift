@@ -93,13 +93,3 @@ final class FuseBridge: Sendable {
         Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.giveUp(request)
     }
 }
-
-extension Outcome {
-    /// The answer, for work that already runs on the pool.
-    func value() async -> Result<Value, FileSystemError> {
-        switch self {
-        case .ready(let result): result
-        case .pending(let work): await work()
-        }
-    }
-}

@@ -5,7 +5,6 @@ import Journaling
 import Logging
 import Metadata
 import ObjectStorage
-import Synchronization
 
 extension Composition {
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
@@ -13,26 +12,13 @@ extension Composition {
         _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
         waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
-        final class Answer: Sendable {
-            let result = Mutex<Result<Recovery.Plan, JournalingError>?>(nil)
-            let arrived = Semaphore()
-        }
-        let answer = Answer()
         let recovery = Recovery(
             store: store, journal: journal, isRestart: isRestart, waiting: waiting, time: time, logger: logger)
-        pool.start {
-            do throws(JournalingError) {
-                let plan = readOnly ? try recovery.look() : try await recovery.run()
-                answer.result.withLock { $0 = .success(plan) }
-            } catch { answer.result.withLock { $0 = .failure(error) } }
-            answer.arrived.signal()
-        }
-        answer.arrived.wait()
-        switch answer.result.withLock({ $0 }) {
-        case .success(let plan): return plan
-        case .failure(let error): throw cache.unusable(error.description)
-        case nil: throw cache.unusable("the journal was not read")
-        }
+        do throws(JournalingError) {
+            return try WorkAnswer.wait(on: pool) { () async throws(JournalingError) in
+                readOnly ? try recovery.look() : try await recovery.run()
+            }
+        } catch { throw cache.unusable(error.description) }
     }
 
     /// Gives the file system what was found, before it serves anything. With `openFiles` the mount was there all the time.
@@ -40,15 +26,8 @@ extension Composition {
         _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], openFiles: [(handle: HandleID, ino: InodeNumber)]?,
         _ fileSystem: BucketFileSystem, _ pool: WorkerPool
     ) throws(FileSystemError) {
-        let failure = Mutex<FileSystemError?>(nil)
-        let isDone = Semaphore()
-        pool.start {
-            do throws(FileSystemError) {
-                try await fileSystem.takeUp(plan, unlinked: unlinked, openFiles: openFiles)
-            } catch { failure.withLock { $0 = error } }
-            isDone.signal()
+        try WorkAnswer.wait(on: pool) { () async throws(FileSystemError) in
+            try await fileSystem.takeUp(plan, unlinked: unlinked, openFiles: openFiles)
         }
-        isDone.wait()
-        if let failure = failure.withLock({ $0 }) { throw failure }
     }
 }

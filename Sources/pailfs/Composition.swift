@@ -177,14 +177,7 @@ final class Composition: Sendable {
 
     /// Without a session: stores what is not stored, and answers what could not be.
     func finish() -> [UnstoredFile] {
-        let answer = WorkAnswer<[UnstoredFile]>()
-        pool.start { [fileSystem] in
-            let unstored = await fileSystem.shutDown()
-            answer.value.withLock { $0 = unstored }
-            answer.arrived.signal()
-        }
-        answer.arrived.wait()
-        return answer.value.withLock { $0 } ?? []
+        WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
     }
 
     /// After the session's end: writes what waits in memory and gives the cache directory back.

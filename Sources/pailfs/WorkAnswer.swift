@@ -3,6 +3,37 @@ import Synchronization
 
 /// Carries a result from a task to the thread that waits for it; locked by its own mutex.
 final class WorkAnswer<Value: Sendable>: Sendable {
-    let value = Mutex<Value?>(nil)
-    let arrived = Semaphore()
+    private let value = Mutex<Value?>(nil)
+    private let arrived = Semaphore()
+
+    /// Runs `work` on the pool. The task is for whoever stops waiting.
+    @discardableResult
+    func begin(on pool: WorkerPool, _ work: @escaping @Sendable () async -> Value) -> Task<Void, Never> {
+        pool.start { [self] in
+            let value = await work()
+            self.value.withLock { $0 = value }
+            arrived.signal()
+        }
+    }
+
+    /// Waits for it at most so long; nil when it has not come.
+    func wait(for limit: Duration) -> Value? { arrived.wait(for: limit) ? value.withLock { $0 } : nil }
+
+    /// What `work` answers on the pool.
+    static func wait(on pool: WorkerPool, _ work: @escaping @Sendable () async -> Value) -> Value {
+        let answer = WorkAnswer()
+        answer.begin(on: pool, work)
+        answer.arrived.wait()
+        guard let value = answer.value.withLock({ $0 }) else { preconditionFailure("the work ended without an answer") }
+        return value
+    }
+
+    /// The same of work that may fail.
+    static func wait<Success: Sendable, Failure: Error>(
+        on pool: WorkerPool, _ work: @escaping @Sendable () async throws(Failure) -> Success
+    ) throws(Failure) -> Success where Value == Result<Success, Failure> {
+        try wait(on: pool) { () async -> Value in
+            do throws(Failure) { return .success(try await work()) } catch { return .failure(error) }
+        }.get()
+    }
 }

@@ -16,21 +16,15 @@ import Testing
         let system = tree.system
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start { () async -> Bool in
-            guard case .pending(let work) = system.rename("d", in: .root, to: "e", in: .root, noReplace: false) else {
-                return false
-            }
-            guard case .success = await work() else { return false }
-            return true
+            let outcome = system.rename("d", in: .root, to: "e", in: .root, noReplace: false)
+            return if case .success = await outcome.value() { true } else { false }
         }
         await copying.waitForArrivals()
         let copy = tree.pool.start { () async -> Result<Int64, FileSystemError> in
-            let outcome = system.copyRange(
+            await system.copyRange(
                 from: FileRange(ino: source.0, handle: source.1, offset: 0),
-                to: FileRange(ino: target.0, handle: target.1, offset: 0), count: 7)
-            return switch outcome {
-            case .ready(let result): result
-            case .pending(let work): await work()
-            }
+                to: FileRange(ino: target.0, handle: target.1, offset: 0), count: 7
+            ).value()
         }
         for _ in 0..<1000 { await Task.yield() }
         copying.open()

@@ -34,9 +34,7 @@ import Testing
         try await tree.restart()
     }
 
-    private static func end<Value: Sendable>(_ outcome: Outcome<Value>) async {
-        if case .pending(let work) = outcome { _ = await work() }
-    }
+    private static func end<Value: Sendable>(_ outcome: Outcome<Value>) async { _ = await outcome.value() }
 
     enum Act: CaseIterable { case mode, attribute }
 

@@ -14,13 +14,7 @@ import Testing
     }
 
     private static func result<Value: Sendable>(_ outcome: Outcome<Value>) async -> FileSystemError? {
-        let result =
-            switch outcome {
-            case .ready(let result): result
-            case .pending(let work): await work()
-            }
-        if case .failure(let error) = result { return error }
-        return nil
+        if case .failure(let error) = await outcome.value() { error } else { nil }
     }
 
     /// `parts`: the ETag of an object made of parts is another one once its headers were changed by a copy, as at S3.
@@ -50,10 +44,8 @@ import Testing
         }
         await changing.waitForArrivals()
         let open = tree.pool.start { () async -> HandleID? in
-            switch system.open(ino, flags: OpenFlags(reads: false, writes: true, truncate: true)) {
-            case .ready(let result): return try? result.get().handle
-            case .pending(let work): return try? await work().get().handle
-            }
+            let outcome = system.open(ino, flags: OpenFlags(reads: false, writes: true, truncate: true))
+            return try? await outcome.value().get().handle
         }
         try await Task.sleep(for: .milliseconds(200))
         changing.open()

@@ -108,16 +108,12 @@ import Testing
                 loss == .unlink
                 ? system.unlink("f", in: .root)
                 : system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
-            guard case .pending(let work) = outcome, case .success = await work() else { return false }
-            return true
+            return if case .success = await outcome.value() { true } else { false }
         }
         await changing.waitForArrivals()
         let open = pool.start { () async -> FileSystemError.Kind? in
-            switch system.open(ino, flags: OpenFlags(reads: true, writes: false)) {
-            case .ready(.success): nil
-            case .ready(.failure(let error)): error.kind
-            case .pending(let work): if case .failure(let error) = await work() { error.kind } else { nil }
-            }
+            let outcome = system.open(ino, flags: OpenFlags(reads: true, writes: false))
+            return if case .failure(let error) = await outcome.value() { error.kind } else { nil }
         }
         for _ in 0..<1000 { await Task.yield() }
         changing.open()

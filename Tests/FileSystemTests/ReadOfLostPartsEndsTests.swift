@@ -9,13 +9,7 @@ import Testing
 /// Bytes that only an upload had went with it: whoever asks for them is told, and does not wait for ever.
 @Suite(.timeLimit(.minutes(2))) struct ReadOfLostPartsEndsTests {
     private static func error<Value>(of outcome: Outcome<Value>) async -> FileSystemError? {
-        let result: Result<Value, FileSystemError> =
-            switch outcome {
-            case .ready(let result): result
-            case .pending(let work): await work()
-            }
-        guard case .failure(let error) = result else { return nil }
-        return error
+        if case .failure(let error) = await outcome.value() { error } else { nil }
     }
 
     @Test(arguments: ["read", "write"])

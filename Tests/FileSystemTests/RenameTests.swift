@@ -14,13 +14,7 @@ import Testing
     }
 
     private static func succeeded<Value>(_ outcome: Outcome<Value>) async -> Bool {
-        let result =
-            switch outcome {
-            case .ready(let result): result
-            case .pending(let work): await work()
-            }
-        if case .success = result { return true }
-        return false
+        if case .success = await outcome.value() { true } else { false }
     }
 
     /// The act on the directory of that number, by a program that has found it before.

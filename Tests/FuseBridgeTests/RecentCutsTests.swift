@@ -12,16 +12,9 @@ import Testing
     private let time = ManualTime()
     private let file = InodeNumber(rawValue: 7)
 
-    private func value(_ outcome: Outcome<Int>) async -> Int? {
-        switch outcome {
-        case .ready(let result): try? result.get()
-        case .pending(let work): try? await work().get()
-        }
-    }
-
     private func isReady(_ outcome: Outcome<Int>) -> Bool { if case .ready = outcome { true } else { false } }
 
-    @Test func itIsAskedAgainUntilTheKernelKnows() async {
+    @Test func itIsAskedAgainUntilTheKernelKnows() async throws {
         let cuts = RecentCuts(time: time)
         cuts.note(file)
         let asked = Atomic(0)
@@ -38,10 +31,10 @@ import Testing
             }
         }
         defer { clock.cancel() }
-        #expect(await value(outcome) == 8000)
+        #expect(try await outcome.value().get() == 8000)
         #expect(asked.load(ordering: .relaxed) == 4)
         cuts.note(file)
-        #expect(await value(cuts.settled(file, count: 8192) { .success(0) }) == 0, "it does end there")
+        #expect(try await cuts.settled(file, count: 8192) { .success(0) }.value().get() == 0, "it does end there")
     }
 
     @Test func othersDoNotWait() {

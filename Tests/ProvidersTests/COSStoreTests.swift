@@ -291,7 +291,9 @@ import Testing
     func whatIsNoListingIsNoEmptyDirectory(body: String) async throws {
         let fixture = try FamilyFixture(profile: .cos) {
             ($0.bucket, $0.region) = ("bucket-1250000000", "ap-guangzhou")
-        } answer: { _, _ in LocalAnswer(200, body: body) }
+        } answer: { _, _ in
+            LocalAnswer(200, body: body)
+        }
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.list(ListRequest(prefix: "d/"))
         }

@@ -7,19 +7,11 @@ extension Composition {
     /// Reads the objects whose keys start with `prefix`, several at a time, into the cache, without a mount. Throws when
     /// they cannot be listed; what else fails is in the tally.
     func warm(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) throws(CommandError) {
-        let answer = WorkAnswer<Result<Void, ObjectStoreError>>()
-        pool.start { [self] in
-            let result: Result<Void, ObjectStoreError>
-            do throws(ObjectStoreError) {
+        do throws(ObjectStoreError) {
+            try WorkAnswer.wait(on: pool) { [self] () async throws(ObjectStoreError) in
                 try await readAll(prefix, jobs: jobs, tally)
-                result = .success(())
-            } catch { result = .failure(error) }
-            answer.value.withLock { $0 = result }
-            answer.arrived.signal()
-        }
-        answer.arrived.wait()
-        guard case .failure(let error)? = answer.value.withLock({ $0 }) else { return }
-        throw CommandError("what is to be read cannot be listed: \(error)")
+            }
+        } catch { throw CommandError("what is to be read cannot be listed: \(error)") }
     }
 
     private func readAll(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) async throws(ObjectStoreError) {

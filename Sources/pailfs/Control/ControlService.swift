@@ -179,17 +179,13 @@ struct ControlService: Sendable {
         _ isWanted: @Sendable () -> Bool, _ work: @escaping @Sendable () async -> Value
     ) -> Value? {
         let answer = WorkAnswer<Value>()
-        let task = pool.start {
-            let value = await work()
-            answer.value.withLock { $0 = value }
-            answer.arrived.signal()
-        }
-        while !answer.arrived.wait(for: .milliseconds(200)) {
+        let task = answer.begin(on: pool, work)
+        while true {
+            if let value = answer.wait(for: .milliseconds(200)) { return value }
             guard isWanted() else {
                 task.cancel()
                 return nil
             }
         }
-        return answer.value.withLock { $0 }
     }
 }

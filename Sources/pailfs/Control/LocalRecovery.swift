@@ -102,18 +102,12 @@ final class LocalRecovery {
     private func save(_ file: RecoverableFile, to path: String, _ evenIfPartial: Bool) throws(CommandError)
         -> ControlAnswer
     {
-        let outcome = WorkAnswer<ControlAnswer>()
-        WorkerPool(threads: 2, name: "pailfs-work").start {
-            let result: ControlAnswer
+        WorkAnswer.wait(on: WorkerPool(threads: 2, name: "pailfs-work")) {
             do throws(CommitError) {
-                result = ControlAnswer(
+                return ControlAnswer(
                     saved: try await file.write(to: path, base: nil, evenIfPartial: evenIfPartial))
-            } catch { result = .failed(error.description) }
-            outcome.value.withLock { $0 = result }
-            outcome.arrived.signal()
+            } catch { return .failed(error.description) }
         }
-        outcome.arrived.wait()
-        return outcome.value.withLock { $0 } ?? .done
     }
 
     /// Everything a mount is made of but the mount.

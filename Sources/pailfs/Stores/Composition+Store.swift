@@ -95,15 +95,13 @@ extension Composition {
         _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
         let answer = WorkAnswer<Result<Value, ObjectStoreError>>()
-        let task = pool.start {
-            let result: Result<Value, ObjectStoreError>
-            do throws(ObjectStoreError) { result = .success(try await body()) } catch { result = .failure(error) }
-            answer.value.withLock { $0 = result }
-            answer.arrived.signal()
+        let task = answer.begin(on: pool) {
+            do throws(ObjectStoreError) { return .success(try await body()) } catch { return .failure(error) }
         }
         // Tries come up to a quarter later.
-        if !answer.arrived.wait(for: request.settings.timeout * 5 / 4 + .seconds(5)) { task.cancel() }
-        switch answer.value.withLock({ $0 }) {
+        let result = answer.wait(for: request.settings.timeout * 5 / 4 + .seconds(5))
+        if result == nil { task.cancel() }
+        switch result {
         case .success(let value)?: return value
         case .failure(let error)?:
             throw isAnonymous(error, request, pool)
@@ -125,12 +123,8 @@ extension Composition {
             return false
         }
         let answer = WorkAnswer<Bool>()
-        pool.start {
-            let isNobody = (try? await identity(of: request)) ?? nil == nil
-            answer.value.withLock { $0 = isNobody }
-            answer.arrived.signal()
-        }
-        return answer.arrived.wait(for: .seconds(5)) && answer.value.withLock { $0 } == true
+        answer.begin(on: pool) { (try? await identity(of: request)) ?? nil == nil }
+        return answer.wait(for: .seconds(5)) == true
     }
 }
 
