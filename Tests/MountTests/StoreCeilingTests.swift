@@ -48,7 +48,11 @@ extension RealMounts {
             Act("create", "cp $T/file a/file", ["PutObject": 1]),
             Act("cp -p", "cp -p $T/file a/kept", ["PutObject": 1]),
             Act("tar x", "tar -C gone -xpf $T/file.tar", ["PutObject": 1]),
-            Act("rename", "mv a/file a/renamed", ["CopyObject": 1, "DeleteObject": 1]),
+            Act(
+                "rename", "$PYTHON -c 'import os; os.rename(\"a/file\", \"a/moved\")'",
+                ["CopyObject": 1, "DeleteObject": 1]),
+            // mv(1) must not replace what another host may have made since the listing.
+            Act("mv", "mv a/moved a/renamed", ["HeadObject": 1, "CopyObject": 1, "DeleteObject": 1]),
             Act("cp", "cp a/renamed a/copied", ["CopyObject": 1]),
             Act("rm", "rm a/kept", ["DeleteObject": 1]),
             Act("rm -r", "rm -r gone", ["ListObjectsV2": 1, "DeleteObject": 2]),
@@ -75,15 +79,18 @@ extension RealMounts {
             .cos: ["cp": ["HeadObject": 1], "rsync": ["GetObjectACL": 2]],
             // Takes the same bytes again as success, tells no version of what was moved or copied, and copies as it is.
             .kodo: [
-                "create": ["HeadObject": 1], "cp -p": ["HeadObject": 1], "tar x": ["HeadObject": 1],
+                "mkdir": ["HeadObject": 2], "mkdir again": ["HeadObject": 1], "create": ["HeadObject": 1],
+                "cp -p": ["HeadObject": 1], "tar x": ["HeadObject": 1],
                 "create big": ["HeadObject": 1], "rename": ["HeadObject": 1, "Move": 1, "CopyObject": 0],
-                "cp": ["HeadObject": 2, "Chgm": 1], "files": ["HeadObject": 40],
+                "mv": ["HeadObject": 2, "Move": 1, "CopyObject": 0],
+                "cp": ["HeadObject": 2, "Chgm": 1], "files": ["HeadObject": 41],
                 "rsync": ["HeadObject": 4, "Chgm": 2, "Move": 1, "CopyObject": 0, "DeleteObject": 0],
             ],
             // Objects of segments are told by their headers only; big ones are segments, a list and a note of what is theirs.
             .cssp: [
                 "mkdir": ["HeadObject": 2], "mkdir again": ["HeadObject": 1], "create": ["HeadObject": 1],
                 "cp -p": ["HeadObject": 1], "tar x": ["HeadObject": 1], "rename": ["HeadObject": 1],
+                "mv": ["HeadObject": 2],
                 "cp": ["HeadObject": 2], "rm -r": ["HeadContainer": 1], "files": ["HeadObject": 41],
                 "rm -r many": ["HeadContainer": 1, "ListObjectsV2": 1, "DeleteObject": 41],
                 "rsync": ["HeadObject": 5, "SetObjectMetadata": 2],
