@@ -63,6 +63,9 @@ final class ActiveFile: Sendable {
         /// Somebody else has replaced the object: its name has this number now, and the handles of this one go on with what
         /// they opened, like those of a file that rename(2) has replaced.
         var successor: InodeNumber?
+        /// Somebody else's version has the name, and what was written here is beside it or kept for "pailfs recover": the
+        /// handles have nothing to go on with. What was below it is neither what they wrote nor what is there now.
+        var hasGivenWay = false
         /// The object at this one's name that the next commit replaces; it goes with the name. Only this tells of it where the
         /// entry is pending: the file was renamed over it, or promised by an earlier process.
         var replacedObject: ETag? {
@@ -70,7 +73,7 @@ final class ActiveFile: Sendable {
             return etag
         }
         /// No name leads to it any more.
-        var isNameless: Bool { isUnlinked || successor != nil }
+        var isNameless: Bool { isUnlinked || hasGivenWay || successor != nil }
         /// The metadata cache could not take down the newest version yet.
         var isUntold = false
         /// The object, gone or about to go, whose blocks the cache keeps for the handles: they are nowhere else.
@@ -130,7 +133,7 @@ final class ActiveFile: Sendable {
 
     /// Whether the metadata cache knows all there is to know of the file.
     var isSettled: Bool {
-        state.withLock { !$0.isDirty && $0.overlay == nil && !$0.isUnlinked && !$0.isUntold && $0.successor == nil }
+        state.withLock { !$0.isDirty && $0.overlay == nil && !$0.isNameless && !$0.isUntold }
     }
 
     var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }

@@ -107,11 +107,12 @@ extension BucketFileSystem {
         await giveWay(file)
     }
 
-    /// The file has nothing to store any more: its name leads to what the bucket has.
+    /// The file has nothing to store any more: its name leads to what the bucket has, under a number of its own, and whoever
+    /// has it open hears so.
     private func giveWay(_ file: ActiveFile) async {
         let fallback = file.state.withLock { state in
             defer { (state.overlay, state.fallback, state.metadata, state.condition) = (nil, nil, nil, nil) }
-            if state.isCopy { (state.base, state.isCopy) = (nil, false) }
+            (state.base, state.isCopy, state.hasGivenWay) = (nil, false, true)
             (state.isDirty, state.isPromised) = (false, false)
             return state.fallback
         }
@@ -120,8 +121,9 @@ extension BucketFileSystem {
         do throws(MetadataError) {
             if entry.isPending {
                 try metadata.remove(entry.ino)
-            } else {
-                try metadata.invalidate(entry.ino, subtree: false)
+            } else if let theirs = try metadata.renumber(entry.ino) {
+                file.state.withLock { $0.successor = theirs.ino }
+                try metadata.invalidate(theirs.ino, subtree: false)
             }
             try metadata.invalidate(entry.parent, subtree: false)
         } catch { remember(.init(error), "commit", file.ino) }

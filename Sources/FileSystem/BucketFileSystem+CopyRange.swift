@@ -61,7 +61,7 @@ extension BucketFileSystem {
         let (base, epoch, isOther) = handle.file.state.withLock { state in
             (
                 state.base, state.epoch,
-                state.isDirty || state.isUnlinked || state.overlay != nil || state.successor != nil
+                state.isDirty || state.overlay != nil || state.isNameless
             )
         }
         guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }

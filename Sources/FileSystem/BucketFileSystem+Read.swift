@@ -80,6 +80,7 @@ extension BucketFileSystem {
         let (size, overlay, base, epoch) = handle.file.state.withLock { state in
             (state.attributes.size, state.overlay, state.base, state.epoch)
         }
+        if overlay == nil, base == nil { try requireOwn(handle.file) }
         let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : base
         let known = overlay?.staged.size ?? pinned?.version.size ?? size
         let end = min(known, offset.addingReportingOverflow(Int64(count)).partialValue)

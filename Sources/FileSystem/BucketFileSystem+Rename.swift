@@ -56,7 +56,7 @@ extension BucketFileSystem {
     }
 
     /// Another host may have made the object within the ttl of what is known here.
-    private func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
+    func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
         do throws(ObjectStoreError) { _ = try await store.head(key, condition: nil) } catch {
             if error.kind == .notFound { return }
             throw FileSystemError(error)

@@ -54,10 +54,18 @@ extension BucketFileSystem {
     /// Throws when the file is not what its name leads to any more, because somebody else replaced or removed its object:
     /// nothing that is written to it could be stored there.
     func requireName(_ file: ActiveFile) throws(FileSystemError) {
+        try requireOwn(file)
         let (successor, isUnlinked) = file.state.withLock { ($0.successor, $0.isUnlinked) }
         guard successor == nil else {
             throw FileSystemError(.stale, "the object was replaced in the bucket since the file was opened")
         }
         if !isUnlinked { _ = try entry(file.ino) }
+    }
+    /// Throws when what was written through the file's handles is elsewhere.
+    func requireOwn(_ file: ActiveFile) throws(FileSystemError) {
+        if file.state.withLock({ $0.hasGivenWay }) {
+            throw FileSystemError(
+                .stale, "somebody else's version has the name, and what was written here is kept beside it")
+        }
     }
 }

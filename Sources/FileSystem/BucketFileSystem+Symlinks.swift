@@ -47,8 +47,10 @@ extension BucketFileSystem {
         var request = PutRequest(key, metadata: headers)
         if let replaced = takeover?.version {
             request.condition = store.capabilities.putIfMatch ? .match(replaced.etag) : nil
+        } else if store.capabilities.putIfAbsent {
+            request.condition = .absent
         } else {
-            request.condition = store.capabilities.putIfAbsent ? .absent : nil
+            try await requireAbsent(key, name)
         }
         let answer: PutAnswer
         do throws(ObjectStoreError) {

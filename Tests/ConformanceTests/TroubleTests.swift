@@ -179,6 +179,12 @@ import Testing
         try await withFault("kind=status:200") { store, sink in
             let copy = await failure { try await store.copy(CopyRequest(CopySource("key"), to: "copy")) }
             #expect(copy == .serverFault)
+            #expect(await failure { try await store.delete("key", ifMatch: nil) } == .serverFault)
+            #expect(await failure { try await store.deleteMany(["key", "other"]) } == .serverFault)
+            #expect(await failure { try await store.createUpload(PutRequest("new")) } == .serverFault)
+            #expect(await failure { try await store.abortUpload("key", UploadID("1")) } == .serverFault)
+            let parts = await failure { try await store.listParts("key", UploadID("1")) }
+            #expect(parts == .serverFault)
         }
     }
 

@@ -110,4 +110,39 @@ import Testing
         try await tree.system.discardRecoverable(try #require(kept.first).id)
         #expect(tree.system.recoverableFiles().isEmpty)
     }
+
+    /// A version that was below the bytes must not come back under them.
+    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    func theDescriptorOfWhatIsStoredElsewhereIsStale(_ durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(ttl: .zero, durability: durability)
+        tree.store.setObject("f", Self.old)
+        #expect(try await tree.load("f") == Self.old)
+        let (reader, file) = (
+            try await tree.open("f", OpenFlags(reads: true, writes: false)),
+            try await tree.open("f", OpenFlags(reads: true, writes: true, truncate: true))
+        )
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject("f", Self.theirs)
+        let stale = MountedTree.Failure(kind: .stale, reason: "")
+        do throws(MountedTree.Failure) {
+            try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+            #expect(durability == .local)
+        } catch { #expect(error == stale && durability == .remote) }
+        for _ in 0..<2000 where tree.store.keys.count < 2 {
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        await #expect(throws: stale) { _ = try await tree.read(file, at: 0, count: 100) }
+        await #expect(throws: stale) { _ = try await tree.read(reader, at: 0, count: 100) }
+        await #expect(throws: stale) { try await tree.append(file, Self.ours) }
+        await #expect(throws: stale) { try await tree.write(file, Self.ours, at: 100) }
+        // Whoever opens the name has the other's, and is not in the way of those who still hold the old file.
+        #expect(try await tree.load("f") == Self.theirs)
+        try? await tree.close(file)
+        try await tree.close(reader)
+        #expect(tree.store.keys.count == 2)
+        let conflict = try #require(tree.store.keys.first { $0 != "f" })
+        #expect(tree.store.content(conflict) == Self.ours)
+        #expect(tree.store.content("f") == Self.theirs)
+    }
 }

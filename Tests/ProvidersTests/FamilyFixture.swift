@@ -20,15 +20,18 @@ final class FamilyFixture: Sendable {
 
     var requests: [LocalRequest] { log.requests.withLock { $0 } }
 
-    /// `answer` is given the number of the request, from 0, and the request.
+    /// `answer` is given the number of the request, from 0, and the request. Unless it `tellsVersions` the bucket has none.
     init(
-        profile: FamilyProfile = .generic, anonymous: Bool = false, credentials: (any CredentialsProvider)? = nil,
+        profile: FamilyProfile = .generic, anonymous: Bool = false, tellsVersions: Bool = false, credentials: (any CredentialsProvider)? = nil,
         _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws {
         let log = Log()
         self.log = log
         server = LocalServer { request in
+            if !tellsVersions, request.query == "versioning=" {
+                return LocalAnswer(200, body: "<VersioningConfiguration/>")
+            }
             let number = log.requests.withLock { requests in
                 requests.append(request)
                 return requests.count - 1

@@ -13,6 +13,19 @@ import Testing
     private static let stat = "{\"fsize\":5,\"hash\":\"Fqr0xh3cxeii2r7eDztILNmuqUNN\",\"putTime\":17000000001234567}"
     private static let hello = Array("hello".utf8)
 
+    @Test func anErrorInASuccessIsAnError() async throws {
+        let fixture = try KodoFixture { _, request in request.path == "/v4/query" ? nil : .refusal(200, "internal error") }
+        for error in [
+            await fixture.error { store throws(ObjectStoreError) in try await store.delete("a", ifMatch: nil) },
+            await fixture.error { store throws(ObjectStoreError) in _ = try await store.deleteMany(["a", "b"]) },
+            await fixture.error { store throws(ObjectStoreError) in _ = try await store.head("a", condition: nil) },
+            await fixture.error { store throws(ObjectStoreError) in try await store.abortUpload("a", UploadID("1")) },
+        ] {
+            #expect(error?.kind == .serverFault)
+            #expect(error?.message == "internal error")
+        }
+    }
+
     // MARK: Hosts
 
     @Test func hostsAreAskedForOnceAndAgainWhenTheyAreOld() async throws {

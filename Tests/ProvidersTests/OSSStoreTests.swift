@@ -16,10 +16,11 @@ import Testing
     ]
 
     private func fixture(
-        _ profile: FamilyProfile = .oss, _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
+        _ profile: FamilyProfile = .oss, tellsVersions: Bool = false,
+        _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws -> FamilyFixture {
-        try FamilyFixture(profile: profile) {
+        try FamilyFixture(profile: profile, tellsVersions: tellsVersions) {
             $0.region = "cn-hangzhou"
             configure(&$0)
         } answer: { number, request in
@@ -332,7 +333,7 @@ import Testing
     }
 
     @Test func aBucketWithVersionsHasNoCreateOnlyPuts() async throws {
-        let fixture = try fixture { _, request in
+        let fixture = try fixture(tellsVersions: true) { _, request in
             request.query == "versioning="
                 ? LocalAnswer(
                     200, body: "<VersioningConfiguration><Status>Suspended</Status></VersioningConfiguration>")
@@ -341,6 +342,32 @@ import Testing
         #expect(fixture.store.capabilities.putIfAbsent)
         try await fixture.store.checkAccess()
         #expect(!fixture.store.capabilities.putIfAbsent)
+    }
+
+    /// The process that asked for the bucket's access may be another one, and a bucket of an account is not asked for.
+    @Test func anUncheckedBucketWithVersionsIsLookedAt() async throws {
+        let fixture = try fixture(tellsVersions: true) { _, request in
+            if request.query == "versioning=" {
+                return LocalAnswer(
+                    200, body: "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>")
+            }
+            let isThere = request.target.contains("there")
+            return LocalAnswer(
+                request.method == "HEAD" && !isThere ? 404 : 200,
+                [("ETag", "\"5d41402abc4b2a76b9719d911017c592\""), ("Content-Length", "0")])
+        }
+        func put(_ key: ObjectKey) async throws {
+            var request = PutRequest(key)
+            request.condition = .absent
+            _ = try await fixture.store.put(request, body: MemorySource(Array("hello".utf8)))
+        }
+        try await put("new")
+        try await put("newer")
+        #expect(fixture.requests.map(\.method) == ["GET", "HEAD", "PUT", "HEAD", "PUT"])
+        await #expect { try await put("there") } throws: { error in
+            (error as? ObjectStoreError)?.kind == .preconditionFailed
+        }
+        #expect(fixture.requests.last?.method == "HEAD")
     }
 
     @Test func usageIsWhatTheBucketCounts() async throws {

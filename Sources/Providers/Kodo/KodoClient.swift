@@ -112,7 +112,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    /// Sends the call and returns a successful answer; every other one is thrown.
+    /// Sends the call and returns a successful answer; every other one is thrown, a 200 with the document of an error too.
     func send(
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
@@ -120,7 +120,7 @@ package final class KodoClient: Sendable {
         var corrected: Set<ObjectStoreError.Kind> = []
         while true {
             let response = try await exchange(call, body, sink, use)
-            if response.isSuccess { return response }
+            if response.isSuccess, !KodoErrors.isError(response) { return response }
             let error = KodoErrors.error(response, call.operation, call.key)
             if error.kind == .serverFault { skipHost(of: call.service) }
             guard corrected.insert(error.kind).inserted, correct(error, response, call.service) else { throw error }

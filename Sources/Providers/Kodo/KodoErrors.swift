@@ -8,6 +8,11 @@ enum KodoErrors {
         let error: String
     }
 
+    /// Whether an answer is an error whatever its status. No other document has this member alone, at its beginning.
+    static func isError(_ response: HTTPResponse) -> Bool {
+        !response.isSuccess || response.body.starts(with: "{\"error\"".utf8)
+    }
+
     static func error(
         _ response: HTTPResponse, _ operation: ObjectStoreError.Operation, _ key: ObjectKey?
     ) -> ObjectStoreError {
@@ -57,7 +62,7 @@ enum KodoErrors {
         case 631: .noSuchBucket
         case 632: .conflict
         case 701: .noSuchUpload
-        case 478, 500...599: .serverFault
+        case 200...299, 478, 500...599: .serverFault
         default: .invalidRequest
         }
     }

@@ -148,7 +148,10 @@ extension FamilyDocuments {
     static func hasVersions(_ body: [UInt8]) throws(XMLError) -> Bool {
         var found: [String: String] = [:]
         var reader = XMLReader(body)
-        try reader.root { reader, _ throws(XMLError) in found = try fields(&reader) }
+        try reader.root { reader, root throws(XMLError) in
+            guard root == "VersioningConfiguration" else { throw reader.error("<\(root)> does not tell of versions") }
+            found = try fields(&reader)
+        }
         return found["Status"].map { !$0.isEmpty } ?? false
     }
 

@@ -236,7 +236,8 @@ struct FamilyDocuments: Sendable {
     static func deleteErrors(_ body: [UInt8]) throws(XMLError) -> [(key: ByteString, error: FamilyErrors.Document)] {
         var errors: [(key: ByteString, error: FamilyErrors.Document)] = []
         var reader = XMLReader(body)
-        try reader.root { reader, _ throws(XMLError) in
+        try reader.root { reader, root throws(XMLError) in
+            guard root == "DeleteResult" else { throw reader.error("<\(root)> does not tell what was deleted") }
             try reader.elements { reader, name throws(XMLError) in
                 guard name == "Error" else { return }
                 var key: ByteString = ""

@@ -17,7 +17,8 @@ struct FamilyErrors: Sendable {
         var serverTime: String?
     }
 
-    /// The document of an error: its body, or for a HEAD what the store has in a header instead.
+    /// The document of an error: its body, or for a HEAD what the store has in a header instead. A success with one is an error,
+    /// too: work that takes long has to answer before it fails, and proxies put their own status to a server's answer.
     func document(_ response: HTTPResponse) -> Document? {
         if response.body.isEmpty, let name = profile.headErrorHeader,
             let body = response.headers[name].flatMap({ Base64.decode($0) })
@@ -30,12 +31,10 @@ struct FamilyErrors: Sendable {
     func requestID(_ response: HTTPResponse) -> String? { response.headers[profile.header("request-id")] }
 
     private static func document(_ body: [UInt8]) -> Document? {
-        var document: Document?
         var reader = XMLReader(body)
-        try? reader.root { reader, name throws(XMLError) in
-            guard name == "Error" else { return }
-            document = try read(&reader)
-        }
+        guard (try? reader.rootName()) == "Error" else { return nil }
+        var document: Document?
+        try? reader.root { reader, _ throws(XMLError) in document = try read(&reader) }
         return document
     }
 

@@ -13,7 +13,7 @@ extension FamilyStore {
 
     private func copyThere(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.copy, .put, request.key)
-        try addCopySource(request.source, call, to: &call.headers)
+        try await addCopySource(request.source, call, to: &call.headers)
         if let metadata = request.metadata {
             call.headers[profile.header("metadata-directive")] = profile.replaceDirective
             add(metadata, to: &call.headers)
@@ -21,7 +21,7 @@ extension FamilyStore {
         addDefaults(storageClass: request.storageClass, to: &call.headers)
         if let condition = request.condition {
             guard capabilities.copyCondition else { throw notSupported(call, "a condition on what a copy overwrites") }
-            try add(condition, call, to: &call.headers)
+            try await add(condition, call, to: &call.headers)
         }
         return try await outcome(call, try await send(call))
     }
@@ -46,7 +46,7 @@ extension FamilyStore {
             return try await rewriteByParts(key, info, metadata, storageClass: storageClass, restated)
         }
         var call = Call(.updateMetadata, .put, key)
-        try addCopySource(CopySource(key, ifMatch: info.version.etag), call, to: &call.headers)
+        try await addCopySource(CopySource(key, ifMatch: info.version.etag), call, to: &call.headers)
         call.headers[profile.header("metadata-directive")] = profile.replaceDirective
         if let directive = profile.keepTagsDirective { call.headers[profile.header("tagging-directive")] = directive }
         add(metadata, to: &call.headers)

@@ -16,18 +16,31 @@ extension FamilyStore {
 
     func add(
         _ condition: WriteCondition?, _ call: Call, to headers: inout HTTPHeaders
-    ) throws(ObjectStoreError) {
+    ) async throws(ObjectStoreError) {
         switch condition {
         case .absent:
             switch profile.createOnly {
             case .ifNoneMatch: headers["If-None-Match"] = "*"
-            case .header(let name): headers[name] = "true"
+            case .header(let name):
+                // It does nothing in a bucket that has or had versions: whoever wants it has to look.
+                if try await hasVersions() { try await requireAbsent(call) }
+                headers[name] = "true"
             }
         case .match(let etag):
             guard capabilities.putIfMatch else { throw notSupported(call, "a condition on what is overwritten") }
             headers["If-Match"] = "\"\(etag.text)\""
         case nil: break
         }
+    }
+
+    private func requireAbsent(_ call: Call) async throws(ObjectStoreError) {
+        guard let key = call.key else { return }
+        do { _ = try await head(key, condition: nil) } catch {
+            if error.kind == .notFound { return }
+            throw error
+        }
+        throw ObjectStoreError(
+            .preconditionFailed, call.operation, key: key, code: "FileAlreadyExists", message: "the object is there already")
     }
 
     func add(_ metadata: ObjectMetadata, to headers: inout HTTPHeaders) {
@@ -83,13 +96,13 @@ extension FamilyStore {
 
     func addCopySource(
         _ source: CopySource, _ call: Call, to headers: inout HTTPHeaders
-    ) throws(ObjectStoreError) {
+    ) async throws(ObjectStoreError) {
         let bucket = PercentEncoding.encode(settings.bucket ?? "")
         let key = PercentEncoding.encode(source.key.bytes, keepingSlash: true)
         switch profile.copySource {
         case .path(let start): headers[profile.header("copy-source")] = "\(start)\(bucket)/\(key)"
         case .host:
-            guard let region = learned.withLock({ $0.region }) else {
+            guard let region = try await region() else {
                 throw ObjectStoreError(
                     .invalidRequest, call.operation, key: call.key, code: "NoRegion",
                     message: "copies at \(profile.name) name the bucket's region: give region=")

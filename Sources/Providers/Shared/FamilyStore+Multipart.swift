@@ -47,7 +47,7 @@ extension FamilyStore {
         var call = Call(.uploadPartCopy, .put, part.key)
         guard capabilities.partCopy else { throw notSupported(call, "copying into parts") }
         call.query = Self.query(part)
-        try addCopySource(source, call, to: &call.headers)
+        try await addCopySource(source, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
         call.headers[profile.header("copy-source-range")] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         do {
@@ -113,7 +113,7 @@ extension FamilyStore {
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
         call.query = [QueryItem("uploadId", upload.text)]
-        try add(condition, call, to: &call.headers)
+        try await add(condition, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
         var document = "<CompleteMultipartUpload\(xmlns)>"
         for part in parts {

@@ -98,7 +98,7 @@ extension FamilyStore {
         addNewObject(request, to: &call.headers)
         restate(restated, in: &call.headers)
         addTrafficLimit(to: &call.headers)
-        try add(request.condition, call, to: &call.headers)
+        try await add(request.condition, call, to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
         return try answer(call, response, digests)

@@ -134,7 +134,7 @@ extension FamilyStore {
         add(request.metadata, to: &call.headers)
         call.headers[profile.header("storage-class")] = request.storageClass ?? settings.storageClass
         call.headers[profile.header(profile.aclHeader)] = settings.acl
-        try add(request.condition, call, to: &call.headers)
+        try await add(request.condition, call, to: &call.headers)
         let response = try await send(call)
         guard let etag = response.headers["ETag"] else {
             throw malformed(call, response, "the answer has no ETag")

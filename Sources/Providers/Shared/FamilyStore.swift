@@ -49,6 +49,8 @@ package final class FamilyStore: ObjectStore {
         /// What to add to our clock to have the server's.
         var clockOffset = Duration.zero
         var list: FamilyProfile.ListVersion
+        /// nil until somebody wanted to know, where it matters.
+        var hasVersions: Bool?
         /// What the bucket can do, as far as it is another thing than what the store can.
         var capabilities: Capabilities
         /// For presigning, which cannot wait for new ones.
@@ -113,7 +115,7 @@ package final class FamilyStore: ObjectStore {
         }
     }
 
-    /// Sends the call and returns a successful answer; every other one is thrown.
+    /// Sends the call and returns a successful answer; every other one is thrown, a 200 with the document of an error too.
     func send(
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
@@ -122,8 +124,8 @@ package final class FamilyStore: ObjectStore {
         while true {
             let region = learned.withLock { $0.region }
             let (response, current) = try await exchange(call, body, sink, use)
-            if response.isSuccess { return response }
             let document = errors.document(response)
+            if response.isSuccess, document == nil { return response }
             let error = errors.error(response, call.operation, call.key, document: document)
             guard corrected.insert(error.kind).inserted,
                 try await correct(error, response, document, signedFor: region, with: current)
@@ -193,8 +195,9 @@ package final class FamilyStore: ObjectStore {
                 message: "\(profile.name) requests are signed for a region: give region=")
         }
         let response = try await exchange(call, signer: locator, try await credentials.current())
-        guard response.isSuccess else {
-            throw errors.error(response, call.operation, nil, document: errors.document(response))
+        let document = errors.document(response)
+        guard response.isSuccess, document == nil else {
+            throw errors.error(response, call.operation, nil, document: document)
         }
         let text = try read(call, response) { body throws(XMLError) in try FamilyDocuments.rootText(body) }
         let region = text.hasPrefix(profile.locationPrefix) ? text.dropFirst(profile.locationPrefix.count) : text[...]
@@ -318,25 +321,45 @@ package final class FamilyStore: ObjectStore {
         if learned.withLock({ $0.list }) == .two { call.query.append(QueryItem("list-type", "2")) }
         let response = try await send(call)
         _ = try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
-        // Copies name their source by the region's host.
         if let region = response.headers[profile.header("bucket-region")], !region.isEmpty {
             learned.withLock { $0.region = $0.region ?? region }
         }
-        if case .header = profile.createOnly { try await learnVersioning() }
+        if case .header = profile.createOnly { _ = try await learnVersioning() }
     }
 
-    /// Create-only headers do nothing in a bucket that has or had versions, so that writers have to look for themselves.
-    private func learnVersioning() async throws(ObjectStoreError) {
+    /// The bucket's region, asked for if nobody has asked since this process began; nil where the store does not tell.
+    func region() async throws(ObjectStoreError) -> String? {
+        if let region = learned.withLock({ $0.region }) { return region }
+        try await checkAccess()
+        return learned.withLock { $0.region }
+    }
+
+    /// Whether the bucket has or had versions; the same.
+    func hasVersions() async throws(ObjectStoreError) -> Bool {
+        if let known = learned.withLock({ $0.hasVersions }) { return known }
+        return try await learnVersioning()
+    }
+
+    private func learnVersioning() async throws(ObjectStoreError) -> Bool {
+        let hasVersions = try await askForVersions()
+        learned.withLock { learned in
+            learned.hasVersions = hasVersions
+            learned.capabilities.putIfAbsent = profile.capabilities.putIfAbsent && !hasVersions
+        }
+        return hasVersions
+    }
+
+    private func askForVersions() async throws(ObjectStoreError) -> Bool {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("versioning")]
         let response: HTTPResponse
         do throws(ObjectStoreError) { response = try await send(call) } catch {
             // Whoever may not ask goes by the rule; what is overwritten in such a bucket is kept as a version.
             guard error.kind == .accessDenied || error.kind == .notSupported else { throw error }
-            return
+            return false
         }
-        let hasVersions = try read(call, response) { body throws(XMLError) in try FamilyDocuments.hasVersions(body) }
-        learned.withLock { $0.capabilities.putIfAbsent = profile.capabilities.putIfAbsent && !hasVersions }
+        // Whoever does not know looks.
+        return (try? FamilyDocuments.hasVersions(response.body)) ?? true
     }
 
     package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
@@ -357,14 +380,10 @@ package final class FamilyStore: ObjectStore {
 
     // MARK: Answers
 
-    /// Reads a document, or says that it cannot be understood. An error's document, which gateways put into a 200 as well, is the
-    /// error that it tells.
+    /// Reads a document, or says that it cannot be understood.
     func read<Value>(
         _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
     ) throws(ObjectStoreError) -> Value {
-        if let document = errors.document(response) {
-            throw errors.error(response, call.operation, call.key, document: document)
-        }
         do { return try body(response.body) } catch {
             throw malformed(call, response, "the answer is no XML that can be read: \(error)")
         }

@@ -32,6 +32,12 @@ struct XMLReader {
         guard try nextTag() == nil, open.isEmpty else { throw error("content after the root element") }
     }
 
+    /// The name of the root element, of a reader that has read nothing; nil of an empty document.
+    func rootName() throws(XMLError) -> String? {
+        var copy = self
+        return try copy.nextTag()
+    }
+
     /// Calls `body` with the name of each child of the element being read, to the end of that element.
     mutating func elements(_ body: (inout XMLReader, String) throws(XMLError) -> Void) throws(XMLError) {
         if endSelfClosed() { return }
