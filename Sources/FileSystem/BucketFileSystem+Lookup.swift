@@ -316,8 +316,9 @@ extension BucketFileSystem {
             switch try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }) {
             case .present(let entry, isFresh: true): return entry
             case .absent: return nil
-            case .present, .unknown:
-                if progress.isEnded || progress.pages >= pages { return nil }
+            // The listing has just brought it, however short the ttl.
+            case .present(let entry, isFresh: false) where progress.isEnded: return entry
+            case .present, .unknown: if progress.isEnded || progress.pages >= pages { return nil }
             }
             try await listing.wait(after: progress.pages)
         }

@@ -119,4 +119,11 @@ import Testing
             #expect(sink.bytes == [1, 2, 3])
         }
     }
+
+    @Test func aDeletionThatIsAnsweredByAPageIsNone() async throws {
+        try await withFault("op=deleteObject,kind=status:200,count=1") { store, sink in
+            #expect(await failure { try await store.delete("key", ifMatch: nil) } == .serverFault)
+            #expect(await failure { try await store.delete("key", ifMatch: nil) } == nil)
+        }
+    }
 }

@@ -65,6 +65,15 @@ import Testing
         }
     }
 
+    /// However soon what is known grows old.
+    @Test(arguments: [Duration.zero, .seconds(60)])
+    func theOwnFileIsFoundInADirectoryThatNobodyListed(ttl: Duration) async throws {
+        let tree = try MountedTree(ttl: ttl)
+        tree.store.setObject("d/", Self.bytes)
+        #expect(try await tree.find("d").kind == .directory)
+        #expect(try await tree.load("d/%%file") == Self.bytes)
+    }
+
     @Test func aDirectoryStaysWhenItsOwnFileIsRemoved() async throws {
         let tree = try MountedTree()
         tree.store.setObject("d/", Self.bytes)

@@ -48,7 +48,7 @@ enum SwiftErrors {
         case 422: .integrity
         case 429, 498, 503: .throttled
         case 507: .storageFull
-        case 500..<600: .serverFault
+        case 200..<300, 500..<600: .serverFault
         default: .invalidRequest
         }
     }

@@ -109,7 +109,8 @@ package final class SwiftStore: ObjectStore {
         var hasLearned = false
         while true {
             let (response, head) = try await exchange(call, body, sink, use)
-            if response.isSuccess { return response }
+            // What is deleted has nothing to tell: a page is a gateway's, whatever its status.
+            if response.isSuccess, call.method != .delete || response.body.isEmpty { return response }
             if !hasLearned, [401, 403].contains(response.status), authenticator.learn(from: response, to: head) {
                 hasLearned = true
                 sink?.restart()
