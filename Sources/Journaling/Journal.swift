@@ -66,7 +66,7 @@ package final class Journal: Sendable {
         options.readers = 0
         options.checkpointsItself = false
         options.application = JournalSchema.application
-        try Self.refuseEmptied(path)
+        try Self.refuseLost(path)
         do throws(SQLiteError) {
             database = try Database(.file(path), options: options, migrations: JournalSchema.migrations)
             // All of it is looked at before a byte of it is changed.
@@ -93,16 +93,23 @@ package final class Journal: Sendable {
         return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
 
-    /// SQLite takes a file without bytes for a new one: that the journal was made, and so has had more, stands beside it.
-    private static func refuseEmptied(_ path: String) throws(JournalingError) {
+    /// SQLite takes a file without bytes, or none, for a new one: that the journal was made, and so has had more, stands beside
+    /// it.
+    private static func refuseLost(_ path: String) throws(JournalingError) {
         let (size, wasMade): (Int64?, Bool)
         do throws(FileError) {
             (size, wasMade) = (
                 try LocalFileStatus(of: path)?.size, try LocalFileStatus(of: path + madeSuffix) != nil
             )
         } catch { throw .file(error) }
-        guard let size, size < leastSize, wasMade else { return }
-        throw .journal(path: path, SQLiteError(.corrupt, message: "the file has lost its bytes, \(size) are left"))
+        guard wasMade, size ?? 0 < leastSize else { return }
+        let message = size.map { "the file has lost its bytes, \($0) are left" } ?? "the file is gone"
+        throw .journal(path: path, SQLiteError(.corrupt, message: message))
+    }
+
+    /// Whether there is a journal in a cache directory, or was one.
+    package static func exists(at path: String) -> Bool {
+        [path, path + madeSuffix].contains { (try? LocalFileStatus(of: $0)) ?? nil != nil }
     }
 
     /// Of an empty file next to the journal.

@@ -57,8 +57,8 @@ struct CachePlace: Sendable {
         return directories.sorted().map(CachePlace.init(directory:))
     }
 
-    private static func isCache(_ path: String) -> Bool {
-        ["/lock", "/journal.db"].allSatisfy { name in (try? LocalFileStatus(of: path + name)) ?? nil != nil }
+    static func isCache(_ path: String) -> Bool {
+        (try? LocalFileStatus(of: path + "/lock")) ?? nil != nil && Journal.exists(at: path + "/journal.db")
     }
 
     /// The directory for this command alone, or whoever has it.

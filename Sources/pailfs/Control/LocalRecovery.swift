@@ -28,7 +28,7 @@ final class LocalRecovery {
     init(_ directory: String, _ request: MountRequest?) throws(JournalingError) {
         (self.directory, self.request) = (directory, request)
         let path = directory + "/journal.db"
-        guard (try? LocalFileStatus(of: path)) ?? nil != nil else { return }
+        guard Journal.exists(at: path) else { return }
         let lock = try CacheDirectoryLock(directory: directory, pid: getpid(), mountpoint: directory)
         do throws(JournalingError) { state = .journal(lock, try Journal(path: path)) } catch {
             guard error.isDamage else { throw error }

@@ -20,9 +20,7 @@ enum RecoveryPlace {
             return
         }
         let path = MountRequest.absolute(text)
-        if (try? LocalFileStatus(of: path + "/journal.db")) ?? nil != nil,
-            (try? LocalFileStatus(of: path + "/lock")) ?? nil != nil
-        {
+        if CachePlace.isCache(path) {
             self = try Self.open(path, nil)
         } else {
             self = .mount(try MountPlace(text))
