@@ -40,7 +40,7 @@ extension BucketFileSystem {
             let entry = try entry(ino)
             if ino == .root || isFresh(entry) && !needsHeaders(entry) {
                 return .success(
-                    AttributeReply(status: shown(ino, entry.attributes), timeout: remaining(entry.freshUntil)))
+                    AttributeReply(status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
             }
             return later { [self] () async throws(FileSystemError) in
                 try await asking(about: ino) { () async throws(FileSystemError) in
@@ -50,7 +50,7 @@ extension BucketFileSystem {
                     }
                     let fresh = try await exact(found)
                     return AttributeReply(
-                        status: shown(ino, fresh.attributes), timeout: remaining(fresh.freshUntil))
+                        status: shown(ino, fresh.attributes), timeout: remaining(attributesFreshUntil(fresh)))
                 }
             }
         } catch { return .ready(.failure(error)) }
@@ -61,8 +61,9 @@ extension BucketFileSystem {
     /// Whether what is known of the entry is only what a listing tells, and that is not enough: with `attrs=exact`, and where
     /// only headers tell a link.
     func needsHeaders(_ entry: Entry) -> Bool {
-        guard !entry.attributes.headersKnown, !entry.isPending else { return false }
         let isExact = policy.attributes == .exact
+        if entry.attributes.kind == .directory, isExact, haveGrownOld(headersOf: entry) { return true }
+        guard !entry.attributes.headersKnown, !entry.isPending else { return false }
         switch entry.attributes.kind {
         case .file: return isExact || policy.linksInHeaders && Self.targetLengths.contains(entry.attributes.size)
         case .symlink: return isExact && !isNative(entry)
@@ -76,6 +77,27 @@ extension BucketFileSystem {
     func mayHaveMarker(_ directory: Entry) -> Bool {
         guard !directory.attributes.headersKnown, store.capabilities.markers, !isFixed(directory) else { return false }
         return markersMissing.withLock { $0.value(for: directory.ino) }.map { time.now() >= $0 + metadata.ttl } ?? true
+    }
+
+    /// Whether another host may have changed the known headers of a directory: no listing tells of that.
+    func haveGrownOld(headersOf directory: Entry) -> Bool {
+        guard !isFixed(directory), let until = headersFreshUntil(directory) else { return false }
+        return time.now() >= until
+    }
+
+    /// nil where they do not grow old: not known, or not in the bucket yet.
+    private func headersFreshUntil(_ directory: Entry) -> Timestamp? {
+        guard directory.attributes.headersKnown, let known = directory.headersAt, !directory.isPending,
+            store.capabilities.markers
+        else { return nil }
+        let missing = markersMissing.withLock { $0.peek(directory.ino) } ?? known
+        return max(known, missing) + metadata.ttl
+    }
+
+    /// Until when the kernel may believe in the attributes.
+    func attributesFreshUntil(_ entry: Entry) -> Timestamp {
+        guard policy.attributes == .exact, let until = headersFreshUntil(entry) else { return entry.freshUntil }
+        return min(entry.freshUntil, until)
     }
 
     /// Whether only headers nobody has seen tell if it is a file or a symbolic link. With `attrs=exact` alone a listing is
@@ -110,13 +132,16 @@ extension BucketFileSystem {
             entry = current(newer)
             file = files.find(entry.ino)
         }
-        var timeout = entry.isPending || file?.isDirty == true ? metadata.ttl : remaining(entry.freshUntil)
+        let isOurs = entry.isPending || file?.isDirty == true
+        var (timeout, attributeTimeout) =
+            isOurs
+            ? (metadata.ttl, metadata.ttl) : (remaining(entry.freshUntil), remaining(attributesFreshUntil(entry)))
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
-        if file == nil, needsHeaders(entry) { timeout = .zero }
+        if file == nil, needsHeaders(entry) { (timeout, attributeTimeout) = (.zero, .zero) }
         let attributes = file?.attributes ?? entry.attributes
         return EntryReply(
             status: nameOnly ? status(entry.ino, attributes) : shown(entry.ino, attributes), entryTimeout: timeout,
-            attributeTimeout: timeout)
+            attributeTimeout: attributeTimeout)
     }
 
     /// The status for a reply from which the kernel learns a file's length.

@@ -131,7 +131,7 @@ extension BucketFileSystem {
     /// Whether headers that are not known would be lost by a change of some of them.
     func needsHeadersToChange(_ entry: Entry) -> Bool {
         if isNative(entry) || isFixed(entry) { return false }
-        return !entry.attributes.headersKnown || entry.attributes.kind == .directory && !isFresh(entry)
+        return !entry.attributes.headersKnown || entry.attributes.kind == .directory && haveGrownOld(headersOf: entry)
     }
 
     /// Writes the attributes of a committed entry: a metadata-only copy, or the marker of a directory.

@@ -60,6 +60,9 @@ package struct Entry: Hashable, Sendable {
     package var checkedAt: Timestamp
     /// Until when the entry counts as fresh, from this or from its directory's listing; in the past when it is not.
     package var freshUntil: Timestamp
+    /// Of a directory whose headers are known: when they were asked for last, or given by us. No listing tells that somebody
+    /// else has changed them.
+    package var headersAt: Timestamp?
     /// Ours, and not in the bucket yet.
     package var isPending: Bool
     /// How many updates of entries there had been when it was read.

@@ -93,6 +93,7 @@ extension MetadataCache {
         row.staleAt = nil
         row.ours = pending ? pendingChange : try sequence.take(connection)
         row.isMoved = row.isMoved && pending
+        if metadata != nil { row.noteHeaders(at: clock.now) }
         try row.put(connection)
         if let metadata { try putHeaders(metadata, of: row, connection) }
         if attributes.kind == .directory {

@@ -104,6 +104,7 @@ extension MetadataCache {
             row.attributes = attributes
             row.attributes.version = version
             row.attributes.headersKnown = true
+            row.noteHeaders(at: self.clock.now)
             try row.put(connection)
             try self.putHeaders(metadata, of: row, connection)
             return true
@@ -148,9 +149,15 @@ extension MetadataCache {
         let isSame = known.attributes.version?.isSame(as: attributes.version) ?? (attributes.version == nil)
         // That a directory is there says nothing of its marker, and what is known exactly is not made vague.
         let isVague = attributes.kind == .directory && attributes.version == nil
-        if !isVague, !(isSame && known.attributes.headersKnown && !attributes.headersKnown) {
+        if known.attributes.kind == .directory, known.attributes.headersKnown, let metadata,
+            try self.metadata(of: row.ino, connection)?.user == metadata.user
+        {
+            // The time of a directory's last change may be known here alone.
+            row.attributes.version = attributes.version
+        } else if !isVague, !(isSame && known.attributes.headersKnown && !attributes.headersKnown) {
             row.attributes = attributes
         }
+        if metadata != nil { row.noteHeaders(at: start.at.nanosecondCount) }
         row.checkedAt = start.at.nanosecondCount
         row.staleAt = nil
         // A directory's place in its parent is settled by the parent's listing alone.

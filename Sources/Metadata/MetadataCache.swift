@@ -141,11 +141,13 @@ package final class MetadataCache: Sendable {
 
     /// The stored headers of the version that the entry shows; nil when they were not seen.
     package func metadata(of ino: InodeNumber) throws(MetadataError) -> ObjectMetadata? {
-        try read { (connection) throws(SQLiteError) in
-            let statement = try connection.prepare("SELECT fields FROM headers WHERE ino = ?1")
-            try statement.bind(ino.row, at: 1)
-            return try statement.step() ? StoredHeaders.decode(statement.blob(0)) : nil
-        }
+        try read { (connection) throws(SQLiteError) in try self.metadata(of: ino.row, connection) }
+    }
+
+    func metadata(of ino: Int64, _ connection: Connection) throws(SQLiteError) -> ObjectMetadata? {
+        let statement = try connection.prepare("SELECT fields FROM headers WHERE ino = ?1")
+        try statement.bind(ino, at: 1)
+        return try statement.step() ? StoredHeaders.decode(statement.blob(0)) : nil
     }
 
     /// To be called before a request to the store is sent; its answer is then recorded `since` this.
@@ -247,7 +249,8 @@ package final class MetadataCache: Sendable {
             ino: InodeNumber(row: row.ino), parent: InodeNumber(row: row.parent), component: row.component, name: name,
             attributes: row.attributes, checkedAt: Timestamp(nanosecondCount: row.checkedAt),
             freshUntil: Timestamp(nanosecondCount: clock.freshUntil(row, in: directory, covered: covered)),
-            isPending: row.isPending, updates: clock.updates)
+            headersAt: row.headersAt.map { Timestamp(nanosecondCount: $0) }, isPending: row.isPending,
+            updates: clock.updates)
     }
 }
 

@@ -9,7 +9,8 @@ extension MetadataCache {
     /// `entry` holds live entries only, in listing order, so a listing page is one contiguous range of it. Timestamps of
     /// files are seconds and nanoseconds, NULL where they equal `mtime`; times of ours are nanoseconds since 1970.
     /// `ours` is NULL once the bucket agreed, else the number of our newest change, the largest integer while the change
-    /// waits for its commit.
+    /// waits for its commit. `headers_at` is set for directories alone: of anything else a listing tells whether its headers may
+    /// have changed.
     package static let migrations: [String] = [
         """
         CREATE TABLE sequence (next INTEGER NOT NULL);
@@ -65,6 +66,7 @@ extension MetadataCache {
             VALUES (0, x'', 1, 1, 0, 0, 0, 0, 0);
         """,
         "CREATE TABLE unlinked (ino INTEGER PRIMARY KEY, parent INTEGER, component BLOB, record BLOB NOT NULL);",
+        "ALTER TABLE entry ADD COLUMN headers_at INTEGER;",
     ]
 }
 
@@ -99,6 +101,8 @@ struct EntryRow {
     var abbreviated: ByteString?
     /// Renamed while changes wait: the version is the one of the old key.
     var isMoved = false
+    /// When the headers of a directory were asked for last, or given by us.
+    var headersAt: Int64?
 
     init(
         parent: Int64, component: ByteString, ino: Int64, attributes: Attributes, checkedAt: Int64, ours: Int64?,
@@ -106,6 +110,12 @@ struct EntryRow {
     ) {
         (self.parent, self.component, self.ino, self.attributes) = (parent, component, ino, attributes)
         (self.checkedAt, self.ours, self.abbreviated) = (checkedAt, ours, abbreviated)
+        noteHeaders(at: checkedAt)
+    }
+
+    /// The attributes are those of headers that were told, or given by us, at that time.
+    mutating func noteHeaders(at time: Int64) {
+        headersAt = attributes.kind == .directory && attributes.headersKnown ? time : nil
     }
 
     /// Reads the current row of a `SELECT * FROM entry`.
@@ -128,6 +138,7 @@ struct EntryRow {
         (checkedAt, staleAt, ours) = (row.int64(19), row.optionalInt64(20), row.optionalInt64(21))
         abbreviated = row.optionalBytes(22)
         isMoved = !row.isNull(23)
+        headersAt = row.optionalInt64(24)
     }
 
     private static func time(_ row: borrowing Statement, _ column: Int32) -> Timestamp {
@@ -140,7 +151,7 @@ struct EntryRow {
             """
             INSERT OR REPLACE INTO entry VALUES
             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24)
+            ?24, ?25)
             """)
         let version = attributes.version
         try statement.bind(parent, at: 1)
@@ -174,6 +185,7 @@ struct EntryRow {
         if let ours { try statement.bind(ours, at: 22) }
         if let abbreviated { try statement.bind(abbreviated, at: 23) }
         if isMoved { try statement.bind(1, at: 24) }
+        if let headersAt { try statement.bind(headersAt, at: 25) }
         try statement.run()
     }
 

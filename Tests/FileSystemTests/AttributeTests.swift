@@ -146,4 +146,39 @@ import Testing
         }
         #expect(tree.store.count(.head) == 2)
     }
+
+    /// No listing tells that another host has changed them.
+    @Test func headersOfDirectoriesAreAskedForAgain() async throws {
+        let tree = try MountedTree(ttl: .seconds(60))
+        tree.policy.attributes = .exact
+        try await tree.remount()
+        try await tree.makeDirectory("d")
+        try await tree.store("d/f", [1])
+        let changed = try await tree.find("d").modified
+        _ = try await tree.find("d")
+        #expect(tree.store.count(.head) == 0, "what was given is known")
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.find("d").modified == changed, "the time of its last entry is known here alone")
+        let asked = tree.store.count(.head)
+        #expect(asked > 0)
+        _ = try await tree.find("d")
+        #expect(tree.store.count(.head) == asked)
+        var theirs = try #require(tree.store.info("d/")).metadata
+        (theirs.user["mode"], theirs.user["uid"]) = (String(0o40701), "7")
+        tree.store.setObject("d/", [], metadata: theirs)
+        tree.time.advance(by: .seconds(61))
+        let status = try await tree.find("d")
+        #expect((status.mode, status.uid) == (0o701, 7))
+        // Nor does a change of something else put back what was.
+        theirs.user["gid"] = "8"
+        tree.store.setObject("d/", [], metadata: theirs)
+        tree.time.advance(by: .seconds(61))
+        try await tree.change("d") { $0.mode = 0o711 }
+        let stored = try #require(tree.store.info("d/")).metadata.user
+        #expect(stored["gid"] == "8" && stored["mode"] == String(0o40711))
+        try await tree.remount()
+        let before = tree.store.count(.head)
+        #expect(try await tree.find("d").gid == 8)
+        #expect(tree.store.count(.head) == before, "another process knows when it was asked")
+    }
 }
