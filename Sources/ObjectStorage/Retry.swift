@@ -32,7 +32,8 @@ package struct RetryPolicy: Sendable, Hashable {
         // Bytes may move in each of its tries, and none of them come to an end.
         if isTransfer, tries >= transferTries * 8 { return nil }
         let base = error.kind == .throttled ? throttledDelay : firstDelay
-        let ceiling = min(longestDelay, isTransfer ? longestDelay : deadline / 10, base * (1 << min(tries, 16)))
+        // What an outage has made of the delay must not leave one or two tries for the time after it.
+        let ceiling = min(longestDelay, deadline / (isTransfer ? 6 : 10), base * (1 << min(tries, 16)))
         // The lower half stays, so that a storm of retries is never immediate.
         var delay = ceiling * (0.5 + random / 2)
         if let floor = error.retryAfter { delay = max(delay, floor) }

@@ -19,7 +19,7 @@ import Testing
     @Test func delaysGrowAndEndAfterTheDeadline() throws {
         let policy = RetryPolicy()
         var last = Duration.zero
-        for tries in 1...8 {
+        for tries in 1...7 {
             let delay = try #require(
                 policy.delay(after: error(.serverFault), tries: tries, elapsed: .zero, isTransfer: true, random: 0))
             #expect(delay > last)
@@ -40,6 +40,9 @@ import Testing
             let delay = policy.delay(
                 after: error(.throttled), tries: tries, elapsed: .zero, isTransfer: false, random: 0.99)
             #expect(delay.map { $0 <= .seconds(3) } == true)
+            let transfer = policy.delay(
+                after: error(.throttled), tries: tries, elapsed: .zero, isTransfer: true, random: 0.99)
+            #expect(transfer.map { $0 <= .seconds(5) } == true, "a program waits for its close as well")
         }
     }
 

@@ -292,6 +292,26 @@ import Testing
         }
     }
 
+    /// The store may be slow, and the credentials short.
+    @Test func credentialsThatEndWhileTheReasonIsAskedForAreRenewedOnceMore() async throws {
+        let heads = Mutex(0)
+        let fixture = try FamilyFixture(profile: .cos, credentials: EndingCredentials(token: "token")) {
+            ($0.bucket, $0.region) = ("bucket-1250000000", "ap-guangzhou")
+        } answer: { _, request in
+            let number = heads.withLock { heads in
+                if request.method == "HEAD" { heads += 1 }
+                return heads
+            }
+            if request.method == "HEAD" { return number < 4 ? LocalAnswer(400) : LocalAnswer(200, Self.object) }
+            guard request["authorization"]?.contains("q-ak=ID\(number)&") == true else {
+                return .error(400, "ExpiredToken")
+            }
+            return LocalAnswer(200, body: "<ListBucketResult/>")
+        }
+        _ = try await fixture.store.head("k", condition: nil)
+        #expect(heads.withLock { $0 } == 4)
+    }
+
     /// Gateways and proxies answer so; a directory that seems to be empty would be acted on.
     @Test(arguments: [
         "<Error><Code>InternalError</Code><Message>m</Message></Error>", "<html><body>wait</body></html>", "",

@@ -8,7 +8,8 @@ import Synchronization
 ///
 /// Holds no object data. What it learns while it runs (the bucket's region, the server's clock, a listing version that
 /// works) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only a wrong region, a wrong
-/// clock and refused credentials are corrected here, once each, because they need the signature made anew.
+/// clock and refused credentials are corrected here, once each and for each credentials, because they need the signature
+/// made anew.
 package final class FamilyStore: ObjectStore {
     package struct Settings: Sendable {
         /// nil for the service itself, which lists buckets and nothing else.
@@ -120,14 +121,14 @@ package final class FamilyStore: ObjectStore {
         _ call: Call, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         use: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
     ) async throws(ObjectStoreError) -> HTTPResponse {
-        var corrected: Set<ObjectStoreError.Kind> = []
+        var corrected: Set<Correction> = []
         while true {
             let region = learned.withLock { $0.region }
             let (response, current) = try await exchange(call, body, sink, use)
             let document = errors.document(response)
             if response.isSuccess, document == nil { return response }
             let error = errors.error(response, call.operation, call.key, document: document)
-            guard corrected.insert(error.kind).inserted,
+            guard corrected.insert(Correction(error.kind, current)).inserted, corrected.count <= Correction.most,
                 try await correct(error, response, document, signedFor: region, with: current)
             else { throw error }
             sink?.restart()
@@ -211,106 +212,6 @@ package final class FamilyStore: ObjectStore {
         case .copy, .uploadPartCopy, .completeUpload, .updateMetadata: .seconds(300)
         default: nil
         }
-    }
-
-    /// Learns from an answer what the next try needs; false when nothing can be learned. Throws what may pass when it keeps the
-    /// store from telling.
-    private func correct(
-        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?,
-        signedFor used: String?, with current: Credentials?
-    ) async throws(ObjectStoreError) -> Bool {
-        switch error.kind {
-        case .wrongRegion:
-            if settings.followsRedirects, learnEndpoint(response.headers["Location"]) { return true }
-            return learnRegion(response.headers[profile.header("bucket-region")] ?? document?.region, not: used)
-        case .clockSkew: return learnClock(response, tolerance: .zero)
-        case .accessDenied where document == nil:
-            // A HEAD answer does not say that the clock is the reason, or the end of the credentials; servers allow 15
-            // minutes.
-            if learnClock(response, tolerance: .seconds(14 * 60)) { return true }
-            return await renew(current)
-        case .credentialsExpired:
-            credentials.invalidate()
-            return true
-        case .invalidRequest where response.status == 400 && document == nil:
-            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed. So do
-            // credentials that have ended, however soon after others.
-            if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
-            guard error.operation == .head else { return false }
-            if profile.followsRegion || current?.sessionToken != nil {
-                do throws(ObjectStoreError) {
-                    try await checkAccess()
-                    return true
-                } catch {
-                    if error.isRetryable { throw error }
-                }
-            }
-            return await renew(current)
-        default: return false
-        }
-    }
-
-    /// Whether there are other credentials than those that were refused without a reason. Only those that end are asked for
-    /// again, and not for every object that nobody may read.
-    private func renew(_ used: Credentials?) async -> Bool {
-        guard let used, used.sessionToken != nil else { return false }
-        let mayAsk = learned.withLock { learned in
-            let now = time.uptime()
-            guard now >= learned.nextRenewal else { return false }
-            learned.nextRenewal = now + .seconds(1)
-            return true
-        }
-        if let now = try? await credentials.current(), now != used { return true }
-        guard mayAsk else { return false }
-        credentials.invalidate()
-        guard let renewed = try? await credentials.current() else { return false }
-        return renewed != used
-    }
-
-    /// Takes the server's clock when it is further than `tolerance` from what was signed.
-    private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
-        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
-        let offset = server - time.now()
-        return learned.withLock { learned in
-            let error = offset - learned.clockOffset
-            guard max(error, .zero - error) > tolerance else { return false }
-            learned.clockOffset = offset
-            return true
-        }
-    }
-
-    /// Signs for another region from now on. The host stays, unless it is the provider's own, whose name holds the region.
-    private func learnRegion(_ region: String?, not used: String?) -> Bool {
-        guard profile.followsRegion, let region, !region.isEmpty, region != used else { return false }
-        // Another request may have learned it while this one was under way.
-        if learned.withLock({ $0.region }) == region { return true }
-        let isOwn = settings.endpoint.map { profile.endpoints.owns(FamilyEndpoint.host(of: $0)) } ?? true
-        let endpoint =
-            isOwn
-            ? try? FamilyEndpoint(
-                nil, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
-            : learned.withLock { $0.endpoint }
-        guard let endpoint else { return false }
-        learned.withLock { learned in
-            learned.region = region
-            learned.endpoint = endpoint
-        }
-        return true
-    }
-
-    /// Goes where a redirect points to, when that is the provider's and no step back to plain HTTP.
-    private func learnEndpoint(_ location: String?) -> Bool {
-        guard let location, profile.endpoints.owns(FamilyEndpoint.host(of: location)) else { return false }
-        let place = location.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)
-        let current = learned.withLock { $0 }
-        guard
-            let endpoint = try? FamilyEndpoint(
-                place.joined(separator: "/"), bucket: settings.bucket, region: current.region,
-                addressing: settings.addressing, profile: profile),
-            endpoint.origin.isSecure || !current.endpoint.origin.isSecure, endpoint != current.endpoint
-        else { return false }
-        learned.withLock { $0.endpoint = endpoint }
-        return true
     }
 
     // MARK: Requests without an object

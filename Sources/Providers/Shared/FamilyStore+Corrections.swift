@@ -1,0 +1,124 @@
+import Basics
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// What an answer tells to be wrong with a request, and what sets it right.
+extension FamilyStore {
+    /// A correction that was tried for a request. Credentials that soon end may do so again while another reason is looked for.
+    struct Correction: Hashable {
+        private let kind: ObjectStoreError.Kind
+        private let ended: Credentials?
+
+        /// How many a request gets.
+        static let most = 6
+
+        init(_ kind: ObjectStoreError.Kind, _ credentials: Credentials?) {
+            (self.kind, ended) = (kind, credentials.flatMap { $0.sessionToken == nil ? nil : $0 })
+        }
+    }
+
+    /// Learns from an answer what the next try needs; false when nothing can be learned. Throws what may pass when it keeps the
+    /// store from telling.
+    func correct(
+        _ error: ObjectStoreError, _ response: HTTPResponse, _ document: FamilyErrors.Document?,
+        signedFor used: String?, with current: Credentials?
+    ) async throws(ObjectStoreError) -> Bool {
+        switch error.kind {
+        case .wrongRegion:
+            if settings.followsRedirects, learnEndpoint(response.headers["Location"]) { return true }
+            return learnRegion(response.headers[profile.header("bucket-region")] ?? document?.region, not: used)
+        case .clockSkew: return learnClock(response, tolerance: .zero)
+        case .accessDenied where document == nil:
+            // A HEAD answer does not say that the clock is the reason, or the end of the credentials; servers allow 15
+            // minutes.
+            if learnClock(response, tolerance: .seconds(14 * 60)) { return true }
+            return await renew(current)
+        case .credentialsExpired:
+            credentials.invalidate()
+            return true
+        case .invalidRequest where response.status == 400 && document == nil:
+            // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed. So do
+            // credentials that have ended, however soon after others.
+            if learnRegion(response.headers[profile.header("bucket-region")], not: used) { return true }
+            guard error.operation == .head else { return false }
+            if profile.followsRegion || current?.sessionToken != nil {
+                do throws(ObjectStoreError) {
+                    try await checkAccess()
+                    return true
+                } catch {
+                    if error.isRetryable { throw error }
+                    if await renew(current) { return true }
+                    // That is the reason, and it is told.
+                    if error.kind == .credentialsExpired || error.kind == .clockSkew { throw error }
+                }
+                return false
+            }
+            return await renew(current)
+        default: return false
+        }
+    }
+
+    /// Whether there are other credentials than those that were refused without a reason. Only those that end are asked for
+    /// again, and not for every object that nobody may read.
+    private func renew(_ used: Credentials?) async -> Bool {
+        guard let used, used.sessionToken != nil else { return false }
+        let mayAsk = learned.withLock { learned in
+            let now = time.uptime()
+            guard now >= learned.nextRenewal else { return false }
+            learned.nextRenewal = now + .seconds(1)
+            return true
+        }
+        if let now = try? await credentials.current(), now != used { return true }
+        guard mayAsk else { return false }
+        credentials.invalidate()
+        guard let renewed = try? await credentials.current() else { return false }
+        return renewed != used
+    }
+
+    /// Takes the server's clock when it is further than `tolerance` from what was signed.
+    private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
+        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
+        let offset = server - time.now()
+        return learned.withLock { learned in
+            let error = offset - learned.clockOffset
+            guard max(error, .zero - error) > tolerance else { return false }
+            learned.clockOffset = offset
+            return true
+        }
+    }
+
+    /// Signs for another region from now on. The host stays, unless it is the provider's own, whose name holds the region.
+    private func learnRegion(_ region: String?, not used: String?) -> Bool {
+        guard profile.followsRegion, let region, !region.isEmpty, region != used else { return false }
+        // Another request may have learned it while this one was under way.
+        if learned.withLock({ $0.region }) == region { return true }
+        let isOwn = settings.endpoint.map { profile.endpoints.owns(FamilyEndpoint.host(of: $0)) } ?? true
+        let endpoint =
+            isOwn
+            ? try? FamilyEndpoint(
+                nil, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
+            : learned.withLock { $0.endpoint }
+        guard let endpoint else { return false }
+        learned.withLock { learned in
+            learned.region = region
+            learned.endpoint = endpoint
+        }
+        return true
+    }
+
+    /// Goes where a redirect points to, when that is the provider's and no step back to plain HTTP.
+    private func learnEndpoint(_ location: String?) -> Bool {
+        guard let location, profile.endpoints.owns(FamilyEndpoint.host(of: location)) else { return false }
+        let place = location.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)
+        let current = learned.withLock { $0 }
+        guard
+            let endpoint = try? FamilyEndpoint(
+                place.joined(separator: "/"), bucket: settings.bucket, region: current.region,
+                addressing: settings.addressing, profile: profile),
+            endpoint.origin.isSecure || !current.endpoint.origin.isSecure, endpoint != current.endpoint
+        else { return false }
+        learned.withLock { $0.endpoint = endpoint }
+        return true
+    }
+}
