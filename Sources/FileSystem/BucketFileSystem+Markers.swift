@@ -15,8 +15,12 @@ extension BucketFileSystem {
         _ key: ObjectKey, _ headers: ObjectMetadata, over version: ObjectVersion?, isNew: Bool = false
     ) async throws(FileSystemError) -> ObjectVersion {
         try await settleJobs(at: key)
-        if let version, version.size > 0 { return try await updateHeaders(key, version, headers) ?? version }
-        if version == nil ? store.capabilities.putIfAbsent : store.capabilities.putIfMatch {
+        if let version, version.size > 0 {
+            do throws(FileSystemError) { return try await updateHeaders(key, version, headers) ?? version } catch {
+                // Another host has removed or replaced it.
+                guard error.kind == .notFound || error.kind == .stale else { throw error }
+            }
+        } else if version == nil ? store.capabilities.putIfAbsent : store.capabilities.putIfMatch {
             let condition = version.map { WriteCondition.match($0.etag) } ?? .absent
             do throws(ObjectStoreError) { return try await putEmpty(key, headers, condition) } catch {
                 guard error.kind == .preconditionFailed || error.kind == .notFound else { throw FileSystemError(error) }

@@ -23,7 +23,7 @@ package final class ListingIngest: Sendable {
         var position: ByteString
         var frontier: ByteString?
         var isAtEnd = false
-        var hasSeenMarker = false
+        var own: ListingMerge.DirectoryObject?
     }
 
     package let directory: InodeNumber
@@ -102,9 +102,9 @@ package final class ListingIngest: Sendable {
             // A listing begun later may have ended earlier: what it says stands.
             if start.at.nanosecondCount < row.listedAt ?? .min { return true }
             row.listedAt = start.at.nanosecondCount
-            if !state.hasSeenMarker, (entry.ours ?? 0) <= start.sequence {
+            if state.own != .marker, (entry.ours ?? 0) <= start.sequence {
                 row.hasMarker = false
-                try self.forgetMarker(of: entry, connection)
+                if state.own == nil { try self.forgetMarker(of: entry, connection) }
             }
             try row.put(connection, ino: ino)
             return true
@@ -118,7 +118,7 @@ package final class ListingIngest: Sendable {
     private func advance(to reached: ByteString?, isAtEnd: Bool, _ outcome: ListingMerge.Outcome) {
         progress.withLock { progress in
             if let reached { progress.position = max(progress.position, reached) }
-            progress.hasSeenMarker = progress.hasSeenMarker || outcome.hasSeenMarker
+            progress.own = progress.own ?? outcome.own
             progress.isAtEnd = isAtEnd
             progress.frontier = isAtEnd ? nil : max(progress.frontier ?? "", outcome.frontier)
         }

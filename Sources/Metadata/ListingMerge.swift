@@ -16,7 +16,14 @@ struct ListingMerge {
         var reached: ByteString?
         var frontier: ByteString = ""
         var isDone: Bool
-        var hasSeenMarker: Bool
+        var own: DirectoryObject?
+    }
+
+    /// What the object at the directory's own key is.
+    enum DirectoryObject {
+        case marker
+        /// One with bytes, a file's too, whose headers the directory shows.
+        case knownFile
     }
 
     private enum Change {
@@ -43,15 +50,19 @@ struct ListingMerge {
         guard try EntryRow.exists(connection, ino: directory) else {
             return nil
         }
-        var hasSeenMarker = false
-        if let own = items.first, own.component.isEmpty, let object = own.object, object.version.size == 0 {
-            try recordMarker(object, connection)
-            items = items.dropFirst()
-            hasSeenMarker = true
+        var own: DirectoryObject?
+        if let first = items.first, first.component.isEmpty, let object = first.object {
+            if object.version.size == 0 {
+                try recordMarker(object, connection)
+                items = items.dropFirst()
+                own = .marker
+            } else if try isKnown(object, connection) {
+                own = .knownFile
+            }
         }
         let (changes, reached, isDone) = try compare(&items, connection)
         try apply(changes, connection)
-        var outcome = Outcome(reached: reached, isDone: isDone, hasSeenMarker: hasSeenMarker)
+        var outcome = Outcome(reached: reached, isDone: isDone, own: own)
         outcome.frontier = try frontier(reached, connection)
         try cache.reap(connection, limit: MetadataCache.reapedWithEach)
         return outcome
@@ -177,6 +188,12 @@ struct ListingMerge {
         }
         row.ours = nil
         try row.put(connection)
+    }
+
+    /// Whether the directory has its attributes from this object.
+    private func isKnown(_ object: ListedObject, _ connection: Connection) throws(SQLiteError) -> Bool {
+        let known = try EntryRow.find(connection, ino: directory)?.attributes.version
+        return known.map { $0.hasContent(of: object.version) && $0.isModified(when: object.version) } ?? false
     }
 
     /// Notes the zero-byte object whose key is the directory's own on the directory's entry.

@@ -98,7 +98,7 @@ extension MetadataCache {
         if let metadata { try putHeaders(metadata, of: row, connection) }
         if attributes.kind == .directory {
             var state = try DirectoryRow.find(connection, ino: row.ino)
-            state.hasMarker = attributes.version != nil
+            state.hasMarker = attributes.version?.size == 0
             try state.put(connection, ino: row.ino)
         }
     }

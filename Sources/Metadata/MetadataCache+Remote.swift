@@ -43,7 +43,7 @@ extension MetadataCache {
             }
             if attributes.kind == .directory, attributes.version != nil {
                 var state = try DirectoryRow.find(connection, ino: row.ino)
-                state.hasMarker = row.attributes.version != nil
+                state.hasMarker = row.attributes.version?.size == 0
                 try state.put(connection, ino: row.ino)
             }
             return .success(try self.entry(row, clock, connection))

@@ -78,7 +78,8 @@ extension SQLiteError: CustomStringConvertible {
     package var description: String {
         var text = message
         if code != 0 { text += " (SQLite \(extendedCode))" }
-        if let sql { text += " in: \(sql)" }
+        // The first line tells which: scripts have many.
+        if let sql { text += " in: \(sql.prefix { $0 != "\n" })" }
         return text
     }
 }

@@ -127,4 +127,38 @@ import Testing
             #expect(tree.store.content("d/") == Self.bytes)
         }
     }
+
+    @Test(arguments: [Duration.zero, .seconds(60)])
+    func aRenamedDirectoryWithAFileOfItsOwnKeepsItsMode(ttl: Duration) async throws {
+        let tree = try MountedTree(ttl: ttl)
+        tree.store.setObject("d/", Self.bytes)
+        tree.store.setObject("d/other", [1])
+        #expect(try await tree.names("d") == ["%%file", "other"])
+        try await tree.change("d") { $0.mode = 0o711 }
+        #expect(try await tree.find("d").mode == 0o711)
+        try await tree.rename("d", to: "e")
+        #expect(try await tree.find("e").mode == 0o711)
+        _ = try await tree.names("e")
+        #expect(try await tree.find("e").mode == 0o711)
+        #expect(tree.store.content("e/") == Self.bytes)
+        // Bytes that go leave the directory there.
+        try await tree.rename("e/other", to: "other")
+        try await tree.rename("e/%%file", to: "bytes")
+        #expect(try await tree.find("e").kind == .directory)
+        #expect(tree.store.content("e/") == [])
+    }
+
+    /// What is below it is there still.
+    @Test(arguments: [[], Self.bytes])
+    func aMarkerThatAnotherHostRemovedIsMadeAnew(bytes: [UInt8]) async throws {
+        let tree = try MountedTree(ttl: .zero)
+        tree.store.setObject("d/", bytes)
+        tree.store.setObject("d/other", [1])
+        _ = try await tree.names("d")
+        try await tree.change("d") { $0.mode = 0o700 }
+        tree.store.removeObject("d/")
+        try await tree.change("d") { $0.mode = 0o711 }
+        #expect(tree.store.info("d/")?.metadata.user["mode"] == String(0o40711))
+        #expect(tree.store.content("d/") == [])
+    }
 }
