@@ -6,7 +6,7 @@ import Digests
 /// Pure. Works on *components*, the piece of a key below its directory's key: `name` for an object, `name/` for a
 /// directory, and where symlinks are objects of their own `name.rclonelink` for a symlink. Up to three components share
 /// one *base* (`name`); the directory is shown plain, then the object, then the link, and who comes later gets a suffix.
-/// All escapes begin with `%%`, which no plain name keeps, and each form ends or continues in its own way, so no two
+/// All escapes begin with `%%` and go on in one of a few ways; a key in which that occurs has its `%` escaped, so no two
 /// components meet in one name.
 package struct NameCodec: Sendable, Hashable {
     /// The option `names=`.
@@ -218,11 +218,18 @@ package struct NameCodec: Sendable, Hashable {
         return ByteString(escaped)
     }
 
+    /// What follows `%%` in an escape. Elsewhere it is two characters like others: `100%%` is a name that programs give.
+    private static let forms: [[UInt8]] = ["25", "00", "2E", "2F", "~", "file", "link"].map { Array($0.utf8) }
+
     private static func needsEscape(_ bytes: [UInt8]) -> Bool {
-        var previous: UInt8 = 1
-        for byte in bytes {
-            if byte == 0 || (byte == percent && previous == percent) { return true }
-            previous = byte
+        if bytes.contains(0) { return true }
+        guard var index = bytes.firstIndex(of: percent) else { return false }
+        while index + 1 < bytes.count {
+            let rest = bytes[(index + 2)...]
+            if bytes[index] == percent, bytes[index + 1] == percent, forms.contains(where: { rest.starts(with: $0) }) {
+                return true
+            }
+            index += 1
         }
         return false
     }

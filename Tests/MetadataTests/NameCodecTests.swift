@@ -27,8 +27,11 @@ import Testing
         Row(component: "...", shown: "..."),
         Row(component: ByteString([0x61, 0, 0x62]), shown: "a%%00b"),
         Row(component: ByteString([0x25, 0, 0x62]), shown: "%%25%%00b"),
-        Row(component: "a%%b", shown: "a%%25%%25b"),
-        Row(component: "a%%b%c", shown: "a%%25%%25b%%25c"),
+        Row(component: "a%%b", shown: "a%%b"),
+        Row(component: "a%%", shown: "a%%"),
+        Row(component: "a%%", beside: .directory, shown: "a%%%%file"),
+        Row(component: "a%%%%file", shown: "a%%25%%25%%25%%25file"),
+        Row(component: "a%%b%%00%c", shown: "a%%25%%25b%%25%%2500%%25c"),
         Row(component: "%%2E", shown: "%%25%%252E"),
         Row(component: "a%%file", shown: "a%%25%%25file"),
         Row(component: "a", beside: .directory, shown: "a%%file"),
@@ -56,13 +59,21 @@ import Testing
 
     @Test func wrongEscapesMeanNothing() {
         let names: [ByteString] = [
-            "", ".", "..", "%%", "a%%", "%%41", "%%2f", "a%%2F", "%%2E%%2E%%2E", "%%25", "a%%25b", "%%00%", "%%2",
-            "x/y",
-            "%%%", "%%fil", "%%link", ByteString([0x61, 0]),
+            "", ".", "..", "a%%2F", "%%2E%%2E%%2E", "%%25", "a%%25b", "%%00%", "x/y", "a%%~", "a%%link%%25", "%%link",
+            ByteString([0x61, 0]),
         ]
         for name in names {
             let meaning = NameCodec().meaning(of: name)
             #expect(meaning == nil || meaning == .link(base: ""), "\(name)")
+        }
+    }
+
+    /// Programs give such names, and find them again.
+    @Test func percentSignsThatEscapeNothingAreCharacters() {
+        let codec = NameCodec()
+        for name: ByteString in ["%", "%%", "a%%", "%%41", "%%2f", "%%2", "%%%", "%%%%", "%%fil", "100%%.log", "x%%y%41"] {
+            #expect(codec.componentToCreate(name, .file) == name, "\(name)")
+            #expect(codec.shownName(of: name) == name)
         }
     }
 
@@ -116,7 +127,8 @@ import Testing
         #expect(codec.componentToCreate("a.rclonelink", .directory) == "a.rclonelink/")
         #expect(codec.componentToCreate("%%2F", .directory) == "/")
         #expect(codec.componentToCreate("%%2F", .file) == nil)
-        #expect(codec.componentToCreate("a%%x", .file) == nil)
+        #expect(codec.componentToCreate("a%%x", .file) == "a%%x")
+        #expect(codec.componentToCreate("a%%25x", .file) == nil)
         #expect(codec.componentToCreate("a%%file", .file) == nil)
     }
 

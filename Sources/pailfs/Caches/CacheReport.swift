@@ -81,7 +81,7 @@ struct CacheReport: Sendable, Codable {
         if unsent.jobs > 0 { parts.append("renames and removals under way: \(unsent.jobs)") }
         if unsent.recoverableFiles > 0 {
             parts.append(
-                "\(StatusText.count(unsent.recoverableFiles, "file")) left by a crash; \"pailfs recover\" has them")
+                "\(StatusText.count(unsent.recoverableFiles, "file")) kept unstored; \"pailfs recover\" has them")
         }
         return parts.isEmpty ? "nothing" : parts.joined(separator: "; ")
     }

@@ -32,7 +32,7 @@ struct StatusText {
         if activity.recoverableFiles > 0 {
             lines.append(
                 row(
-                    "left by a crash", "\(Self.count(activity.recoverableFiles, "file")); \"pailfs recover\" has them"))
+                    "kept", "\(Self.count(activity.recoverableFiles, "file")); \"pailfs recover\" has them"))
         }
         lines += space(mount, activity)
         if let traffic = mount.traffic {
