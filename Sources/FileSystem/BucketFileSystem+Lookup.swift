@@ -40,7 +40,8 @@ extension BucketFileSystem {
             let entry = try entry(ino)
             if ino == .root || isFresh(entry) && !needsHeaders(entry) {
                 return .success(
-                    AttributeReply(status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
+                    AttributeReply(
+                        status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
             }
             return later { [self] () async throws(FileSystemError) in
                 try await asking(about: ino) { () async throws(FileSystemError) in

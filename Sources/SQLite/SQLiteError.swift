@@ -79,7 +79,7 @@ extension SQLiteError: CustomStringConvertible {
         var text = message
         if code != 0 { text += " (SQLite \(extendedCode))" }
         // The first line tells which: scripts have many.
-        if let sql { text += " in: \(sql.prefix { $0 != "\n" })" }
+        if let sql { text += " in: \(sql.prefix { $0 != "\n" && $0 != ";" })" }
         return text
     }
 }

@@ -71,7 +71,9 @@ import Testing
     /// Programs give such names, and find them again.
     @Test func percentSignsThatEscapeNothingAreCharacters() {
         let codec = NameCodec()
-        for name: ByteString in ["%", "%%", "a%%", "%%41", "%%2f", "%%2", "%%%", "%%%%", "%%fil", "100%%.log", "x%%y%41"] {
+        for name: ByteString in [
+            "%", "%%", "a%%", "%%41", "%%2f", "%%2", "%%%", "%%%%", "%%fil", "100%%.log", "x%%y%41",
+        ] {
             #expect(codec.componentToCreate(name, .file) == name, "\(name)")
             #expect(codec.shownName(of: name) == name)
         }

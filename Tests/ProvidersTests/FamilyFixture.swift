@@ -22,7 +22,8 @@ final class FamilyFixture: Sendable {
 
     /// `answer` is given the number of the request, from 0, and the request. Unless it `tellsVersions` the bucket has none.
     init(
-        profile: FamilyProfile = .generic, anonymous: Bool = false, tellsVersions: Bool = false, credentials: (any CredentialsProvider)? = nil,
+        profile: FamilyProfile = .generic, anonymous: Bool = false, tellsVersions: Bool = false,
+        credentials: (any CredentialsProvider)? = nil,
         _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
     ) throws {

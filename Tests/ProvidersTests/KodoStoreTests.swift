@@ -14,7 +14,9 @@ import Testing
     private static let hello = Array("hello".utf8)
 
     @Test func anErrorInASuccessIsAnError() async throws {
-        let fixture = try KodoFixture { _, request in request.path == "/v4/query" ? nil : .refusal(200, "internal error") }
+        let fixture = try KodoFixture { _, request in
+            request.path == "/v4/query" ? nil : .refusal(200, "internal error")
+        }
         for error in [
             await fixture.error { store throws(ObjectStoreError) in try await store.delete("a", ifMatch: nil) },
             await fixture.error { store throws(ObjectStoreError) in _ = try await store.deleteMany(["a", "b"]) },

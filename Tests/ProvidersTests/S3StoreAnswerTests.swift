@@ -248,7 +248,9 @@ import Testing
             request.method == "POST"
                 ? LocalAnswer(
                     200,
-                    body: "<DeleteResult><Error><Key>&lt;b&gt;</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>")
+                    body:
+                        "<DeleteResult><Error><Key>&lt;b&gt;</Key><Code>AccessDenied</Code><Message>no</Message></Error></DeleteResult>"
+                )
                 : LocalAnswer(204)
         }
         let left = try await fixture.store.deleteMany(["a", "<b>", "c\u{1}d"])

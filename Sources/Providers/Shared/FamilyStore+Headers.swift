@@ -40,7 +40,8 @@ extension FamilyStore {
             throw error
         }
         throw ObjectStoreError(
-            .preconditionFailed, call.operation, key: key, code: "FileAlreadyExists", message: "the object is there already")
+            .preconditionFailed, call.operation, key: key, code: "FileAlreadyExists",
+            message: "the object is there already")
     }
 
     func add(_ metadata: ObjectMetadata, to headers: inout HTTPHeaders) {
