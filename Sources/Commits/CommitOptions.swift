@@ -8,8 +8,9 @@ package struct CommitOptions: Sendable, Hashable {
     package var uploadsPerFile = 8
     /// Most bytes of one server-side part copy: neighbouring untouched parts are copied together.
     package var copySize: Int64 = 256 << 20
-    /// An upload begun while the file was written carries the mtime of then. Up to this many seconds more at the commit
-    /// are taken for the time writing took, and are not worth a request; any other difference is stored.
+    /// An upload begun while the file was written carries the mtime of then, where its headers cannot come with its end. Up to
+    /// this many seconds more at the commit are taken for the time writing took, and are not worth a request; any other
+    /// difference is stored.
     package var mtimeDrift: Double = 60
 
     package init() {}
@@ -31,9 +32,10 @@ package struct CommitOptions: Sendable, Hashable {
     }
 
     /// Whether an object that carries `stored` need not be changed to carry `wanted`.
-    func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata) -> Bool {
+    func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata, at capabilities: Capabilities) -> Bool {
         var stored = stored
-        if let old = stored.user["mtime"].flatMap(Double.init), let new = wanted.user["mtime"].flatMap(Double.init),
+        if !capabilities.headersAtCompletion, let old = stored.user["mtime"].flatMap(Double.init),
+            let new = wanted.user["mtime"].flatMap(Double.init),
             (0...mtimeDrift).contains(new - old)
         {
             stored.user["mtime"] = wanted.user["mtime"]

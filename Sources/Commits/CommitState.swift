@@ -186,7 +186,11 @@ struct CommitState: Sendable {
             upload.doubtedGeneration.map({ $0 == request.generation }) ?? true || isOtherSize(request, upload)
         else { return false }
         if request.needsUpload { return true }
-        if options.accepts(upload.metadata, for: request.metadata) { return true }
+        if capabilities.headersAtCompletion
+            || options.accepts(upload.metadata, for: request.metadata, at: capabilities)
+        {
+            return true
+        }
         let hasParts = !upload.sent.isEmpty || flights.values.contains { $0.epoch == upload.epoch && !$0.isStale }
         return request.allowsOtherHeaders && hasParts && canStoreHeaders(size: request.size)
     }

@@ -68,7 +68,7 @@ extension FileCommit {
                     ? try await put(request) : try await sendParts(request)
             }
         }
-        guard let landed, !options.accepts(landed.metadata, for: request.metadata) else { return landed }
+        guard let landed, !accepts(landed.metadata, for: request.metadata) else { return landed }
         // Parts that only the upload had went with its headers.
         if request.needsUpload, !withShared({ $0.state.canStoreHeaders(size: request.size) }) { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
@@ -76,11 +76,15 @@ extension FileCommit {
             : try await copyOntoItself(landed, with: request.metadata)
     }
 
+    private func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata) -> Bool {
+        options.accepts(stored, for: wanted, at: store.capabilities)
+    }
+
     /// The version that an earlier try made of the same bytes.
     private func earlierLanding(for request: CommitState.Request) -> CommitState.Landed? {
         let (landed, canUpdate) = withShared { ($0.state.landed, $0.state.canStoreHeaders(size: request.size)) }
         guard let landed, landed.attempt.key == request.key, landed.attempt.generation == request.generation,
-            canUpdate || options.accepts(landed.metadata, for: request.metadata)
+            canUpdate || accepts(landed.metadata, for: request.metadata)
         else { return nil }
         return landed
     }
@@ -193,8 +197,9 @@ extension FileCommit {
         _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
         guard let id = upload.id else { return nil }
+        let headers = store.capabilities.headersAtCompletion ? request.metadata : nil
         let attempt = CommitState.Attempt(
-            id: upload.attempt, key: upload.key, metadata: upload.metadata, generation: request.generation,
+            id: upload.attempt, key: upload.key, metadata: headers ?? upload.metadata, generation: request.generation,
             size: request.size)
         let condition = try await condition(of: request)
         apply { $0.attempting(attempt) }
@@ -204,7 +209,9 @@ extension FileCommit {
             let answer = try await self.attempt(upload.key, .completeUpload) { [store] in
                 do throws(ObjectStoreError) {
                     return .success(
-                        try await store.completeUpload(upload.key, id, parts: parts, condition: condition))
+                        try await store.completeUpload(
+                            upload.key, id, parts: parts,
+                            metadata: headers.map { CommitState.marked($0, attempt.id) }, condition: condition))
                 } catch { return .failure(error) }
             }
             return landed(attempt, answer, size: request.size)
@@ -349,7 +356,7 @@ extension FileCommit {
             if error.kind == .cancelled { throw .cancelled }
             // Somebody replaced our version after it landed: the commit came before that.
             guard let found = try await look(), found.attempt.id == landed.attempt.id else { return landed }
-            guard options.accepts(found.metadata, for: metadata) else { throw .store(error) }
+            guard accepts(found.metadata, for: metadata) else { throw .store(error) }
             return found
         }
         apply { $0.headersUpdated(metadata, version) }

@@ -132,7 +132,7 @@ package struct Recovery: Sendable {
         for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
-            if let info = await landed(intent), !isWanted(intent) || intent.describes(info) {
+            if let info = await landed(intent), !isWanted(intent) || intent.describes(info, at: store.capabilities) {
                 plan.landed[ObjectKey(intent.key)] = info
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
                 try journal.write([.endFile(id)] + made.map { .endUpload($0.id) }, flushed: true)
@@ -207,13 +207,13 @@ package struct Recovery: Sendable {
 
 extension FileIntent {
     /// Whether an object that one of its attempts made has the headers that it is to have.
-    fileprivate func describes(_ info: ObjectInfo) -> Bool {
+    fileprivate func describes(_ info: ObjectInfo, at capabilities: Capabilities) -> Bool {
         guard let headers else { return true }
         let wanted = headers.metadata
         // Of the others the store may have added some.
         var stored = wanted
         stored.user = info.metadata.user
         stored.user[CommitOptions.commitHeader] = nil
-        return CommitOptions().accepts(stored, for: wanted)
+        return CommitOptions().accepts(stored, for: wanted, at: capabilities)
     }
 }

@@ -301,10 +301,11 @@ extension AccountStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         try await at(key, .completeUpload) { store, key throws(ObjectStoreError) in
-            try await store.completeUpload(key, upload, parts: parts, condition: condition)
+            try await store.completeUpload(key, upload, parts: parts, metadata: metadata, condition: condition)
         }
     }
 

@@ -25,6 +25,8 @@ package struct Capabilities: Sendable, Hashable {
     package var deleteIfMatch = false
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy
+    /// The headers of an object that is made of parts can be given when it is completed.
+    package var headersAtCompletion = false
     /// Which headers it keeps with an object; the others of `ObjectMetadata` are lost.
     package var headers = Set(StoredHeader.allCases)
     /// Uploads in progress can be listed.

@@ -142,12 +142,13 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await landed(key, parts) }
         return try await around.intercept(context(.completeUpload, key), settle: settle) {
             () async throws(ObjectStoreError) in
-            try await base.completeUpload(key, upload, parts: parts, condition: condition)
+            try await base.completeUpload(key, upload, parts: parts, metadata: metadata, condition: condition)
         }
     }
 

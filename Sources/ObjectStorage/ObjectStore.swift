@@ -33,9 +33,11 @@ package protocol ObjectStore: ObjectPropertyStore {
     func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart]
     /// Every upload in progress whose key starts with `prefix` (pages are followed).
     func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress]
-    /// `parts` in ascending order. The condition is checked when the object becomes visible.
+    /// `parts` in ascending order. `metadata` takes the place of what the upload was begun with, which only stores with
+    /// `capabilities.headersAtCompletion` let it; nil leaves that. The condition is checked when the object becomes visible.
     func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer
     /// An unknown upload is no error.
     func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError)
@@ -49,6 +51,15 @@ package protocol ObjectStore: ObjectPropertyStore {
     func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String
     /// Proves that the bucket exists and the credentials may list it; the error names what is wrong.
     func checkAccess() async throws(ObjectStoreError)
+}
+
+extension ObjectStore {
+    /// The same with the headers that the upload was begun with.
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await completeUpload(key, upload, parts: parts, metadata: nil, condition: condition)
+    }
 }
 
 /// When a read answers instead of `.preconditionFailed` or `.notModified`.

@@ -109,9 +109,10 @@ package struct PrefixedStore: ObjectStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await base.completeUpload(down(key), upload, parts: parts, condition: condition)
+        try await base.completeUpload(down(key), upload, parts: parts, metadata: metadata, condition: condition)
     }
 
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {

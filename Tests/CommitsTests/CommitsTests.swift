@@ -218,6 +218,23 @@ struct FileCommitTests {
         }
     }
 
+    @Test("gives the headers at the end of the upload where the store takes them then")
+    func headersAtCompletion() async throws {
+        let store = MemoryStore(capabilities: Rig.capabilities { $0.headersAtCompletion = true })
+        let rig = try Rig(store)
+        let content = Rig.bytes(4 * part + 1)
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 4)
+        (rig.metadata.user["mtime"], rig.metadata.user["mode"]) = ("1000.5", "33152")
+        let version = try await rig.land(if: .absent)
+        let info = try #require(store.info("file"))
+        #expect(info.version.etag == version.etag)
+        #expect(info.metadata.user["mtime"] == "1000.5" && info.metadata.user["mode"] == "33152")
+        #expect(store.content("file") == content)
+        #expect(store.count(.uploadPart) == 5)
+        #expect(store.count(.updateMetadata) + store.count(.copy) + store.count(.uploadPartCopy) == 0)
+    }
+
     @Test(
         "stores other headers by copying parts where one request cannot, and sends nothing twice",
         arguments: [true, false])

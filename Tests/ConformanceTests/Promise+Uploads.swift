@@ -113,6 +113,23 @@ extension Promise {
             _ = try await complete("object", upload, [part], condition, in: bucket)
             #expect(try await bucket.content("object") == [2])
         },
+        Promise("The headers of an upload may come with its end") { bucket in
+            let upload = try await begin("object", in: bucket)
+            let part = try await send([1], 1, to: upload, "object", in: bucket)
+            let later = ObjectMetadata(contentType: "text/plain", user: ["mtime": "99.5", "mode": "33188"])
+            let key = bucket.key("object")
+            guard bucket.capabilities.headersAtCompletion else {
+                let refused = await failure {
+                    try await bucket.store.completeUpload(key, upload, parts: [part], metadata: later, condition: nil)
+                }
+                #expect(refused == .notSupported, "headers were taken that are lost")
+                return try await bucket.store.abortUpload(key, upload)
+            }
+            _ = try await bucket.store.completeUpload(key, upload, parts: [part], metadata: later, condition: nil)
+            let stored = try await bucket.head("object").metadata
+            #expect(stored.contentType == "text/plain")
+            #expect(stored.user["mtime"] == "99.5" && stored.user["mode"] == "33188")
+        },
         Promise("An aborted upload is gone, and aborting it again is fine") { bucket in
             let key = bucket.key("object")
             let upload = try await begin("object", in: bucket)

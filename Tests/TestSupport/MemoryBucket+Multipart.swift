@@ -39,7 +39,8 @@ extension MemoryBucket {
     }
 
     mutating func complete(
-        _ key: ObjectKey, _ id: UploadID, _ parts: [UploadedPart], _ condition: WriteCondition?, now: Timestamp
+        _ key: ObjectKey, _ id: UploadID, _ parts: [UploadedPart], _ metadata: ObjectMetadata?,
+        _ condition: WriteCondition?, now: Timestamp
     ) throws(ObjectStoreError) -> PutAnswer {
         try checkUpload(key, id, .completeUpload)
         guard let upload = uploads[id], !parts.isEmpty else {
@@ -73,7 +74,7 @@ extension MemoryBucket {
         try check(condition, of: key, .completeUpload)
         uploads[id] = nil
         return store(
-            content, at: key, metadata: upload.request.metadata,
+            content, at: key, metadata: metadata ?? upload.request.metadata,
             etag: ETag("\(Hex.encode(MD5.of(digests)))-\(parts.count)"), storageClass: upload.request.storageClass,
             now: now)
     }

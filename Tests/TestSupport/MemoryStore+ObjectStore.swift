@@ -204,12 +204,16 @@ extension MemoryStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         try checkSupport(of: condition, .completeUpload, key)
+        if metadata != nil, !capabilities.headersAtCompletion {
+            throw notSupported(.completeUpload, key, "other headers")
+        }
         let record = Request(operation: .completeUpload, key: key, upload: upload, writeCondition: condition)
         return try await perform(record) { (bucket) throws(ObjectStoreError) in
-            try bucket.complete(key, upload, parts, condition, now: time.now())
+            try bucket.complete(key, upload, parts, metadata, condition, now: time.now())
         }
     }
 

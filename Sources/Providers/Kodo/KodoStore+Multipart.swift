@@ -133,9 +133,14 @@ extension KodoStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        let (id, carried) = Self.read(upload)
+        var (id, carried) = Self.read(upload)
+        if let metadata {
+            try check(metadata, .completeUpload, key)
+            (carried.metadata, carried.type) = (KodoMetadata.fields(of: metadata), metadata.contentType)
+        }
         let metadata = KodoMetadata.metadata(carried.metadata, contentType: carried.type)
         let request = PutRequest(key, metadata: metadata, condition: condition, storageClass: carried.storageClass)
         var call = call(.completeUpload, .post, key, "/\(id)", try policy(request, .completeUpload))

@@ -53,6 +53,7 @@ package final class KodoStore: ObjectStore {
         limits.copyCondition = false
         limits.partCopy = false
         limits.metadataUpdate = .inPlace
+        limits.headersAtCompletion = true
         limits.listUploads = false
         limits.storageClasses = KodoStorageClass.all
         limits.restore = true

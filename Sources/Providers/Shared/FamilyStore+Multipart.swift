@@ -109,9 +109,11 @@ extension FamilyStore {
     }
 
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
+        guard metadata == nil else { throw notSupported(call, "other headers when an upload ends") }
         call.query = [QueryItem("uploadId", upload.text)]
         try await add(condition, call, to: &call.headers)
         addCustomerKey(to: &call.headers)

@@ -35,6 +35,7 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.putIfMatch = false
         capabilities.copyCondition = false
         capabilities.metadataUpdate = .inPlace
+        capabilities.headersAtCompletion = true
         capabilities.presign = false
         capabilities.usage = true
         return capabilities

@@ -122,7 +122,8 @@ extension SwiftStore {
 
     /// The manifest, and some requests around it: what it replaces is found before and deleted after.
     package func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         if let small = parts.dropLast().first(where: { $0.size < capabilities.smallestPart }) {
             // The server takes it, and then sends it a second late to every reader.
@@ -132,7 +133,7 @@ extension SwiftStore {
         }
         let known = try await self.upload(upload, of: key, .completeUpload)
         var call = call(.completeUpload, .put, key)
-        try addNewObject(PutRequest(key, metadata: known.metadata, condition: condition), to: &call)
+        try addNewObject(PutRequest(key, metadata: metadata ?? known.metadata, condition: condition), to: &call)
         let etag = ETag(Hex.encode(MD5.of(parts.map(\.etag.text).joined())))
         var replaced: Set<String> = []
         do throws(ObjectStoreError) {
