@@ -134,9 +134,14 @@ package struct Recovery: Sendable {
             let uploads = contents.uploads(of: id)
             if let info = await landed(intent), !isWanted(intent) || intent.describes(info, at: store.capabilities) {
                 plan.landed[ObjectKey(intent.key)] = info
+                // What had been promised before it was written over is no longer wanted.
+                let kept = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
+                plan.promised.removeAll { kept.contains($0.id) }
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
-                try journal.write([.endFile(id)] + made.map { .endUpload($0.id) }, flushed: true)
-                for other in uploads where other.upload.record.attempt != intent.attempt {
+                let changes = ([id] + kept).map { JournalChange.endFile($0) } + made.map { .endUpload($0.id) }
+                try journal.write(changes, flushed: true)
+                let others = uploads.filter { $0.upload.record.attempt != intent.attempt }
+                for other in others + kept.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
                     await abort(other.id, other.upload.record, &plan)
                 }
                 continue
@@ -206,6 +211,11 @@ package struct Recovery: Sendable {
 }
 
 extension FileIntent {
+    /// Whether it is what a program made of the other's bytes, which were promised and stay as they are.
+    fileprivate func isLater(than other: FileIntent) -> Bool {
+        key == other.key && !Set(ancestors).isDisjoint(with: [other.identity] + other.ancestors)
+    }
+
     /// Whether an object that one of its attempts made has the headers that it is to have.
     fileprivate func describes(_ info: ObjectInfo, at capabilities: Capabilities) -> Bool {
         guard let headers else { return true }

@@ -169,4 +169,36 @@ import Testing
         #expect(try await tree.run(tree.system.extendedAttribute("user.a", of: try await tree.find("f").ino)) == "b")
         #expect(tree.store.uploadsInProgress.isEmpty)
     }
+
+    /// What was written over a promise has reached the store, and nobody has heard of it: the promise is kept by that.
+    @Test(arguments: [MountPolicy.ConflictPolicy.keep, .overwrite], [true, false])
+    func aPromiseThatWasWrittenOverDoesNotComeBack(conflict: MountPolicy.ConflictPolicy, isRestart: Bool) async throws {
+        var capabilities = Capabilities()
+        if conflict == .overwrite { (capabilities.putIfMatch, capabilities.putIfAbsent) = (false, false) }
+        let tree = try MountedTree(capabilities: capabilities, durability: .local)
+        tree.policy.conflict = conflict
+        try await tree.remount()
+        tree.store.setObject("f", Array("first".utf8))
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "nobody answers")
+        }
+        try await tree.store("f", Array("promised".utf8))
+        let file = try await tree.open("f", Self.readWrite)
+        try await tree.write(file, Array("what was written after that".utf8), at: 0)
+        tree.store.fault = nil
+        let system = tree.system
+        let gate = tree.store.hold(.put, beforeReply: true)
+        let program = tree.pool.start { await Self.end(system.rename("f", in: .root, to: "g", in: .root, noReplace: false)) }
+        await gate.waitForArrivals()
+        tree.crash()
+        gate.open()
+        _ = await program.value
+        if isRestart { try await tree.restart() } else { try await tree.mountAgain() }
+        _ = await tree.system.shutDown()
+        #expect(tree.store.keys == ["f"])
+        #expect(tree.store.content("f") == Array("what was written after that".utf8))
+        #expect(try tree.rooms.journal.contents().isEmpty)
+        #expect(tree.system.recoverableFiles().isEmpty)
+    }
 }
