@@ -189,7 +189,9 @@ import Testing
         tree.store.fault = nil
         let system = tree.system
         let gate = tree.store.hold(.put, beforeReply: true)
-        let program = tree.pool.start { await Self.end(system.rename("f", in: .root, to: "g", in: .root, noReplace: false)) }
+        let program = tree.pool.start {
+            await Self.end(system.rename("f", in: .root, to: "g", in: .root, noReplace: false))
+        }
         await gate.waitForArrivals()
         tree.crash()
         gate.open()
