@@ -25,12 +25,18 @@ extension CommitError {
                 message: "the store has lost the upload with the first bytes of the file"))
     }
 
+    /// Whether the store does not know the upload any more.
+    var isLossOfUpload: Bool {
+        guard case .store(let error) = self else { return false }
+        return error.kind == .noSuchUpload || error.operation == .completeUpload && error.kind == .integrity
+    }
+
     /// The upload that alone has some of the bytes cannot become this object.
     static func uploadUnusable(_ key: ObjectKey) -> CommitError {
         .store(
             ObjectStoreError(
                 .conflict, .completeUpload, key: key,
-                message: "an earlier commit of the same upload is in doubt; what became of it is asked again later"))
+                message: "the upload that alone has the first bytes of the file is for another key or another size"))
     }
 
     init(_ error: ObjectStoreError) { self = error.kind == .cancelled ? .cancelled : .store(error) }

@@ -53,6 +53,10 @@ struct CommitState: Sendable {
     private(set) var landed: Landed?
     /// The attempt that made an object of the newest upload to become one.
     private(set) var completed: String?
+    /// The attempt in the headers of an upload that the store does not know any more: it may have made an object.
+    private var lost: String?
+    /// The attempt of an upload that was to be completed with other parts than before: what it made tells not of which.
+    private var ambiguous: String?
     /// Identities of commits of this file before this one, which may still land.
     private var ancestors: [String]
 
@@ -182,10 +186,10 @@ struct CommitState: Sendable {
 
     /// Whether the upload can become the object; other headers can be stored afterwards, which beats sending again.
     private func fits(_ upload: Upload, _ request: Request) -> Bool {
-        guard upload.key == request.key, upload.layout == layout,
-            upload.doubtedGeneration.map({ $0 == request.generation }) ?? true || isOtherSize(request, upload)
-        else { return false }
+        guard upload.key == request.key, upload.layout == layout else { return false }
+        // Nobody else has these bytes. A complete of other parts that is in doubt lands before this one or never.
         if request.needsUpload { return true }
+        guard upload.doubtedGeneration.map({ $0 == request.generation }) ?? true else { return false }
         if capabilities.headersAtCompletion
             || options.accepts(upload.metadata, for: request.metadata, at: capabilities)
         {
@@ -214,9 +218,13 @@ struct CommitState: Sendable {
 
     /// The store does not know the upload any more. False when that happened too often.
     mutating func lostUpload() -> Bool {
+        if let attempt = upload?.attempt { lost = attempt }
         upload?.id = nil
         return rejectedParts()
     }
+
+    /// The same of an upload of an earlier process.
+    mutating func lost(_ attempt: String) { lost = attempt }
 
     /// The upload is of no use. False when that happened too often.
     mutating func rejectedParts() -> Bool {
@@ -367,7 +375,10 @@ struct CommitState: Sendable {
     mutating func newAttemptID() -> String { "\(identity)-\(newTicket())" }
 
     /// The attempt is about to be sent.
-    mutating func attempting(_ attempt: Attempt) { attempts[attempt.id] = attempt }
+    mutating func attempting(_ attempt: Attempt) {
+        if let earlier = attempts[attempt.id], earlier.generation != attempt.generation { ambiguous = attempt.id }
+        attempts[attempt.id] = attempt
+    }
 
     /// Its answer is lost.
     mutating func doubts(_ attempt: Attempt) {
@@ -375,12 +386,18 @@ struct CommitState: Sendable {
         if upload?.attempt == attempt.id { upload?.doubtedGeneration = attempt.generation }
     }
 
+    /// What is at the key may be what a try made of an upload that is gone.
+    mutating func doubts(_ key: ObjectKey) { doubtful = key }
+
     /// The answer came: the version is ours. A complete consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
         if upload?.attempt == attempt.id {
             completed = attempt.id
             forgetUpload()
+        } else if lost == attempt.id {
+            completed = attempt.id
         }
+        (lost, ambiguous) = (nil, nil)
         // Only this one can still be met: with headers updated by a request whose answer was lost.
         attempts = [attempt.id: attempt]
         doubtful = nil
@@ -402,7 +419,7 @@ struct CommitState: Sendable {
 
     /// One upload may have been completed twice, and the object be what the first time made of it.
     private func of(_ attempt: Attempt, _ info: ObjectInfo) -> Attempt {
-        guard attempt.size != info.version.size else { return attempt }
+        guard attempt.size != info.version.size || attempt.id == ambiguous else { return attempt }
         return Attempt(
             id: attempt.id, key: attempt.key, metadata: attempt.metadata, generation: .max, size: info.version.size)
     }

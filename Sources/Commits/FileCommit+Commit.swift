@@ -65,7 +65,7 @@ extension FileCommit {
             } else {
                 landed =
                     request.size <= options.largestPut(for: store.capabilities)
-                    ? try await put(request) : try await sendParts(request)
+                    ? try await put(request) : try await sendPartsOrFindThem(request)
             }
         }
         guard let landed, !accepts(landed.metadata, for: request.metadata) else { return landed }
@@ -182,6 +182,21 @@ extension FileCommit {
             case .complete(let upload, let parts):
                 if let landed = try await complete(upload, parts, request) { return landed }
             }
+        }
+    }
+
+    /// nil: an earlier try has made the object, and what only its upload had is in that.
+    private func sendPartsOrFindThem(
+        _ request: CommitState.Request
+    ) async throws(CommitError) -> CommitState.Landed? {
+        do { return try await sendParts(request) } catch {
+            guard request.needsUpload, error.isLossOfUpload else { throw error }
+            if staged.needsItsUpload {
+                apply { $0.doubts(request.key) }
+                try await look()
+            }
+            if staged.needsItsUpload { throw error }
+            return nil
         }
     }
 

@@ -22,7 +22,9 @@ extension FileCommit {
     func resumeUploads() async throws(CommitError) {
         while let (_, upload) = withShared({ $0.resumable.last }) {
             let id = UploadID(upload.record.upload)
-            if !withShared({ $0.state.hasUpload }), let parts = try await partsStillThere(upload) {
+            if withShared({ $0.state.hasUpload }) {
+                try await abort(id, ObjectKey(upload.record.key))
+            } else if let parts = try await partsStillThere(upload) {
                 let taken = apply { state in
                     state.adopt(
                         id, key: ObjectKey(upload.record.key), metadata: upload.record.headers.metadata,
@@ -31,6 +33,7 @@ extension FileCommit {
                 }
                 if !taken { try await abort(id, ObjectKey(upload.record.key)) }
             } else {
+                apply { $0.lost(upload.record.attempt) }
                 try await abort(id, ObjectKey(upload.record.key))
             }
             _ = withShared { $0.resumable.popLast() }

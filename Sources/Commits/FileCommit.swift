@@ -180,6 +180,9 @@ package final class FileCommit: Sendable {
 
     var base: (any BaseContent)? { shared.withLock { $0.base } }
 
+    /// The version that has the bytes which were not written: one that landed, though a later try may have failed.
+    package var below: (key: ObjectKey, version: ObjectVersion)? { base.map { ($0.key, $0.version) } }
+
     /// Waits until `isTrue`, which only reported changes make true. False when the task was cancelled before.
     @discardableResult
     func waitUntil(cancellable: Bool, _ isTrue: (inout Shared) -> Bool) async -> Bool {

@@ -87,9 +87,4 @@ extension CommitState {
     private func isWholePart(_ range: ByteRange) -> Bool {
         layout.range(of: layout.index(at: range.lowerBound)) == range
     }
-
-    /// A complete of fewer or more bytes that lands late is told by its length.
-    func isOtherSize(_ request: Request, _ upload: Upload) -> Bool {
-        request.needsUpload && attempts[upload.attempt].map { $0.size != request.size } ?? false
-    }
 }

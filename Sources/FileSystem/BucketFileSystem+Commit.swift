@@ -143,6 +143,7 @@ extension BucketFileSystem {
             version = try await overlay.commit.commit(
                 to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
         } catch {
+            follow(file, overlay)
             // Somebody else removed the object, and nothing of it is in the new one: that may have come after the removal as
             // well, and nobody's bytes are lost by it.
             if case .conflict(let cause) = error, cause.kind == .notFound, case .match = condition,
@@ -161,6 +162,18 @@ extension BucketFileSystem {
         try await settle(
             file, overlay, key: key, version: version, headers: headers, replacing: base,
             also: removal.map { [.endJob($0)] } ?? [])
+    }
+
+    /// An earlier try of a commit that failed may have made an object: what is read below the staged bytes is in that from now on.
+    private func follow(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
+        guard let below = overlay.commit.below else { return }
+        file.state.withLock { state in
+            guard let base = state.base, state.overlay?.staged === overlay.staged, base.key == below.key,
+                base.version.etag != below.version.etag
+            else { return }
+            state.base = rooms.blocks.open(below.key, below.version)
+            state.epoch += 1
+        }
     }
 
     /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.

@@ -21,7 +21,8 @@ package final class HTTPEngine: Sendable {
     ///
     /// The body of the answer goes where `bodyUse` says: by default to `sink` when the status is 2xx, and into the
     /// response otherwise or without a sink. A body shorter than its Content-Length is `.interrupted`. Cancelling the task
-    /// ends the transfer; neither source nor sink is used after this returns.
+    /// ends the transfer, unless it may change something and all of it was sent: then its answer is waited for, two seconds at
+    /// most. Neither source nor sink is used after this returns.
     package func execute(
         _ request: HTTPRequest, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         bodyUse: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }

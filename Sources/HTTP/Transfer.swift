@@ -45,7 +45,11 @@ final class Transfer {
     private var lastProgress: Duration
     private let stallTimeout: Duration
     /// When it ends however it moves, on the engine's clock.
-    private let deadline: Duration?
+    private var deadline: Duration?
+    /// Its task does not want the answer any more.
+    private(set) var isWithdrawn = false
+    /// How long it is waited for all the same.
+    static let patience = Duration.seconds(2)
     private let limit: Duration?
 
     private struct Progress: Equatable {
@@ -91,6 +95,18 @@ final class Transfer {
     }
 
     // MARK: The end
+
+    /// Whether the server may carry it out, whatever becomes of the connection.
+    var isSent: Bool {
+        isBegun && !submission.request.method.isSafe && sourceOffset >= submission.source?.count ?? 0
+    }
+
+    /// Ends it soon. What is given up when all of it was sent may be carried out after what is sent next: the answer tells.
+    func withdraw(now: Duration) {
+        guard !isWithdrawn else { return }
+        isWithdrawn = true
+        deadline = min(deadline ?? now + Self.patience, now + Self.patience)
+    }
 
     func result(_ code: CURLcode) -> Result<HTTPResponse, HTTPError> {
         if let failure { return .failure(failure) }

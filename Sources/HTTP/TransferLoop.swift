@@ -148,9 +148,15 @@ final class TransferLoop: Sendable {
             submission.finish(.failure(Self.cancelled))
             return true
         }
+        let now = SystemTime().uptime()
         for transfer in Array(work.active.values)
         where transfer.submission.isCancelled.load(ordering: .acquiring) {
-            finish(transfer, .failure(Self.cancelled), &work)
+            if transfer.isSent {
+                transfer.withdraw(now: now)
+                work.nextLook = min(work.nextLook, now + Transfer.patience)
+            } else {
+                finish(transfer, .failure(Self.cancelled), &work)
+            }
         }
     }
 
@@ -165,7 +171,8 @@ final class TransferLoop: Sendable {
             if left > .zero {
                 pause = min(pause, left)
             } else {
-                finish(transfer, .failure(HTTPError(.timedOut, transfer.lateness(now: now))), &work)
+                let reason = transfer.isWithdrawn ? Self.cancelled : HTTPError(.timedOut, transfer.lateness(now: now))
+                finish(transfer, .failure(reason), &work)
             }
         }
         work.nextLook = now + pause

@@ -151,4 +151,36 @@ import Testing
         let stored = try #require(store.content("file"))
         #expect(stored == Array(content.prefix(stored.count)) && stored.count >= 6 * part)
     }
+
+    /// A complete that nothing was heard of, and other bytes since: it has landed, lands late, or never does.
+    @Test(arguments: ["landed", "late", "never"])
+    func aChangeAfterACompleteInDoubtIsStored(fate: String) async throws {
+        let life = try first()
+        try await write(life)
+        let upload = try #require(store.uploadsInProgress.first?.upload)
+        let fail: MemoryStore.Fault = { operation, _ in
+            operation == .completeUpload || operation == .head ? Rig.error(.unreachable, operation) : nil
+        }
+        if fate == "landed" { store.faultAfter = fail } else { store.fault = fail }
+        await #expect(throws: CommitError.self) {
+            try await life.commit.commit(to: "file", metadata: metadata, condition: .absent)
+        }
+        (store.fault, store.faultAfter) = (nil, nil)
+        let other = Rig.bytes(50, seed: 9)
+        try life.staged.write(other.span.bytes, at: Int64(content.count - 50))
+        life.commit.noteWrite(ByteRange(at: Int64(content.count - 50), count: 50), key: "file") { ObjectMetadata() }
+        let gate = store.hold(.uploadPart)
+        let task = Task { try await life.commit.commit(to: "file", metadata: metadata, condition: .absent) }
+        if fate == "late" {
+            await gate.waitForArrivals()
+            let parts = try await store.listParts("file", upload)
+            _ = try await store.completeUpload(
+                "file", upload, parts: parts, metadata: nil, condition: nil)
+        }
+        gate.open()
+        _ = try await task.value
+        #expect(store.content("file") == content.dropLast(50) + other)
+        #expect(!life.staged.needsItsUpload)
+        #expect(store.uploadsInProgress.isEmpty)
+    }
 }

@@ -284,6 +284,42 @@ struct HTTPEngineTests {
         await left.waitForArrivals()
     }
 
+    /// The server may carry it out after whatever is sent next: whoever gave it up has to know.
+    @Test func whatWasSentIsAnsweredThoughItsTaskIsCancelled() async {
+        let (arrived, withdrawn) = (Gate(), Gate())
+        arrived.open()
+        withdrawn.open()
+        let pool = WorkerPool(threads: 1, name: "test-gates")
+        let server = LocalServer(serving: { connection in
+            _ = connection.readRequest()
+            pool.start { await arrived.pass() }
+            while withdrawn.arrivals == 0 { usleep(1000) }
+            connection.write("HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n")
+        })
+        let engine = Self.engine()
+        let task = Task {
+            try await engine.execute(Self.request(.put, server), body: MemorySource([1, 2, 3])).status
+        }
+        await arrived.waitForArrivals()
+        task.cancel()
+        await withdrawn.pass()
+        #expect((try? await task.value) == 201)
+    }
+
+    /// But not for ever.
+    @Test func whatWasSentAndIsNotAnsweredIsGivenUp() async {
+        let arrived = Gate()
+        let (server, left) = Self.silentServer(arrived)
+        let engine = Self.engine()
+        let task = Task {
+            await kind { _ = try await engine.execute(Self.request(.put, server), body: MemorySource([1, 2, 3])) }
+        }
+        await arrived.waitForArrivals()
+        task.cancel()
+        #expect(await task.value == .cancelled)
+        await left.waitForArrivals()
+    }
+
     @Test func aCancelledTaskSendsNothing() async {
         let server = LocalServer { _ in LocalAnswer(200) }
         let engine = Self.engine()
