@@ -168,8 +168,8 @@ extension BucketFileSystem {
     private func follow(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
         guard let below = overlay.commit.below else { return }
         file.state.withLock { state in
-            guard let base = state.base, state.overlay?.staged === overlay.staged, base.key == below.key,
-                base.version.etag != below.version.etag
+            guard state.overlay?.staged === overlay.staged, !state.isCopy,
+                state.base.map({ $0.key == below.key && $0.version.etag != below.version.etag }) ?? true
             else { return }
             state.base = rooms.blocks.open(below.key, below.version)
             state.epoch += 1

@@ -14,45 +14,54 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let source = try await existing(name, in: parent)
-            let target = try await resolve(newName, in: newParent)
-            if let target, target.ino == source.ino { return }
-            try requireBucket(name, in: parent)
-            if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
-                throw FileSystemError(.crossDevice, "\(name) would move to another bucket")
+            // What is not stored yet may have to be, which takes space.
+            try await waitingForSpace(givesSpace: true) { [self] () async throws(FileSystemError) in
+                try await renameNow(name, in: parent, to: newName, in: newParent, noReplace: noReplace)
             }
-            if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
-            try await settleCopies(ofObject: source.ino)
-            if let target { try await settleCopies(ofObject: target.ino) }
-            if source.attributes.kind == .directory {
-                let prefix = try key(of: source.ino).bytes
-                for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload() }
-                try await alone { () throws(FileSystemError) in
-                    [
-                        try key(of: source.ino).bytes,
-                        try newKey(newName, in: newParent, kind: .directory).key.bytes,
-                    ]
-                } _: { () async throws(FileSystemError) in
-                    try await renameDirectory(
-                        source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
-                }
-            } else {
-                if let target, target.attributes.kind == .directory {
-                    throw FileSystemError(.isDirectory, "\(newName) is a directory")
-                }
-                if noReplace {
-                    let kind = source.attributes.kind
-                    try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
-                }
-                try await changingNames([(name, parent), (newName, newParent)]) { () async throws(FileSystemError) in
-                    if let target { try await leaving.begin(target.ino) }
-                    defer { if let target { leaving.end(target.ino) } }
-                    try await renameHeld(source, to: newName, in: newParent, replacing: target)
-                }
-            }
-            touch(parent)
-            if newParent != parent { touch(newParent) }
         }
+    }
+
+    private func renameNow(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
+    ) async throws(FileSystemError) {
+        let source = try await existing(name, in: parent)
+        let target = try await resolve(newName, in: newParent)
+        if let target, target.ino == source.ino { return }
+        try requireBucket(name, in: parent)
+        if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
+            throw FileSystemError(.crossDevice, "\(name) would move to another bucket")
+        }
+        if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
+        try await settleCopies(ofObject: source.ino)
+        if let target { try await settleCopies(ofObject: target.ino) }
+        if source.attributes.kind == .directory {
+            let prefix = try key(of: source.ino).bytes
+            for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload() }
+            try await alone { () throws(FileSystemError) in
+                [
+                    try key(of: source.ino).bytes,
+                    try newKey(newName, in: newParent, kind: .directory).key.bytes,
+                ]
+            } _: { () async throws(FileSystemError) in
+                try await renameDirectory(
+                    source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
+            }
+        } else {
+            if let target, target.attributes.kind == .directory {
+                throw FileSystemError(.isDirectory, "\(newName) is a directory")
+            }
+            if noReplace {
+                let kind = source.attributes.kind
+                try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
+            }
+            try await changingNames([(name, parent), (newName, newParent)]) { () async throws(FileSystemError) in
+                if let target { try await leaving.begin(target.ino) }
+                defer { if let target { leaving.end(target.ino) } }
+                try await renameHeld(source, to: newName, in: newParent, replacing: target)
+            }
+        }
+        touch(parent)
+        if newParent != parent { touch(newParent) }
     }
 
     /// Another host may have made the object within the ttl of what is known here.

@@ -143,14 +143,12 @@ final class SpaceRelief: Sendable {
 }
 
 extension BucketFileSystem {
-    /// Carries out what changes nothing when it lacks local space, as often as it takes; ENOSPC when there is no hope. An
-    /// interrupted wait is EINTR, and nothing was done. What `givesSpace` does not stand in line for its first try. Callers
-    /// hold no gate.
+    /// The same of a file that has to become an object first where its bytes are only in an upload.
     func waitingForSpace<Value: Sendable>(
         _ file: ActiveFile, givesSpace: Bool = false,
         _ act: @escaping @Sendable () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
-        let act = { @Sendable [self] () async throws(FileSystemError) -> Value in
+        try await waitingForSpace(givesSpace: givesSpace) { [self] () async throws(FileSystemError) in
             while true {
                 do throws(FileSystemError) { return try await act() } catch {
                     // What has no name becomes no object.
@@ -159,6 +157,14 @@ extension BucketFileSystem {
                 try await commit(file)
             }
         }
+    }
+
+    /// Carries out what changes nothing when it lacks local space, as often as it takes; ENOSPC when there is no hope. An
+    /// interrupted wait is EINTR, and nothing was done. What `givesSpace` does not stand in line for its first try. Callers
+    /// hold no gate.
+    func waitingForSpace<Value: Sendable>(
+        givesSpace: Bool = false, _ act: @escaping @Sendable () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
         if givesSpace || !space.hasWaiters {
             do throws(FileSystemError) { return try await act() } catch {
                 guard error.lacksLocalSpace else { throw error }

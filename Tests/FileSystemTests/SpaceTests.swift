@@ -22,9 +22,9 @@ import Testing
 
     /// Lets time pass until `act` has come to its end, `pace` for each millisecond of ours.
     private func whileTimePasses<Value: Sendable>(
-        pace: Duration = .milliseconds(2), _ act: () async throws -> Value
+        pace: Duration = .milliseconds(2), on time: ManualTime? = nil, _ act: () async throws -> Value
     ) async throws -> Value {
-        let time = tree.time
+        let time = time ?? tree.time
         let clock = Task.detached {
             while !Task.isCancelled {
                 time.advance(by: pace)
@@ -171,5 +171,34 @@ import Testing
         #expect(throws: FileSystemError.self) { try result.get() }
         if case .failure(let error) = result { #expect(error.kind == .interrupted) }
         #expect(try await tree.find("first").size == 780_000)
+    }
+
+    /// What is renamed is stored first, which may take more room than its bytes here: the rest of the object.
+    @Test func aRenameWaitsForRoomAsWritesDo() async throws {
+        var capabilities = Capabilities()
+        (capabilities.smallestPart, capabilities.partCopy) = (16 << 10, false)
+        let tree = try MountedTree(capabilities: capabilities, capacity: 1 << 20, partSize: 64 << 10)
+        var content = bytes(600_000, 1)
+        tree.store.setObject("a", content)
+        let edited = try await tree.open("a", readWrite)
+        try await tree.write(edited, [1, 2, 3], at: 300_000)
+        content.replaceSubrange(300_000..<300_003, with: [1, 2, 3])
+        let ledger = tree.rooms.staging.ledger
+        // Somebody else's bytes, all that there is room for.
+        let others = (1 << 20) - ledger.used
+        ledger.adopt(others, as: .written)
+        let system = tree.system
+        let rename = Task { await system.rename("a", in: .root, to: "b", in: .root, noReplace: false).value() }
+        for _ in 0..<20 {
+            tree.time.advance(by: .milliseconds(20))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(tree.store.content("b") == nil)
+        ledger.release(others, of: .written)
+        try await whileTimePasses(on: tree.time) { try await rename.value.get() }
+        #expect(tree.store.content("b") == content)
+        #expect(tree.store.content("a") == nil)
+        try await tree.close(edited)
+        #expect(tree.store.keys == ["b"])
     }
 }
