@@ -13,6 +13,16 @@ import Testing
     private static let stat = "{\"fsize\":5,\"hash\":\"Fqr0xh3cxeii2r7eDztILNmuqUNN\",\"putTime\":17000000001234567}"
     private static let hello = Array("hello".utf8)
 
+    /// What we send is well-formed.
+    @Test(arguments: ["invalid multipart boundary", "unexpected EOF"])
+    func aFormThatWasDamagedOnItsWayIsSentAgain(message: String) async throws {
+        let fixture = try KodoFixture { _, request in request.path == "/v4/query" ? nil : .refusal(400, message) }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("a"), body: MemorySource(Self.hello))
+        }
+        #expect(error?.kind == .integrity && error?.isRetryable == true)
+    }
+
     @Test func anErrorInASuccessIsAnError() async throws {
         let fixture = try KodoFixture { _, request in
             request.path == "/v4/query" ? nil : .refusal(200, "internal error")

@@ -72,6 +72,8 @@ enum KodoErrors {
     ) -> ObjectStoreError.Kind {
         if message.contains("incorrect region") { return .wrongRegion }
         if operation == .completeUpload { return .partRejected }
+        // A form that is none any more has lost or changed bytes on its way: ours are well-formed.
+        if operation == .put, ["multipart", "EOF"].contains(where: message.contains) { return .integrity }
         return operation == .uploadPart && message.contains("md5") ? .integrity : .invalidRequest
     }
 
