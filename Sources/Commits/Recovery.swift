@@ -135,13 +135,13 @@ package struct Recovery: Sendable {
             if let info = await landed(intent), !isWanted(intent) || intent.describes(info, at: store.capabilities) {
                 plan.landed[ObjectKey(intent.key)] = info
                 // What had been promised before it was written over is no longer wanted.
-                let kept = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
-                plan.promised.removeAll { kept.contains($0.id) }
+                let superseded = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
+                plan.promised.removeAll { superseded.contains($0.id) }
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
-                let changes = ([id] + kept).map { JournalChange.endFile($0) } + made.map { .endUpload($0.id) }
+                let changes = ([id] + superseded).map { JournalChange.endFile($0) } + made.map { .endUpload($0.id) }
                 try journal.write(changes, flushed: true)
                 let others = uploads.filter { $0.upload.record.attempt != intent.attempt }
-                for other in others + kept.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
+                for other in others + superseded.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
                     await abort(other.id, other.upload.record, &plan)
                 }
                 continue

@@ -167,11 +167,12 @@ extension BucketFileSystem {
     /// An earlier try of a commit that failed may have made an object: what is read below the staged bytes is in that from now on.
     private func follow(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
         guard let below = overlay.commit.below else { return }
+        let object = rooms.blocks.open(below.key, below.version)
         file.state.withLock { state in
             guard state.overlay?.staged === overlay.staged, !state.isCopy,
                 state.base.map({ $0.key == below.key && $0.version.etag != below.version.etag }) ?? true
             else { return }
-            state.base = rooms.blocks.open(below.key, below.version)
+            state.base = object
             state.epoch += 1
         }
     }

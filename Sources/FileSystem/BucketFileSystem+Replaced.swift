@@ -61,6 +61,7 @@ extension BucketFileSystem {
         }
         if !isUnlinked { _ = try entry(file.ino) }
     }
+
     /// Throws when what was written through the file's handles is elsewhere.
     func requireOwn(_ file: ActiveFile) throws(FileSystemError) {
         if file.state.withLock({ $0.hasGivenWay }) {

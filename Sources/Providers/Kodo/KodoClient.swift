@@ -39,8 +39,7 @@ package final class KodoClient: Sendable {
         /// Of the time source's `uptime`.
         var askAgain = Duration.zero
         var place: DownloadPlace?
-        /// What to add to our clock to have the server's.
-        var clockOffset = Duration.zero
+        var clock = ServerClock()
         /// How many hosts of a service were given up so far.
         var skipped: [KodoService: Int] = [:]
         /// For presigning, which cannot wait for new ones.
@@ -223,7 +222,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    private func now() -> Timestamp { time.now() + learned.withLock { $0.clockOffset } }
+    private func now() -> Timestamp { time.now() + learned.withLock { $0.clock.offset } }
 
     // MARK: Hosts
 
@@ -329,14 +328,8 @@ package final class KodoClient: Sendable {
 
     /// Takes the server's clock when it is further than `tolerance` from what was signed.
     private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
-        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
-        let offset = server - time.now()
-        return learned.withLock { learned in
-            let error = offset - learned.clockOffset
-            guard max(error, .zero - error) > tolerance else { return false }
-            learned.clockOffset = offset
-            return true
-        }
+        let now = time.now()
+        return learned.withLock { $0.clock.learn(response, now: now, tolerance: tolerance) }
     }
 
     // MARK: Without a request

@@ -78,14 +78,8 @@ extension FamilyStore {
 
     /// Takes the server's clock when it is further than `tolerance` from what was signed.
     private func learnClock(_ response: HTTPResponse, tolerance: Duration) -> Bool {
-        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
-        let offset = server - time.now()
-        return learned.withLock { learned in
-            let error = offset - learned.clockOffset
-            guard max(error, .zero - error) > tolerance else { return false }
-            learned.clockOffset = offset
-            return true
-        }
+        let now = time.now()
+        return learned.withLock { $0.clock.learn(response, now: now, tolerance: tolerance) }
     }
 
     /// Signs for another region from now on. The host stays, unless it is the provider's own, whose name holds the region.

@@ -47,8 +47,7 @@ package final class FamilyStore: ObjectStore {
         /// nil until the store has told it, where nothing else does.
         var region: String?
         var endpoint: FamilyEndpoint
-        /// What to add to our clock to have the server's.
-        var clockOffset = Duration.zero
+        var clock = ServerClock()
         var list: FamilyProfile.ListVersion
         /// nil until somebody wanted to know, where it matters.
         var hasVersions: Bool?
@@ -183,7 +182,7 @@ package final class FamilyStore: ObjectStore {
         SignedRequest(
             method, host: learned.endpoint.origin.authority, path: learned.endpoint.path(key),
             bucket: settings.bucket, key: key, query: query, payload: payload, region: learned.region ?? "",
-            at: time.now() + learned.clockOffset)
+            at: time.now() + learned.clock.offset)
     }
 
     /// Asks the store for the bucket's region, signed in the way that does not need it (oss.md section 1).
