@@ -244,8 +244,20 @@ static int asks_to_kill(uint32_t opcode, const void *argument, size_t size) {
     }
 }
 
+// A process that is killed while the kernel copies a request to it does not get the pages it has not touched yet, and what
+// could not be copied fails with EIO, which no other process can make good. Each thread keeps its buffer.
+static void touch(void *buffer, size_t length) {
+    static _Thread_local const void *touched;
+    if (buffer == touched) return;
+    touched = buffer;
+    volatile char *bytes = buffer;
+    for (size_t at = 0; at < length; at += 4096) bytes[at] = bytes[at];
+    bytes[length - 1] = bytes[length - 1];
+}
+
 ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context) {
     (void)context;
+    touch(buffer, length);
     ssize_t size = read(fd, buffer, length);
     if (size < (ssize_t)sizeof(struct in_header)) return size;
     const struct in_header *header = buffer;
