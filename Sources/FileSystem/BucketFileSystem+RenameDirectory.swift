@@ -63,7 +63,8 @@ extension BucketFileSystem {
         let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: items)
         // What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
         var takeovers: [Takeover] = []
-        for key in doomed.keys(below: newKey.bytes) {
+        let targets = Set(objects.map { $0.key.moved(from: oldPrefix, to: newKey.bytes) })
+        for key in doomed.keys(below: newKey.bytes) where targets.contains(key) {
             if let takeover = await takeOverDoomed(key) { takeovers.append(takeover) }
         }
         let ended = takeovers.map { JournalChange.endJob($0.deletion.job) }

@@ -31,6 +31,25 @@ import Testing
         #expect(try await tree.names("live") == ["f"])
     }
 
+    @Test(arguments: [true, false])
+    func whatNothingComesInPlaceOfGoesWithItsLastHandle(isMadeAnew: Bool) async throws {
+        let tree = try MountedTree()
+        let old = Array("only in the bucket".utf8)
+        tree.store.setObject("live/f", old)
+        tree.store.setObject("next/g", old)
+        let file = try await tree.open("live/f", readOnly)
+        try await tree.unlink("live/f")
+        try await tree.rename("next", to: "live")
+        if isMadeAnew { try await tree.store("live/f", Array("new".utf8)) }
+        #expect(try await tree.names("live") == (isMadeAnew ? ["f", "g"] : ["g"]))
+        let read = await Result { () async throws(MountedTree.Failure) in
+            try await tree.read(file, at: 0, count: 100)
+        }
+        #expect((try? read.get()) == old)
+        try await tree.close(file)
+        #expect(tree.store.keys.filter { !$0.bytes.hasSuffix("/") } == (isMadeAnew ? ["live/f", "live/g"] : ["live/g"]))
+    }
+
     @Test func theNextMountLeavesItAsWell() async throws {
         let tree = try MountedTree()
         let bytes = Array("only in the bucket".utf8)
