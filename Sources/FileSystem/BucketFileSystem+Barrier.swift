@@ -14,7 +14,12 @@ extension BucketFileSystem {
         later { [self] () async throws(FileSystemError) in
             await sendRemovals(below: ino)
             let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
-                do throws(FileSystemError) { try await secure(file) } catch {
+                do throws(FileSystemError) {
+                    try await waitingForSpace(file, givesSpace: true) {
+                        [self] () async throws(FileSystemError) in
+                        try await secure(file)
+                    }
+                } catch {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
                     throw error
                 }
@@ -27,13 +32,20 @@ extension BucketFileSystem {
     package func store(below ino: InodeNumber) async -> [UnstoredFile] {
         await sendRemovals(below: ino)
         let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
-            do throws(FileSystemError) { try await commit(file) } catch {
+            do throws(FileSystemError) { try await commitWaitingForSpace(file) } catch {
                 if error.kind != .interrupted { remember(error, "flush", file.ino) }
                 throw error
             }
             files.settle(file)
         }
         return unstored(failures)
+    }
+
+    /// A commit may need space itself, which others give back.
+    func commitWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
+        try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
+            try await commit(file)
+        }
     }
 
     /// What was removed at or below `ino` leaves for the store.

@@ -143,7 +143,7 @@ extension BucketFileSystem {
             version = try await overlay.commit.commit(
                 to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
         } catch {
-            follow(file, overlay)
+            below(overlay, of: file)
             // Somebody else removed the object, and nothing of it is in the new one: that may have come after the removal as
             // well, and nobody's bytes are lost by it.
             if case .conflict(let cause) = error, cause.kind == .notFound, case .match = condition,
@@ -164,16 +164,22 @@ extension BucketFileSystem {
             also: removal.map { [.endJob($0)] } ?? [])
     }
 
-    /// An earlier try of a commit that failed may have made an object: what is read below the staged bytes is in that from now on.
-    private func follow(_ file: ActiveFile, _ overlay: ActiveFile.Overlay) {
-        guard let below = overlay.commit.below else { return }
-        let object = rooms.blocks.open(below.key, below.version)
-        file.state.withLock { state in
-            guard state.overlay?.staged === overlay.staged, !state.isCopy,
-                state.base.map({ $0.key == below.key && $0.version.etag != below.version.etag }) ?? true
-            else { return }
-            state.base = object
+    /// The version that has what was not written to the overlay. A commit that goes on, or has failed, may have made an object
+    /// already: then it is that one from now on.
+    @discardableResult
+    func below(_ overlay: ActiveFile.Overlay, of file: ActiveFile) -> CachedObject? {
+        let base = file.state.withLock { $0.base }
+        guard let landed = overlay.commit.below, base?.key != landed.key || base?.version.etag != landed.version.etag
+        else { return base }
+        let object = rooms.blocks.open(landed.key, landed.version)
+        return file.state.withLock { state in
+            // An object beside the name, which a conflict has made, is not this file's.
+            guard state.overlay?.staged === overlay.staged, state.base === base,
+                state.isCopy || base?.key ?? landed.key == landed.key
+            else { return state.base }
+            (state.base, state.isCopy) = (object, false)
             state.epoch += 1
+            return object
         }
     }
 
@@ -280,7 +286,7 @@ extension BucketFileSystem {
         uploads.stop()
         space.stop()
         let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
-            try await commit(file)
+            try await commitWaitingForSpace(file)
             files.settle(file)
         }
         // Nobody has anything open any more: a process that died may have heard of a last close, and not written it down.

@@ -73,6 +73,8 @@ extension BucketFileSystem {
     private struct View {
         var range: ByteRange
         var staged: StagedFile?
+        var pieces: [Piece] = []
+        /// Which has the bytes that are not staged.
         var base: CachedObject?
     }
 
@@ -81,10 +83,17 @@ extension BucketFileSystem {
             (state.attributes.size, state.overlay, state.base, state.epoch)
         }
         if overlay == nil, base == nil { try requireOwn(handle.file) }
-        let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : base
+        let pinned = overlay == nil ? handle.pinned(base, epoch: epoch) : nil
         let known = overlay?.staged.size ?? pinned?.version.size ?? size
         let end = min(known, offset.addingReportingOverflow(Int64(count)).partialValue)
-        return View(range: offset..<max(offset, end), staged: overlay?.staged, base: pinned)
+        var view = View(range: offset..<max(offset, end), base: pinned)
+        if let overlay {
+            view.staged = overlay.staged
+            view.pieces = overlay.staged.pieces(in: view.range)
+            // After the pieces: what an upload alone had is below them from the moment on in which that is its object.
+            if view.pieces.contains(where: { $0.source == .base }) { view.base = below(overlay, of: handle.file) }
+        }
+        return view
     }
 
     /// The bytes read, or nil when some must be fetched.
@@ -99,7 +108,7 @@ extension BucketFileSystem {
                 .readCached(view.range, into: buffer.slice(0, Int(view.range.length)))
             return isRead ? Int(view.range.length) : nil
         }
-        for piece in staged.pieces(in: view.range) {
+        for piece in view.pieces {
             let target = unsafe buffer.slice(
                 Int(piece.range.lowerBound - offset), Int(piece.range.length))
             switch piece.source {
@@ -127,7 +136,7 @@ extension BucketFileSystem {
             try await readBase(view.base, handle, view.range, from: offset, into: buffer)
             return Int(view.range.length)
         }
-        for piece in staged.pieces(in: view.range) {
+        for piece in view.pieces {
             switch piece.source {
             case .staged, .filled, .hole:
                 do throws(StagingError) {
