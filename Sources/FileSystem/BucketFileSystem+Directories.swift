@@ -73,7 +73,7 @@ extension BucketFileSystem {
         }
         var place = stream.position(at: offset)
         var skip = offset - place.offset
-        let start = DirectoryStream.Position(offset: offset, component: place.component)
+        var start = DirectoryStream.Position(offset: offset, component: place.component)
         var handedOut: [DirectoryStream.Position] = []
         defer { if skip == 0 { stream.handedOut(from: start, handedOut) } }
         while true {
@@ -86,6 +86,7 @@ extension BucketFileSystem {
                 if skip > 0 {
                     skip -= 1
                     place.offset += 1
+                    start.component = place.component
                     continue
                 }
                 let answer = self.reply(for: row, nameOnly: !attributes)

@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import FileSystem
+import Metadata
 import ObjectStorage
 import TestSupport
 import Testing
@@ -23,6 +24,30 @@ import Testing
         expected.replaceSubrange(50_000..<50_005, with: Array("first".utf8))
         expected.replaceSubrange(70_000..<70_006, with: Array("second".utf8))
         #expect(tree.store.content("f") == expected)
+    }
+
+    @Test(arguments: [1, 5, 100])
+    func aListingGoesOnWhereItWas(page: Int) async throws {
+        var capabilities = Capabilities()
+        capabilities.listPage = page
+        let tree = try MountedTree(capabilities: capabilities)
+        let names = (10..<22).map { "f\($0)" }
+        for name in names { tree.store.setObject(ObjectKey(ByteString(name)), [1]) }
+        let handle = try await tree.run(tree.system.openDirectory(.root))
+        var (found, offset, replies) = ([String](), UInt64(0), 0)
+        while true {
+            let reply = SmallReply(capacity: 7)
+            try await tree.run(
+                tree.system.readDirectory(.root, handle: handle, from: offset, attributes: true, into: reply))
+            guard let last = reply.entries.last else { break }
+            found += reply.entries.map { $0.name.description }
+            offset = last.offset
+            replies += 1
+            // The next process asks the store again.
+            tree.time.advance(by: .seconds(1000))
+            if replies < 3 { try await tree.restart() }
+        }
+        #expect(found == [".", ".."] + names)
     }
 
     @Test func whatIsOpenIsKnownBeforeItIsUsedAgain() async throws {
