@@ -363,6 +363,12 @@ struct CommitState: Sendable {
         return true
     }
 
+    /// Aborts one instead.
+    mutating func giveUp(_ id: UploadID, of key: ObjectKey) {
+        retired[newTicket()] = (key, id)
+        abortRetired()
+    }
+
     // MARK: Attempts
 
     /// The object's headers with the commit id.

@@ -18,6 +18,17 @@ extension FileCommit {
         withShared { $0.resumable = uploads }
     }
 
+    /// Nothing is gone on with.
+    func giveUpResumable() {
+        let uploads = withShared { shared in
+            defer { shared.resumable = [] }
+            return shared.resumable.map(\.upload.record)
+        }
+        apply { state in
+            for upload in uploads { state.giveUp(UploadID(upload.upload), of: ObjectKey(upload.key)) }
+        }
+    }
+
     /// The newest upload of the file is gone on with; the others are of no use.
     func resumeUploads() async throws(CommitError) {
         while let (_, upload) = withShared({ $0.resumable.last }) {

@@ -114,6 +114,8 @@ package final class FileCommit: Sendable {
     /// Staged bytes stay readable; later commits fail with `.cancelled`.
     package func abandon() async {
         report { $0.abandon() }
+        await waitUntil(cancellable: false) { !$0.isCommitting }
+        giveUpResumable()
         await waitUntil(cancellable: false) {
             $0.state.isQuiet && !$0.isCommitting && $0.attemptsUnderWay == 0
         }
