@@ -24,12 +24,9 @@ extension CachedObject {
         guard let claimed, isKnown || cache.noteLoan(of: claimed) else { return nil }
         let epoch = cache.epoch
         let number: Int64? = state.withLock { state in
-            guard state.file === file, let number = state.fileID, number == claimed,
-                (0..<state.geometry.chunkCount).allSatisfy({ index in
-                    guard let chunk = state.chunks[index] else { return false }
-                    return chunk.verified == state.geometry.allBlocks(of: index) && chunk.unsummed.isEmpty
-                })
-            else { return nil }
+            guard state.file === file, let number = state.fileID, number == claimed, state.isKnownWhole else {
+                return nil
+            }
             // Inside the lock: from here on nothing is withdrawn.
             cache.lend(number)
             state.wasLent = true
@@ -47,14 +44,30 @@ extension CachedObject {
 
 extension CachedObject {
     /// Keeps what is on disk from making room for others until `unpin`, for those who read an object that is about to go.
-    /// False, and nothing is kept, when not all of it is here and `whole` is wanted. Blocks that turn out to be wrong go all the
-    /// same. Ends with this object: another process has to pin it anew.
+    /// False, and nothing is kept, when `whole` is wanted and not all of it is here and was found right: what an earlier process
+    /// has left is checked, if that takes no longer than a moment. Blocks that turn out to be wrong go all the same. Ends with
+    /// this object: another process has to pin it anew.
     package func pin(whole: Bool) -> Bool {
         load()
+        if whole, version.size <= Self.largestChecked { check() }
         return state.withLock { state in
-            guard !whole || state.isComplete else { return false }
+            guard !whole || state.isComplete && state.isKnownWhole else { return false }
             state.pins += 1
             return true
+        }
+    }
+
+    private static let largestChecked: Int64 = 64 << 20
+
+    /// Compares all blocks with their checksums that this process has neither written nor checked.
+    private func check() {
+        guard isComplete else { return }
+        sumAdopted()
+        for chunk in 0..<geometry.chunkCount {
+            let all = geometry.allBlocks(of: chunk)
+            if state.withLock({ $0.chunks[chunk]?.verified != all }) {
+                _ = verify(0..<geometry.blockCount(of: chunk), in: chunk)
+            }
         }
     }
 

@@ -77,6 +77,13 @@ struct ObjectState {
     var isComplete: Bool {
         Int64(presentBlocks) == (geometry.size + Geometry.blockSize - 1) / Geometry.blockSize
     }
+    /// Whether this process knows every block to be right, and the next one can find out.
+    var isKnownWhole: Bool {
+        (0..<geometry.chunkCount).allSatisfy { index in
+            guard let chunk = chunks[index] else { return false }
+            return chunk.verified == geometry.allBlocks(of: index) && chunk.unsummed.isEmpty
+        }
+    }
     /// Fetches being written to the file.
     var landings = 0
     /// Received fetches that wait for whoever writes now, if `isLanding`.

@@ -62,6 +62,7 @@ extension BucketFileSystem {
         if frontier == "" { return false }
 
         var offset = offset
+        let hasOwn = offset < DirectoryStream.firstEntryOffset
         if offset == 0 {
             guard try append(".", stream.directory, offset: 1, to: reply) else { return true }
             offset = 1
@@ -99,7 +100,7 @@ extension BucketFileSystem {
                 place.offset = next
                 handedOut.append(place)
             }
-            if rows.count < Self.batch { return frontier == nil || !handedOut.isEmpty }
+            if rows.count < Self.batch { return frontier == nil || hasOwn || !handedOut.isEmpty }
         }
     }
 

@@ -68,6 +68,8 @@ extension BucketFileSystem {
                 let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
                 try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
             } else {
+                // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
+                if files.isOpen(entry.ino) { rooms.blocks.flush() }
                 try await removeObject(entry, mayWait: false)
             }
         } catch {

@@ -27,6 +27,7 @@ final class MountedTree {
     private let listener = Listener()
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
+    private var blockIndex: Database
     var policy: MountPolicy
     private var commitOptions = CommitOptions()
     private var generation: UInt32 = 0
@@ -57,7 +58,7 @@ final class MountedTree {
         policy.durability = durability
         commitOptions.partSize = partSize
         let journal = try Journal(path: directory.path("journal.db"))
-        rooms = try Self.open(
+        (rooms, blockIndex) = try Self.open(
             directory.path, listener, InterceptedStore(self.front, life), journal, kept: [], time, pool, ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
@@ -84,7 +85,7 @@ final class MountedTree {
         _ path: String, _ listener: Listener, _ store: any ObjectStore, _ journal: Journal, kept: Set<String>,
         _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64,
         keepingPending: Bool = false
-    ) throws -> BucketFileSystem.Rooms {
+    ) throws -> (rooms: BucketFileSystem.Rooms, blockIndex: Database) {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
@@ -98,9 +99,10 @@ final class MountedTree {
             onInfo: { key, info in listener.system.withLock { $0.system }?.learn(info, of: key) })
         let staging = try StagingArea(
             directory: path + "/staging", ledger: ledger, time: time, kept: kept, lastKnown: journal.lastKnownFile)
-        return BucketFileSystem.Rooms(
+        let rooms = BucketFileSystem.Rooms(
             metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store,
             uploads: UploadLimiter(limit: 8), buffers: buffers, pool: pool, time: time, logger: logger)
+        return (rooms, index)
     }
 
     /// Ends the mount as an orderly unmount does, and mounts again.
@@ -144,6 +146,7 @@ final class MountedTree {
     func crash() {
         life.state.isOver.withLock { $0 = true }
         rooms.journal.close()
+        blockIndex.close()
     }
 
     /// A new process on the same cache directory, which settles first what the one before left. With `isRestart` the mount
@@ -161,7 +164,7 @@ final class MountedTree {
             store: store, journal: journal, isRestart: isRestart, waiting: Set(unlinked.compactMap(\.job)), time: time,
             logger: logger
         ).run()
-        rooms = try Self.open(
+        (rooms, blockIndex) = try Self.open(
             directory.path, listener, store, journal, kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
             time, pool, ttl, capacity, keepingPending: isRestart)
         if isRestart { generation += 1 }

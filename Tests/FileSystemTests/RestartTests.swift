@@ -50,6 +50,26 @@ import Testing
         #expect(found == [".", ".."] + names)
     }
 
+    @Test func whatIsOpenOutlivesAnUnlinkWhoseAnswerNobodyHeard() async throws {
+        let tree = try MountedTree()
+        let content = [UInt8](repeating: 7, count: 200_000)
+        try await tree.store("f", content)
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: false))
+        let deleting = tree.store.hold(.delete, beforeReply: true)
+        let (system, pool) = (tree.system, tree.pool)
+        let unlink = pool.start { _ = await system.unlink("f", in: .root).value() }
+        await deleting.waitForArrivals()
+        #expect(tree.store.keys.isEmpty)
+        try await tree.restart()
+        deleting.open()
+        await unlink.value
+        // The kernel asks again; the bridge knows that it is gone.
+        _ = await Result { () async throws(MountedTree.Failure) in try await tree.unlink("f") }
+        #expect(try await tree.names("") == [])
+        #expect(try await tree.read(file, at: 0, count: 200_000) == content)
+        try await tree.close(file)
+    }
+
     @Test func whatIsOpenIsKnownBeforeItIsUsedAgain() async throws {
         let tree = try MountedTree()
         let content = [UInt8](repeating: 7, count: 200_000)
