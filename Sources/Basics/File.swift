@@ -199,6 +199,15 @@ package final class File: Sendable {
         if fdatasync(rawDescriptor) != 0 { throw failure("flush") }
     }
 
+    /// fstat(2)
+    package var modified: Timestamp {
+        get throws(FileError) {
+            var status = stat()
+            if fstat(rawDescriptor, &status) != 0 { throw failure("stat") }
+            return Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+        }
+    }
+
     /// Sets the modification time, and leaves that of the last access. futimens(2)
     package func setModified(_ modified: Timestamp) throws(FileError) {
         // UTIME_OMIT of sys/stat.h is an expression, which is not imported.

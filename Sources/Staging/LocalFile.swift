@@ -73,6 +73,9 @@ final class LocalFile: Sendable {
         do { try file.truncate(to: size) } catch { throw StagingError(error) }
     }
 
+    /// nil when it cannot be found out.
+    var modified: Timestamp? { try? file.modified }
+
     func setModified(_ modified: Timestamp) throws(StagingError) {
         do { try file.setModified(modified) } catch { throw StagingError(error) }
     }

@@ -110,9 +110,11 @@ package final class StagedFile: Sendable {
     /// Whether the file outlives this object: somebody was promised its bytes.
     package func keep(_ isKept: Bool) { self.isKept.store(isKept, ordering: .relaxed) }
 
-    /// Sets what the file's own modification time says, which each later write moves on: that of the dirty file, for whoever
-    /// has to go on with it (`StagingArea.modified`).
-    package func setModified(_ modified: Timestamp) throws(StagingError) { try file.setModified(modified) }
+    /// Sets what the file's own modification time says, which each later write moves on, and nothing else: that of the dirty
+    /// file, for whoever has to go on with it (`StagingArea.modified`).
+    package func setModified(_ modified: Timestamp) throws(StagingError) {
+        try disk.withLock { _ throws(StagingError) in try file.setModified(modified) }
+    }
 
     /// Nobody is about to use the file: it takes no descriptor until somebody does.
     package func rest() { disk.withLock { if $0.isOpen { file.rest() } } }

@@ -18,6 +18,23 @@ struct StagedFileTests {
         area = try StagingArea(directory: directory.path("staging"), ledger: ledger, time: SystemTime())
     }
 
+    @Test("keeps its time when bytes come and go that nobody has written")
+    func time() throws {
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 20_000)
+        let bytes = [UInt8](repeating: 7, count: 10_000)
+        try file.write(bytes.span.bytes, at: 0)
+        let modified = Timestamp(seconds: 1_000_000_000, nanoseconds: 5)
+        try file.setModified(modified)
+        try file.fill(bytes.span.bytes, at: 10_000)
+        #expect(area.modified(file.name) == modified)
+        file.unfill(10_000..<20_000)
+        try file.prepareToLeave([0..<10_000])
+        file.leaveToStore([0..<10_000])
+        #expect(area.modified(file.name) == modified)
+        try file.write(bytes.span.bytes, at: 0)
+        #expect(try #require(area.modified(file.name)) > modified)
+    }
+
     @Test("reads like the bytes written, over the base it was made on", arguments: 0..<40)
     func model(seed: UInt64) throws {
         var dice = SeededGenerator(seed: seed)
