@@ -90,18 +90,47 @@ package final class FileRecord: Sendable {
     var identity: String { state.withLock { $0.intent.identity } }
     package var intent: FileIntent { state.withLock { $0.intent } }
 
-    /// The file has another key, before anything of it was committed. `replacing` are the commit ids' beginnings of a file
-    /// that had the key and whose object may be there; `retyping` makes of the headers it had what it has there.
-    package func moved(
-        to key: ObjectKey, condition: WriteCondition?, replacing commits: [String] = [],
-        also others: [JournalChange] = [], retyping: (ObjectMetadata) -> ObjectMetadata = { $0 }
-    ) throws(JournalingError) {
-        try change(intent.isAcknowledged || !others.isEmpty ? .now : .never, also: others) { intent in
+    /// How a file gets another key before anything of it was committed.
+    package struct Move {
+        let key: ObjectKey
+        let ino: UInt64
+        let condition: WriteCondition?
+        let commits: [String]
+        let retyping: (ObjectMetadata) -> ObjectMetadata
+
+        /// `ino` is the file's inode number; `commits` are the commit ids' beginnings of a file that had the key and whose object
+        /// may be there; `retyping` makes of the headers it had what it has there.
+        package init(
+            to key: ObjectKey, of ino: UInt64, condition: WriteCondition?, replacing commits: [String] = [],
+            retyping: @escaping (ObjectMetadata) -> ObjectMetadata = { $0 }
+        ) {
+            (self.key, self.ino, self.condition) = (key, ino, condition)
+            (self.commits, self.retyping) = (commits, retyping)
+        }
+
+        fileprivate func apply(to intent: inout FileIntent) {
+            let retyping = retyping
             intent.headers = intent.headers.map { HeadersRecord(retyping($0.metadata)) }
             intent.ancestors += commits
-            intent.key = key.bytes
+            (intent.key, intent.ino) = (key.bytes, ino)
             intent.condition = ConditionRecord(condition)
         }
+    }
+
+    /// The file has another key, and so has `newer`, the row of what was written to it since, in one step.
+    package func moved(
+        _ move: Move, with newer: FileRecord? = nil, also others: [JournalChange] = []
+    ) throws(JournalingError) {
+        var others = others
+        let isDue = intent.isAcknowledged || !others.isEmpty
+        if let newer {
+            let (intent, hasEnded) = newer.state.withLock { state in
+                move.apply(to: &state.intent)
+                return (state.intent, state.hasEnded)
+            }
+            if !hasEnded { others.append(.file(newer.id, intent)) }
+        }
+        try change(isDue ? .now : .never, also: others) { move.apply(to: &$0) }
     }
 
     /// The file takes bytes of another one from now on.

@@ -26,6 +26,14 @@ package struct JobRunner: Sendable {
     package func finish(
         _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent] = [:]
     ) async throws(CommitError) {
+        let changes = try await carryOut(id, job, files: files)
+        do { try journal.write(changes, flushed: true) } catch { throw .journal(error) }
+    }
+
+    /// The same without the journal, to which the answer is to be written.
+    func carryOut(
+        _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent]
+    ) async throws(CommitError) -> [JournalChange] {
         var isDone = true
         do throws(ObjectStoreError) {
             switch job.intent {
@@ -47,8 +55,8 @@ package struct JobRunner: Sendable {
                 changes.append(.file(row, file))
             }
         }
-        do { try journal.write(changes, flushed: true) } catch { throw .journal(error) }
         logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
+        return changes
     }
 
     /// Takes back what the rename of a directory had copied, and takes its row away: for a program that is about to ask for the

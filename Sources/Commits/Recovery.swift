@@ -30,6 +30,8 @@ package struct Recovery: Sendable {
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
         package var left: [Left] = []
+        /// To be written once the caches have followed: a process that ends before finds the same again.
+        package var ended: [JournalChange] = []
 
         /// Names in `staging/` that rows speak of.
         package var stagedNames: Set<String> {
@@ -112,7 +114,7 @@ package struct Recovery: Sendable {
                 if case .headers(let record) = job.intent, let info = try await runner.updated(record) {
                     plan.updated.append((record, info))
                 }
-                try await runner.finish(id, job, files: contents.files)
+                plan.ended += try await runner.carryOut(id, job, files: contents.files)
                 if isRestart, case .rename(let record) = job.intent, let info = try await runner.renamed(record) {
                     plan.renamed.append((record, info))
                 }
@@ -122,6 +124,7 @@ package struct Recovery: Sendable {
             }
         }
         contents = try journal.contents()
+        for change in plan.ended { contents.apply(change) }
         // A job that is left goes on with the upload that copies for it.
         let isCopying = !plan.left.isEmpty
         for (id, upload) in contents.strayUploads where !(isCopying && upload.record.copied != nil) {
@@ -139,7 +142,7 @@ package struct Recovery: Sendable {
                 plan.promised.removeAll { superseded.contains($0.id) }
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
                 let changes = ([id] + superseded).map { JournalChange.endFile($0) } + made.map { .endUpload($0.id) }
-                try journal.write(changes, flushed: true)
+                plan.ended += changes
                 let others = uploads.filter { $0.upload.record.attempt != intent.attempt }
                 for other in others + superseded.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
                     await abort(other.id, other.upload.record, &plan)

@@ -150,14 +150,17 @@ extension BucketFileSystem {
             let commits = replacedFile?.state.withLock { $0.overlay?.record.commits } ?? []
             let key = try key(of: source.ino)
             let retyped = { [types = policy.contentTypes] in types.renamed($0, from: key, to: newKey) }
+            // A process that ends now leaves this one to who finds another file in its place.
+            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             do throws(JournalingError) {
+                let move = FileRecord.Move(
+                    to: newKey, of: source.ino.rawValue, condition: condition, replacing: commits, retyping: retyped)
                 try (fallback ?? overlay)?.record.moved(
-                    to: newKey, condition: condition, replacing: commits, also: replacedRows, retyping: retyped)
-                if fallback != nil {
-                    try overlay?.record.moved(
-                        to: newKey, condition: condition, replacing: commits, retyping: retyped)
-                }
-            } catch { throw FileSystemError(error) }
+                    move, with: fallback == nil ? nil : overlay?.record, also: replacedRows)
+            } catch {
+                if let replacedFile { try? metadata.forget(unlinked: replacedFile.ino) }
+                throw FileSystemError(error)
+            }
             file?.state.withLock { state in
                 state.condition = condition
                 state.metadata = state.metadata.map(retyped)

@@ -170,9 +170,9 @@ extension BucketFileSystem {
         for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
             let (overlay, condition) = file.state.withLock { ($0.overlay, $0.condition) }
             let key = try key(of: file.ino)
-            do throws(JournalingError) { try overlay?.record.moved(to: key, condition: condition) } catch {
-                throw FileSystemError(error)
-            }
+            do throws(JournalingError) {
+                try overlay?.record.moved(FileRecord.Move(to: key, of: file.ino.rawValue, condition: condition))
+            } catch { throw FileSystemError(error) }
             overlay?.commit.moved(to: key)
         }
     }

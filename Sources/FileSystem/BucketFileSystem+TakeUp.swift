@@ -16,6 +16,10 @@ extension BucketFileSystem {
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
         try follow(plan)
+        // Until here a process that is killed leaves the same to the next one.
+        try journalled { journal throws(JournalingError) in
+            if !plan.ended.isEmpty { try journal.write(plan.ended, flushed: true) }
+        }
         for file in unlinked { takeUp(file) }
         let promised = try takeUpFiles(of: plan)
         if let openFiles {
@@ -32,6 +36,7 @@ extension BucketFileSystem {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
+        for (_, intent) in plan.open + plan.promised { try followMove(of: intent) }
         for (rename, info) in plan.renamed { try follow(rename, to: info) }
         for (update, info) in plan.updated { try follow(update, to: info) }
         // A listing would tell nothing of mode, owner and time.
@@ -44,20 +49,34 @@ extension BucketFileSystem {
     /// Whoever has the file open goes on with the object at its new name.
     private func follow(_ rename: RenameRecord, to info: ObjectInfo) throws(FileSystemError) {
         let (key, newKey) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
-        let slash = rename.to.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
-        let (above, component) = (ByteString(rename.to.bytes[..<slash]), ByteString(rename.to.bytes[slash...]))
-        let (entry, parent) = try cached { metadata throws(MetadataError) in
-            (
-                try metadata.entry(at: key.bytes),
-                above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino
-            )
-        }
+        let entry = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
+        let (parent, component) = try place(of: rename.to)
         guard let entry, let parent, entry.attributes.kind == .file,
             entry.attributes.version?.etag.text == rename.source.etag
         else { return }
         try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
         rooms.blocks.move(key, rename.source.version, to: newKey, info.version)
         try adopt(info, as: entry.ino)
+    }
+
+    /// The journal may have renamed a file of which nothing was stored, and the process have ended before the metadata cache knew.
+    private func followMove(of intent: FileIntent) throws(FileSystemError) {
+        guard let ino = intent.ino.map(InodeNumber.init(rawValue:)), let entry = try? entry(ino),
+            entry.attributes.kind == .file, entry.isPending, try key(of: ino).bytes != intent.key
+        else { return }
+        let (parent, component) = try place(of: intent.key)
+        guard let parent else { return }
+        try cached { metadata throws(MetadataError) in _ = try metadata.rename(ino, to: parent, component) }
+    }
+
+    /// The directory that a key is in, as far as it is known, and its component there.
+    private func place(of key: ByteString) throws(FileSystemError) -> (parent: InodeNumber?, component: ByteString) {
+        let slash = key.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
+        let (above, component) = (ByteString(key.bytes[..<slash]), ByteString(key.bytes[slash...]))
+        let parent = try cached { metadata throws(MetadataError) in
+            above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino
+        }
+        return (parent, component)
     }
 
     /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what
@@ -125,7 +144,10 @@ extension BucketFileSystem {
     private func goOn(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> Bool {
-        let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: intent.key) }
+        let known = try cached { metadata throws(MetadataError) -> Entry? in
+            if let entry = try metadata.entry(at: intent.key) { return entry }
+            return if let ino = intent.ino { try metadata.entry(InodeNumber(rawValue: ino)) } else { nil }
+        }
         guard let entry = known, entry.attributes.kind == .file else { return false }
         let isCopy = intent.isCopy ?? false
         let modified = rooms.staging.modified(intent.staging)

@@ -17,6 +17,8 @@ package struct FileIntent: Codable, Sendable, Hashable {
     package var staging: String
     /// Below the mount's prefix.
     package var key: ByteString
+    /// Its inode number, once a rename has given it `key`: the metadata cache may not know of that yet. nil: it was not renamed.
+    package var ino: UInt64?
     /// The version below the staged bytes; nil for a new file.
     package var base: VersionRecord?
     /// Whether `base` is another file, whose bytes are copied at the store; nil: it is not.

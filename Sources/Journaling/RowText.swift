@@ -14,6 +14,7 @@ struct RowText {
         object { text in
             text.member("staging", intent.staging)
             text.member("key", intent.key)
+            if let ino = intent.ino { text.member("ino") { $0.bytes += String(ino).utf8 } }
             if let base = intent.base { text.member("base") { $0.version(base) } }
             if let isCopy = intent.isCopy { text.member("isCopy", isCopy) }
             text.member("condition") { $0.condition(intent.condition) }

@@ -98,3 +98,12 @@ final class TwoLives {
         return try await recovery.run()
     }
 }
+
+extension Journal {
+    /// What is left in it once the caches have followed.
+    func contents(after plan: Recovery.Plan) throws -> JournalContents {
+        var contents = try contents()
+        for change in plan.ended { contents.apply(change) }
+        return contents
+    }
+}

@@ -149,6 +149,18 @@ final class MountedTree {
         blockIndex.close()
     }
 
+    /// A process that is killed between what it has settled at the store and what its caches are told of that.
+    func dieAtStart() async throws {
+        crash()
+        dead.append(system)
+        let journal = try Journal(path: directory.path("journal.db"))
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        _ = try await Recovery(
+            store: InterceptedStore(front, Life()), journal: journal, isRestart: true, time: time, logger: logger
+        ).run()
+        journal.close()
+    }
+
     /// A new process on the same cache directory, which settles first what the one before left. With `isRestart` the mount
     /// was there all the time, and programs have their files open.
     func mountAgain(isRestart: Bool = false) async throws {

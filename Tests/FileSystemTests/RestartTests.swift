@@ -70,6 +70,43 @@ import Testing
         try await tree.close(file)
     }
 
+    @Test func aRenameThatTwoProcessesDidNotComeToTheEndOfIsThere() async throws {
+        let tree = try MountedTree()
+        let content = [UInt8](repeating: 7, count: 200_000)
+        try await tree.store("f", content)
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: false))
+        let copying = tree.store.hold(.copy, beforeReply: true)
+        let (system, pool) = (tree.system, tree.pool)
+        let rename = pool.start {
+            _ = await system.rename("f", in: .root, to: "g", in: .root, noReplace: false).value()
+        }
+        await copying.waitForArrivals()
+        try await tree.dieAtStart()
+        copying.open()
+        await rename.value
+        #expect(tree.store.keys == ["g"])
+        try await tree.mountAgain(isRestart: true)
+        #expect(try await tree.names("") == ["g"])
+        #expect(try await tree.load("g") == content)
+        #expect(try await tree.read(file, at: 0, count: 200_000) == content)
+        try await tree.close(file)
+    }
+
+    @Test func aNewFileHasTheNameThatTheJournalTells() async throws {
+        let tree = try MountedTree()
+        let file = try await tree.open("f", readWrite, create: true)
+        try await tree.rename("f", to: "g")
+        try await tree.rename("g", to: "h")
+        // The process is killed before the metadata cache knows of the last one.
+        _ = try tree.rooms.metadata.rename(file.0, to: .root, "g")
+        try await tree.restart()
+        #expect(try await tree.names("") == ["h"])
+        try await tree.write(file, Array("new".utf8), at: 0)
+        try await tree.close(file)
+        #expect(tree.store.keys == ["h"])
+        #expect(tree.store.content("h") == Array("new".utf8))
+    }
+
     @Test func whatIsOpenIsKnownBeforeItIsUsedAgain() async throws {
         let tree = try MountedTree()
         let content = [UInt8](repeating: 7, count: 200_000)

@@ -26,6 +26,7 @@ import Testing
         full.base = VersionRecord(
             key: ByteString([0, 255, 34, 92]), etag: text, size: .max,
             modified: Timestamp(seconds: -1, nanoseconds: 999_999_999), versionID: text)
+        full.ino = .max
         (full.isCopy, full.wasTried, full.attempt, full.ancestors) = (true, false, text, [text, "", text])
         full.condition = .match(etag: text)
         full.headers = HeadersRecord(standard: [text: text, "b": ""], user: ["": text])
