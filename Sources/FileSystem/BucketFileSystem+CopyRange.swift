@@ -79,7 +79,8 @@ extension BucketFileSystem {
         try journalled { _ throws(JournalingError) in try overlay.record.copies(object.key, object.version) }
         overlay.commit.takeBase(BaseObject(object: object, buffers: rooms.buffers))
         let isLinked = file.state.withLock { state in
-            (state.base, state.isCopy) = (object, true)
+            // Dirty from here on: whoever looks meanwhile for what copies the object must not take it for stored.
+            (state.base, state.isCopy, state.isDirty) = (object, true, true)
             state.epoch += 1
             return !state.isUnlinked
         }

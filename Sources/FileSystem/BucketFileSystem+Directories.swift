@@ -143,10 +143,26 @@ extension BucketFileSystem {
         attributes.headersKnown = true
         let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
         attributes.version = try await putMarker(key, headers, over: nil, isNew: true)
-        let entry = try cached { metadata throws(MetadataError) in
-            try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
+        return reply(for: try takeIn(component, in: parent, attributes, headers))
+    }
+
+    /// The entry of what was just made at the store. A listing may have seen it there already.
+    func takeIn(
+        _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, _ headers: ObjectMetadata
+    ) throws(FileSystemError) -> Entry {
+        try cached { metadata throws(MetadataError) -> Entry in
+            do throws(MetadataError) {
+                return try metadata.create(
+                    component, in: parent, attributes, metadata: headers, pending: false, dating: true)
+            } catch {
+                guard case .exists(let ino) = error, let seen = try metadata.entry(ino),
+                    (seen.attributes.kind == .directory) == (attributes.kind == .directory)
+                else { throw error }
+                try metadata.update(ino, attributes, metadata: headers, pending: false)
+                try metadata.date(parent, attributes.ctime)
+                return try metadata.entry(ino) ?? seen
+            }
         }
-        return reply(for: entry)
     }
 
     private static let setGroupID: UInt16 = 0o2000

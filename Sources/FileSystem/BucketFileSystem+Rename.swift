@@ -186,11 +186,11 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try await settleJobs(at: newKey)
             let replaced = replaced ?? takeover?.version
+            // A process that ends from here on leaves this one to who finds the new object in its place.
+            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: removal)
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
-            // A process that ends now leaves this one to who finds the new object in its place.
-            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.

@@ -71,9 +71,7 @@ extension BucketFileSystem {
         if let takeover { forgetJob(takeover.deletion.job) }
         attributes.version = ObjectVersion(
             etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
-        let entry = try cached { metadata throws(MetadataError) in
-            try metadata.create(component, in: parent, attributes, metadata: headers, pending: false, dating: true)
-        }
+        let entry = try takeIn(component, in: parent, attributes, headers)
         targets.withLock { _ = $0.insert(target, for: entry.ino) }
         return reply(for: entry)
     }

@@ -47,7 +47,8 @@ import Testing
         }
         #expect((try? read.get()) == old)
         try await tree.close(file)
-        #expect(tree.store.keys.filter { !$0.bytes.hasSuffix("/") } == (isMadeAnew ? ["live/f", "live/g"] : ["live/g"]))
+        #expect(
+            tree.store.keys.filter { !$0.bytes.hasSuffix("/") } == (isMadeAnew ? ["live/f", "live/g"] : ["live/g"]))
     }
 
     @Test func theNextMountLeavesItAsWell() async throws {

@@ -24,6 +24,23 @@ import Testing
         }
     }
 
+    @Test func aDirectoryIsMadeThoughAListingHasSeenItBefore() async throws {
+        let tree = try MountedTree()
+        let putting = tree.store.hold(.put, beforeReply: true)
+        let (system, pool) = (tree.system, tree.pool)
+        let make = pool.start { () async -> FileSystemError? in
+            let outcome = system.makeDirectory("d", in: .root, mode: 0o710, caller: Caller(uid: 0, gid: 0))
+            return if case .failure(let error) = await outcome.value() { error } else { nil }
+        }
+        await putting.waitForArrivals()
+        tree.time.advance(by: .seconds(1000))
+        #expect(try await tree.names("") == ["d"])
+        putting.open()
+        #expect(await make.value == nil)
+        #expect(try await tree.find("d").mode == 0o710)
+        #expect(try await tree.names("") == ["d"])
+    }
+
     /// Where the store compares, and where it has to be asked.
     private static let stores: [Capabilities] = [true, false].map { compares in
         var capabilities = Capabilities()
