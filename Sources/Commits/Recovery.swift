@@ -30,6 +30,8 @@ package struct Recovery: Sendable {
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
         package var left: [Left] = []
+        /// Every job that was in the journal.
+        package var begun: Set<IntentID> = []
         /// To be written once the caches have followed: a process that ends before finds the same again.
         package var ended: [JournalChange] = []
 
@@ -94,6 +96,11 @@ package struct Recovery: Sendable {
     package func run() async throws(JournalingError) -> Plan {
         var contents = try journal.contents()
         var plan = Plan()
+        plan.begun = Set(contents.jobs.keys)
+        // Of a file that is only waited for, nothing is stored any more.
+        for (id, job) in contents.jobs where waiting.contains(id) {
+            plan.ended += contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }.map { .endFile($0.key) }
+        }
         // In the order of their beginning: a later job may stand on an earlier one.
         var jobs = contents.jobs.sorted { $0.key < $1.key }.filter { !waiting.contains($0.key) }[...]
         while let (id, job) = jobs.first {

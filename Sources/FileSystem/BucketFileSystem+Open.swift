@@ -14,7 +14,7 @@ extension BucketFileSystem {
             let entry = try entry(ino)
             if !flags.truncate {
                 let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
-                if isKnown, let opened = try open(entry, flags) { return .success(opened) }
+                if isKnown, case .done(let reply) = try open(entry, flags) { return .success(reply) }
             }
             return later { [self] () async throws(FileSystemError) in
                 while true {
@@ -27,30 +27,38 @@ extension BucketFileSystem {
                         throw FileSystemError(.stale, "\(entry.name) is another file now")
                     }
                     entry = try await exact(entry)
-                    if let opened = try await openEmptying(entry, flags) { return opened }
+                    switch try await openEmptying(entry, flags) {
+                    case .done(let reply): return reply
+                    case .leaving: break
+                    case .outdated(let size): try await tellKernel(size, of: entry)
+                    }
                 }
             }
         } catch { return .ready(.failure(error)) }
     }
 
-    /// Makes the handle; nothing here waits, and of a file whose name is about to go there is none. Throws ESTALE, upon which the
-    /// kernel looks the name up again and comes back, when it knows the file by another length: reads would be cut to that. What
-    /// others have open it knows.
-    private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> OpenReply? {
-        guard let file = activateNamed(entry) else { return nil }
+    private enum Opening {
+        case done(OpenReply)
+        /// The file's name is about to go.
+        case leaving
+        /// The kernel knows the file by another length than this, or this process never told it one: reads would be cut to that.
+        case outdated(Int64)
+    }
+
+    /// Makes the handle; nothing here waits. What others have open the kernel knows.
+    private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> Opening {
+        guard let file = activateNamed(entry) else { return .leaving }
         guard file.ino == entry.ino else {
             letGo(file)
             throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
         }
         let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.isDirty) }
-        let shown = shownSizes.withLock { sizes in
-            defer { sizes.insert(size, for: entry.ino) }
-            return sizes.peek(entry.ino)
-        }
+        let shown = shownSizes.withLock { $0.peek(entry.ino) }
         guard flags.truncate || isOurs || shown == size || files.isShared(file) else {
             letGo(file)
-            throw FileSystemError(.stale, "the length of \(entry.name) changed")
+            return .outdated(size)
         }
+        shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
         let reads = kernelReads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags, reads: reads)))
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
@@ -60,13 +68,25 @@ extension BucketFileSystem {
             versions.insert(etag, for: entry.ino)
             return isSame
         }
-        return OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing)
+        return .done(OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing))
+    }
+
+    /// Sees to it that the kernel asks for the length before it cuts a read to the one it knows.
+    private func tellKernel(_ size: Int64, of entry: Entry) async throws(FileSystemError) {
+        guard let notifier else {
+            // Upon which it looks the name up again and comes back.
+            shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
+            throw FileSystemError(.stale, "the length of \(entry.name) changed")
+        }
+        notifier.invalidate(entry.ino)
+        await notifier.settle()
+        shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
     }
 
     /// The same, of a file that `flags` may say to empty.
-    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply? {
-        guard let opened = try open(entry, flags) else { return nil }
-        guard flags.truncate else { return opened }
+    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> Opening {
+        let opening = try open(entry, flags)
+        guard flags.truncate, case .done(let opened) = opening else { return opening }
         do throws(FileSystemError) {
             if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
             try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0)
@@ -75,7 +95,7 @@ extension BucketFileSystem {
             handles.settle(opened.handle)
             throw error
         }
-        return opened
+        return .done(opened)
     }
 
     /// The active file of an entry, with one more user; nil while its name is about to go.
@@ -160,10 +180,12 @@ extension BucketFileSystem {
                     throw FileSystemError(.isDirectory, "\(name) is not a file")
                 }
                 entry = current(entry)
-                if let opened = try await openEmptying(entry, flags) {
-                    return CreateReply(entry: reply(for: entry), open: opened)
+                switch try await openEmptying(entry, flags) {
+                case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
+                case .leaving: try await leaving.wait(entry.ino)
+                // The answer tells it.
+                case .outdated(let size): shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
                 }
-                try await leaving.wait(entry.ino)
             }
         }
     }

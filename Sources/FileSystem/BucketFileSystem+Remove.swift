@@ -50,6 +50,13 @@ extension BucketFileSystem {
         let hasObject = !entry.isPending || replaced != nil
         let replacesPromise = hasObject && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
         if isNeeded { try await keepDirectory(entry.parent, without: entry) }
+        let deletion = ActiveFile.Deletion(
+            key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version, job: job,
+            commits: overlay?.record.commits ?? [])
+        // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
+        if files.isOpen(entry.ino) {
+            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: replacesPromise ? job : nil)
+        }
         if isNeeded || replacesPromise {
             // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
             // goes, what was promised of it must not come back.
@@ -68,8 +75,6 @@ extension BucketFileSystem {
                 let isHidden = isNeeded || jobs.removes(key.bytes) || overlay?.record.hasReachedStore ?? false
                 try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
             } else {
-                // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
-                if files.isOpen(entry.ino) { rooms.blocks.flush() }
                 try await removeObject(entry, mayWait: false)
             }
         } catch {
@@ -77,17 +82,14 @@ extension BucketFileSystem {
                 // The program is told that it failed: it must not happen later.
                 try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
             }
+            try? metadata.forget(unlinked: entry.ino)
             throw error
         }
         if isNeeded { doomed[key] = file }
         file.state.withLock { state in
             state.isUnlinked = true
             state.metadata = state.metadata ?? headers
-            if isNeeded {
-                state.deleteAtRelease = ActiveFile.Deletion(
-                    key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version,
-                    job: job, commits: overlay?.record.commits ?? [])
-            }
+            if isNeeded { state.deleteAtRelease = deletion }
         }
         if files.isOpen(entry.ino) { keepUnlinked(file) }
         // The last handle may have gone meanwhile.

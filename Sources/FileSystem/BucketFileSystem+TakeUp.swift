@@ -20,8 +20,8 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             if !plan.ended.isEmpty { try journal.write(plan.ended, flushed: true) }
         }
-        for file in unlinked { takeUp(file) }
-        let promised = try takeUpFiles(of: plan)
+        let nameless = Set(unlinked.filter { takeUp($0, jobs: plan.begun) }.compactMap(\.staging))
+        let promised = try takeUpFiles(of: try without(nameless, plan))
         if let openFiles {
             await settlePending()
             takeUp(openFiles)
@@ -77,6 +77,19 @@ extension BucketFileSystem {
             above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino
         }
         return (parent, component)
+    }
+
+    /// Ends the rows of files that have lost their names: nobody wants their bytes but whoever has them open.
+    private func without(_ nameless: Set<String>, _ plan: Recovery.Plan) throws(FileSystemError) -> Recovery.Plan {
+        let rows = (plan.open + plan.promised).filter { nameless.contains($0.intent.staging) }.map(\.id)
+        if rows.isEmpty { return plan }
+        try journalled { journal throws(JournalingError) in
+            try journal.write(rows.map { .endFile($0) }, flushed: true)
+        }
+        var plan = plan
+        plan.open.removeAll { rows.contains($0.id) }
+        plan.promised.removeAll { rows.contains($0.id) }
+        return plan
     }
 
     /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what

@@ -13,8 +13,9 @@ import Synchronization
 /// the metadata cache from the moment it loses its name until its last handle goes.
 ///
 /// The journal has nothing of it but the removal of its object, since nobody wants its bytes once it is closed; any other
-/// start forgets it. Its staged bytes stay in `staging/`, with what says which they are. A record whose file still has its
-/// entry is that of a rename which did not come to its end, and does nothing.
+/// start forgets it. Its staged bytes stay in `staging/`, with what says which they are. The record is there before the act. One
+/// whose file still has its entry is that of an unlink which did not come to its end: with its removal in the journal it is
+/// carried on, otherwise, or if it was a rename, the record does nothing.
 package struct UnlinkedFile: Sendable {
     fileprivate struct Record: Codable {
         /// The object that is not gone yet, as handles need its bytes.
@@ -31,6 +32,8 @@ package struct UnlinkedFile: Sendable {
         var headers: HeadersRecord
         var size: Int64
         var removal: Removal?
+        /// The removal in the journal, where that does not wait for the last handle.
+        var job: Int64?
     }
 
     fileprivate let ino: InodeNumber
@@ -115,18 +118,19 @@ extension BucketFileSystem {
         await base.settle()
     }
 
-    /// To be called when an open file has lost its name, and when what is kept of it has changed.
-    func keepUnlinked(_ file: ActiveFile) {
+    /// To be called before an open file loses its name, when it has, and when what is kept of it has changed. Before it, `deletion`
+    /// is what will be there to do at its last handle, or `job` the removal that is about to be begun, if there is one.
+    func keepUnlinked(_ file: ActiveFile, deletion: ActiveFile.Deletion? = nil, job: IntentID? = nil) {
         let headers = HeadersRecord(headers(of: file))
         let record = file.state.withLock { state in
             UnlinkedFile.Record(
                 base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,
                 staging: state.overlay?.staged.name, headers: headers, size: state.attributes.size,
-                removal: state.deleteAtRelease.map { deletion in
+                removal: (deletion ?? state.deleteAtRelease).map { deletion in
                     UnlinkedFile.Record.Removal(
                         job: deletion.job.rawValue, parent: deletion.parent.rawValue,
                         component: deletion.component, commits: deletion.commits)
-                })
+                }, job: job?.rawValue)
         }
         // Without its object the file has nothing but the blocks that are here.
         if record.removal == nil, record.base != nil { rooms.blocks.flush() }
@@ -141,14 +145,20 @@ extension BucketFileSystem {
         }
     }
 
-    /// Goes on with a file of an earlier process of the same mount. To be called before anything is served.
-    func takeUp(_ unlinked: UnlinkedFile) {
+    /// Goes on with a file of an earlier process of the same mount, in whose journal were the jobs `begun`. To be called before
+    /// anything is served. False, and nothing happens, if it has its name still.
+    func takeUp(_ unlinked: UnlinkedFile, jobs begun: Set<IntentID>) -> Bool {
         let (ino, record) = (unlinked.ino, unlinked.record)
-        guard (try? metadata.entry(ino)) ?? nil == nil else {
-            try? metadata.forget(unlinked: ino)
-            return
+        if let entry = (try? metadata.entry(ino)) ?? nil {
+            guard let job = unlinked.job ?? record.job.map(IntentID.init(rawValue:)), begun.contains(job),
+                (try? metadata.remove(ino, pending: record.removal != nil)) != nil
+            else {
+                try? metadata.forget(unlinked: ino)
+                return false
+            }
+            rooms.logger.info("an unlink was carried on", metadata: ["name": "\(entry.name)"])
         }
-        guard files.find(ino) == nil else { return }
+        guard files.find(ino) == nil else { return true }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         var overlay: ActiveFile.Overlay?
         let modified = record.staging.flatMap { rooms.staging.modified($0) }
@@ -183,6 +193,7 @@ extension BucketFileSystem {
         let file = files.adopt(ino) { ActiveFile(ino: ino, state: state) }
         if !isDoomed, let base { _ = pin(base, for: file, whole: false) }
         if isDoomed, let base { doomed[base.key] = file }
+        return true
     }
 
     /// What was written to it; nil when that is not known.

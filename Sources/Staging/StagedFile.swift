@@ -77,6 +77,9 @@ package final class StagedFile: Sendable {
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
+        // A process that is killed on the way here is to leave the time to the next one.
+        let modified = file.modified
+        defer { if let modified { try? file.setModified(modified) } }
         var blocks = DiskBlocks()
         var end: Int64 = 0
         for piece in staged {

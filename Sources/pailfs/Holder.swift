@@ -37,6 +37,8 @@ struct Holder {
     private var record: Int32 = -1
     private var hasEnded = false
     private var endSignal: Int32?
+    /// Whether the worker there is now knows of it.
+    private var hasPassedEndSignal = false
     private var deaths = 0
     private var startedAt = 0
     private var dyingSince: Int?
@@ -83,9 +85,12 @@ struct Holder {
         }
         letGoOfCaller(pipe)
         while true {
-            let ready = linux_wait_readable(signals, socket.ours, Int32(Self.patienceSeconds) * 500)
+            // Nobody tells that a worker has begun to serve.
+            let isToEnd = endSignal != nil && !hasPassedEndSignal
+            let ready = linux_wait_readable(signals, socket.ours, isToEnd ? 20 : Int32(Self.patienceSeconds) * 500)
             if ready & 1 != 0 { takeSignals() }
             takeMessages()
+            passEndSignal()
             if let status = reaped(), let end = decide(status) { return end }
             watchDying()
         }
@@ -101,9 +106,8 @@ struct Holder {
         // In the order of `HeldConnection.Descriptor`.
         let descriptors = [statusPipe, socket.workers, memoryFile, record, device]
         startedAt = Self.now
-        let status = linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
-        if status == 0, let signal = endSignal { kill(worker, signal) }
-        return status
+        hasPassedEndSignal = false
+        return linux_spawn_worker(&worker, program, argv, descriptors, Int32(descriptors.count))
     }
 
     /// How the worker ended, if it did, as waitpid(2) tells it.
@@ -182,7 +186,17 @@ struct Holder {
 
     private mutating func end(_ signal: Int32) {
         endSignal = signal
-        if worker > 0 { kill(worker, signal) }
+        hasPassedEndSignal = false
+        passEndSignal()
+    }
+
+    /// A worker that takes a mount over is told to end once it serves: killed on the way there, it would leave what is not
+    /// stored to the next one, which would be killed as well.
+    private mutating func passEndSignal() {
+        guard let signal = endSignal, worker > 0, !hasPassedEndSignal else { return }
+        guard memory.pointee.generation == 0 || memory.pointee.is_serving != 0 else { return }
+        hasPassedEndSignal = true
+        kill(worker, signal)
     }
 
     private mutating func takeMessages() {

@@ -1,6 +1,7 @@
 import Basics
 import Blocks
 import FileSystem
+import Journaling
 import Metadata
 import ObjectStorage
 import TestSupport
@@ -62,12 +63,65 @@ import Testing
         #expect(tree.store.keys.isEmpty)
         try await tree.restart()
         deleting.open()
-        await unlink.value
+        unlink.cancel()
         // The kernel asks again; the bridge knows that it is gone.
         _ = await Result { () async throws(MountedTree.Failure) in try await tree.unlink("f") }
         #expect(try await tree.names("") == [])
         #expect(try await tree.read(file, at: 0, count: 200_000) == content)
         try await tree.close(file)
+    }
+
+    /// Where a process is killed that unlinks an open file: before the store has heard of it, and after.
+    @Test(arguments: [false, true], ["cached", "partly cached", "promised", "dirty"])
+    func anUnlinkIsCarriedOnAndWhatIsOpenStays(isDone: Bool, state: String) async throws {
+        let tree = try MountedTree(durability: state == "promised" ? .local : .remote)
+        var content = [UInt8](repeating: 7, count: 1_200_000)
+        if state == "partly cached" {
+            tree.store.setObject("f", content)
+        } else {
+            try await tree.store("f", content)
+            if state != "cached" { try await tree.remount() }
+        }
+        let file = try await tree.open("f", readWrite)
+        if state == "promised" || state == "dirty" {
+            try await tree.write(file, Array("changed".utf8), at: 600_000)
+            content.replaceSubrange(600_000..<600_007, with: Array("changed".utf8))
+            // The object has to outlive the name: not all of its bytes are here.
+            tree.rooms.blocks.prune(to: 0)
+        }
+        if state == "promised" {
+            let again = try await tree.open("f", readWrite)
+            tree.store.fault = { operation, key in
+                operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
+            }
+            try await tree.close(again)
+            tree.store.fault = nil
+        }
+        let requests = tree.store.hold(.delete, beforeReply: isDone)
+        let journals = tree.rooms.journal
+        let (system, pool) = (tree.system, tree.pool)
+        let jobs = try journals.contents().jobs.count
+        let unlink = pool.start { _ = await system.unlink("f", in: .root).value() }
+        for _ in 0..<2000 {
+            let begun = try journals.contents().jobs.count
+            if requests.arrivals > 0 || begun > jobs { break }
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try await tree.restart()
+        requests.open()
+        unlink.cancel()
+        // The kernel asks again; the bridge knows that it is gone.
+        _ = await Result { () async throws(MountedTree.Failure) in try await tree.unlink("f") }
+        #expect(try await tree.names("") == [])
+        let read = await Result { () async throws(MountedTree.Failure) in
+            try await tree.read(file, at: 0, count: content.count)
+        }
+        #expect((try? read.get()) == content, "\(read.map(\.count))")
+        try await tree.close(file)
+        #expect(try await tree.names("") == [])
+        try await tree.remount()
+        #expect(tree.store.keys.isEmpty)
+        #expect(tree.system.recoverableFiles().isEmpty)
     }
 
     @Test func aRenameThatTwoProcessesDidNotComeToTheEndOfIsThere() async throws {
@@ -83,7 +137,7 @@ import Testing
         await copying.waitForArrivals()
         try await tree.dieAtStart()
         copying.open()
-        await rename.value
+        rename.cancel()
         #expect(tree.store.keys == ["g"])
         try await tree.mountAgain(isRestart: true)
         #expect(try await tree.names("") == ["g"])

@@ -31,6 +31,9 @@ struct StagedFileTests {
         try file.prepareToLeave([0..<10_000])
         file.leaveToStore([0..<10_000])
         #expect(area.modified(file.name) == modified)
+        let again = try #require(try area.reopen(file.name, baseSize: 20_000))
+        #expect(area.modified(file.name) == modified)
+        again.leave()
         try file.write(bytes.span.bytes, at: 0)
         #expect(try #require(area.modified(file.name)) > modified)
     }
