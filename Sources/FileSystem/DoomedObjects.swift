@@ -54,15 +54,28 @@ extension ObjectStore {
             for prefix in page.commonPrefixes {
                 let below = hidden.keys.count { $0.bytes.hasPrefix(prefix.bytes) }
                 if below == 0 { continue }
-                let inner = try await list(ListRequest(prefix: prefix.bytes, limit: below + 1))
-                if !inner.objects.allSatisfy(isHidden) || inner.next != nil { continue }
-                page.commonPrefixes.removeAll { $0 == prefix }
+                if try await hasOnly(isHidden, below: prefix, atMost: below) {
+                    page.commonPrefixes.removeAll { $0 == prefix }
+                }
             }
             whole.objects += page.objects
             whole.commonPrefixes += page.commonPrefixes
             whole.next = page.next
             let count = whole.objects.count + whole.commonPrefixes.count
             guard let next = page.next, count < request.limit ?? 1 else { return whole }
+            request.cursor = next
+        }
+    }
+
+    /// Whether all objects below a prefix, expected to be `count` at most, are such. Some stores have a next page that is empty.
+    private func hasOnly(
+        _ isSuch: (ListedObject) -> Bool, below prefix: ObjectKey, atMost count: Int
+    ) async throws(ObjectStoreError) -> Bool {
+        var request = ListRequest(prefix: prefix.bytes, limit: count + 1)
+        while true {
+            let page = try await list(request)
+            guard page.objects.allSatisfy(isSuch) else { return false }
+            guard let next = page.next else { return true }
             request.cursor = next
         }
     }

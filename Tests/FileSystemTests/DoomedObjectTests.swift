@@ -34,8 +34,10 @@ import Testing
         #expect(page.objects.prefix(limit).map(\.key) == Array(["d/", "d/x", "d/y"].prefix(limit)))
     }
 
-    @Test func aPrefixWithNothingElseBelowIsNone() async throws {
+    @Test(arguments: [false, true])
+    func aPrefixWithNothingElseBelowIsNone(untilEmptyPage: Bool) async throws {
         let store = store(["a/gone", "b/gone", "b/stays", "c", "d/e/gone", "d/e/gone too"])
+        store.listsUntilEmptyPage = untilEmptyPage
         let doomed = doomed(["a/gone", "b/gone", "d/e/gone", "d/e/gone too", "nowhere"])
         var request = ListRequest(delimiter: UInt8(ascii: "/"))
         var names: [ObjectKey] = []

@@ -24,6 +24,8 @@ package struct MemoryBucket: Sendable {
     private(set) var keys: [ObjectKey] = []
     var uploads: [UploadID: Upload] = [:]
     var nextUpload = 1
+    /// A listing tells of its end by an empty page.
+    var listsUntilEmptyPage = false
     /// How the store's clock differs from its users'. One that does is not told by answers to writes.
     var clockOffset = Duration.zero
 
@@ -172,6 +174,7 @@ package struct MemoryBucket: Sendable {
                 index += 1
             }
         }
+        if listsUntilEmptyPage { page.next = last.map { ListingCursor($0) } }
         return page
     }
 

@@ -68,6 +68,12 @@ package final class MemoryStore: ObjectStore {
         set { state.withLock { $0.bucket.clockOffset = newValue } }
     }
 
+    /// A listing tells of its end by an empty page, as Swift does.
+    package var listsUntilEmptyPage: Bool {
+        get { state.withLock { $0.bucket.listsUntilEmptyPage } }
+        set { state.withLock { $0.bucket.listsUntilEmptyPage = newValue } }
+    }
+
     /// Every request so far, in the order of arrival.
     package var requests: [Request] { state.withLock { $0.requests } }
     package func requests(_ operation: ObjectStoreError.Operation) -> [Request] {
