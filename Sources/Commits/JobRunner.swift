@@ -40,7 +40,7 @@ package struct JobRunner: Sendable {
             case .removal(let record): try await remove(record, files)
             case .rename(let record): isDone = try await move(record.source, to: ObjectKey(record.to), record)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
-            case .removals: try await removeAll(job.items)
+            case .moved, .removals: try await removeAll(job.items)
             // Who asked for it asks again, or has not heard that it was done.
             case .headers: break
             }

@@ -62,7 +62,7 @@ extension JobIntent {
         // A file that was there before may have been renamed to it since, so its row's number tells nothing.
         case .removal(let record): record.commits.contains(file.identity)
         case .rename(let record): row < job && file.key == record.to
-        case .tree, .removals, .headers: false
+        case .tree, .moved, .removals, .headers: false
         }
     }
 

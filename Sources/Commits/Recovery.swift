@@ -26,6 +26,9 @@ package struct Recovery: Sendable {
         package var landed: [ObjectKey: ObjectInfo] = [:]
         /// Files that programs may have open and whose rename the store had begun when the process ended: what is at their new keys.
         package var renamed: [(record: RenameRecord, info: ObjectInfo)] = []
+        /// Directories that programs may have open files in, whose objects are all copied to their new place, and that the metadata
+        /// cache may have at the old one.
+        package var moved: [(from: ByteString, to: ByteString)] = []
         /// Objects that got another version with other headers, and no other bytes, when the process ended before it knew.
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
@@ -117,6 +120,10 @@ package struct Recovery: Sendable {
                     try await runner.undo(id, job.items, from: from, to: to)
                 {
                     continue
+                }
+                if isRestart, case .moved(let from, let to) = job.intent {
+                    plan.moved.append((from, to))
+                    plan.ended.append(.advance(id, .removals(below: from)))
                 }
                 if case .headers(let record) = job.intent, let info = try await runner.updated(record) {
                     plan.updated.append((record, info))
@@ -215,6 +222,7 @@ package struct Recovery: Sendable {
         case .rename(let record): [record.source.key, record.to]
         case .tree(let from, let to): [from, to]
         case .removals(let below): [below]
+        case .moved(let from, let to): [from, to]
         case .headers(let record): [record.source.key]
         }
     }

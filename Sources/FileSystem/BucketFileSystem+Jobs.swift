@@ -41,7 +41,7 @@ extension BucketFileSystem {
         case .removal(let record): (.removal, [record.key])
         case .rename(let record): (.rename(to: record.to), [record.source.key, record.to])
         case .tree(let from, let to): (.tree(to: to), [from, to])
-        case .removals(let below): (.removals, [below])
+        case .removals(let below), .moved(let below, _): (.removals, [below])
         case .headers(let record): (.headers, [record.source.key])
         }
     }

@@ -75,7 +75,8 @@ extension BucketFileSystem {
             if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
             try journalled { journal throws(JournalingError) in
-                try journal.write([.advance(job, rest.intent)] + ended, flushed: true)
+                let moved = JobIntent.moved(from: oldPrefix, to: newKey.bytes)
+                try journal.write([.advance(job, moved)] + ended, flushed: true)
             }
             if let target {
                 try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
@@ -96,6 +97,10 @@ extension BucketFileSystem {
         try adopt(copies, for: try entry(source.ino), newKey.bytes)
         try moveRows(below: newKey.bytes)
         reopenBases(copies)
+        // Another directory may get the old name from here on.
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.advance(job, rest.intent)], flushed: false)
+        }
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
         do throws(FileSystemError) { try await deleteAll(objects.reversed().map(\.key)) } catch {
             removeLater(job, rest, source.component, in: source.parent, because: error.reason)
@@ -179,6 +184,42 @@ extension BucketFileSystem {
 
     func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {
         try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }?.hasPrefix(prefix) ?? false
+    }
+
+    /// What a process that was killed had copied, and perhaps shown to programs, is shown to them; answers `plan` with the keys that
+    /// files have then. To be called before anything is served.
+    func followMoves(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
+        var plan = plan
+        for (from, to) in plan.moved {
+            let (old, place) = (try known(from), try place(of: to))
+            if let old, let parent = place.parent {
+                try cached { metadata throws(MetadataError) in
+                    _ = try metadata.rename(old.ino, to: parent, place.component)
+                }
+            }
+            guard let directory = try known(to) else { continue }
+            let copies = try await objectsBelow(to).map { ($0.key, $0.version) }
+            try adopt(Dictionary(copies) { $1 }, for: directory, to)
+            // A row that came after the directory's job can only be of what has moved with it.
+            func move(_ files: inout [(id: IntentID, intent: FileIntent)]) throws(FileSystemError) {
+                for index in files.indices where files[index].intent.key.hasPrefix(from) {
+                    let key = ObjectKey(files[index].intent.key).moved(from: from, to: to)
+                    guard try known(key.bytes) != nil else { continue }
+                    files[index].intent.key = key.bytes
+                    let (id, intent) = files[index]
+                    try journalled { journal throws(JournalingError) in
+                        try journal.write([.file(id, intent)], flushed: true)
+                    }
+                }
+            }
+            try move(&plan.open)
+            try move(&plan.promised)
+        }
+        return plan
+    }
+
+    private func known(_ key: ByteString) throws(FileSystemError) -> Entry? {
+        try cached { metadata throws(MetadataError) in try metadata.entry(at: key) }
     }
 
     private func isPending(_ ino: InodeNumber) -> Bool { (try? entry(ino))?.isPending ?? false }

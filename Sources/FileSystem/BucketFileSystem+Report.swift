@@ -52,7 +52,7 @@ extension BucketFileSystem {
         case .rename(let record):
             MountReport.Job(
                 kind: job.name, from: record.source.key.description, to: record.to.description, objects: 1)
-        case .removals(let below):
+        case .removals(let below), .moved(let below, _):
             MountReport.Job(kind: job.name, from: below.description, to: nil, objects: items)
         case .headers(let record):
             MountReport.Job(kind: job.name, from: record.source.key.description, to: nil, objects: 1)

@@ -15,6 +15,7 @@ extension BucketFileSystem {
     package func takeUp(
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
+        let plan = try await followMoves(plan)
         try follow(plan)
         // Until here a process that is killed leaves the same to the next one.
         try journalled { journal throws(JournalingError) in
@@ -70,8 +71,9 @@ extension BucketFileSystem {
     }
 
     /// The directory that a key is in, as far as it is known, and its component there.
-    private func place(of key: ByteString) throws(FileSystemError) -> (parent: InodeNumber?, component: ByteString) {
-        let slash = key.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
+    func place(of key: ByteString) throws(FileSystemError) -> (parent: InodeNumber?, component: ByteString) {
+        // A directory's ends in a slash of its own.
+        let slash = key.bytes.dropLast().lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
         let (above, component) = (ByteString(key.bytes[..<slash]), ByteString(key.bytes[slash...]))
         let parent = try cached { metadata throws(MetadataError) in
             above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino

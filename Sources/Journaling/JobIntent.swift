@@ -10,8 +10,11 @@ package enum JobIntent: Codable, Sendable, Hashable {
     case rename(RenameRecord)
     /// Every object of a directory moves; which ones, the job's items say.
     case tree(from: ByteString, to: ByteString)
-    /// What became of a tree whose copies are all there and whose new name programs have seen: the objects below the old one
-    /// go, those of the job's items and no others.
+    /// What became of a tree whose copies are all there: programs see the new name from now on. Whether they do already, only the
+    /// metadata cache tells; then the same as `removals`.
+    case moved(from: ByteString, to: ByteString)
+    /// What became of a tree whose new name programs have seen: the objects below the old one go, those of the job's items and
+    /// no others.
     case removals(below: ByteString)
     /// An object gets other headers, and may get another ETag with them: without this row it would seem to be somebody else's
     /// when the process ends before the answer.
@@ -23,6 +26,7 @@ package enum JobIntent: Codable, Sendable, Hashable {
         case .removal: "removal"
         case .rename: "rename"
         case .tree: "tree"
+        case .moved: "moved"
         case .removals: "removals"
         case .headers: "headers"
         }

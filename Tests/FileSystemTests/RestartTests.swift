@@ -1,5 +1,6 @@
 import Basics
 import Blocks
+import Commits
 import FileSystem
 import Journaling
 import Metadata
@@ -144,6 +145,40 @@ import Testing
         #expect(try await tree.load("g") == content)
         #expect(try await tree.read(file, at: 0, count: 200_000) == content)
         try await tree.close(file)
+    }
+
+    /// A directory is renamed, its objects are copied, and the process is killed before the metadata cache knows.
+    @Test(arguments: [false, true])
+    func aDirectoryHasTheNameThatTheJournalTells(isKnown: Bool) async throws {
+        let tree = try MountedTree()
+        let content = [UInt8](repeating: 7, count: 200_000)
+        for name in ["a", "s/b"] { tree.store.setObject(ObjectKey("d/\(name)"), content) }
+        let clean = try await tree.open("d/s/b", OpenFlags(reads: true, writes: false))
+        #expect(try await tree.names("d") == ["a", "s"])
+        let new = try await tree.open("d/new", readWrite, create: true)
+        try await tree.write(new, Array("new".utf8), at: 0)
+        var items: [ItemRecord] = []
+        for name in ["a", "s/b"] {
+            let version = try #require(tree.store.info(ObjectKey("d/\(name)"))).version
+            items.append(ItemRecord(source: VersionRecord(ObjectKey("d/\(name)"), version), storageClass: nil))
+            tree.store.setObject(ObjectKey("e/\(name)"), content)
+        }
+        let journal = tree.rooms.journal
+        try journal.write([.job(journal.newID(), .moved(from: "d/", to: "e/"), items: items)], flushed: true)
+        if isKnown { _ = try tree.rooms.metadata.rename(try await tree.find("d").ino, to: .root, "e/") }
+        try await tree.restart()
+        #expect(try await tree.names("") == ["e"])
+        #expect(try await tree.names("e") == ["a", "new", "s"])
+        #expect(try await tree.read(clean, at: 0, count: 200_000) == content)
+        #expect(try await tree.read(new, at: 0, count: 100) == Array("new".utf8))
+        try await tree.write(new, Array("er".utf8), at: 3)
+        try await tree.close(new)
+        try await tree.close(clean)
+        #expect(tree.store.keys.filter { !$0.bytes.hasSuffix("/") } == ["e/a", "e/new", "e/s/b"])
+        #expect(tree.store.content("e/new") == Array("newer".utf8))
+        try await tree.makeDirectory("d")
+        try await tree.restart()
+        #expect(try await tree.names("") == ["d", "e"])
     }
 
     @Test func aNewFileHasTheNameThatTheJournalTells() async throws {
