@@ -38,6 +38,11 @@ package struct Recovery: Sendable {
         /// To be written once the caches have followed: a process that ends before finds the same again.
         package var ended: [JournalChange] = []
 
+        /// Whether the store has refused it so far.
+        package func isLeft(_ job: IntentID) -> Bool {
+            left.contains { if case .job(job, _, _) = $0.row { true } else { false } }
+        }
+
         /// Names in `staging/` that rows speak of.
         package var stagedNames: Set<String> {
             var names = Set((promised + unpromised + open).map(\.intent.staging))

@@ -21,7 +21,7 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             if !plan.ended.isEmpty { try journal.write(plan.ended, flushed: true) }
         }
-        let nameless = Set(unlinked.filter { takeUp($0, jobs: plan.begun) }.compactMap(\.staging))
+        let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
         let promised = try takeUpFiles(of: try without(nameless, plan))
         if let openFiles {
             await settlePending()

@@ -145,13 +145,13 @@ extension BucketFileSystem {
         }
     }
 
-    /// Goes on with a file of an earlier process of the same mount, in whose journal were the jobs `begun`. To be called before
-    /// anything is served. False, and nothing happens, if it has its name still.
-    func takeUp(_ unlinked: UnlinkedFile, jobs begun: Set<IntentID>) -> Bool {
+    /// Goes on with a file of an earlier process of the same mount, whose journal led to `plan`. To be called before anything is
+    /// served. False, and nothing happens, if it has its name still.
+    func takeUp(_ unlinked: UnlinkedFile, _ plan: Recovery.Plan) -> Bool {
         let (ino, record) = (unlinked.ino, unlinked.record)
         if let entry = (try? metadata.entry(ino)) ?? nil {
-            guard let job = unlinked.job ?? record.job.map(IntentID.init(rawValue:)), begun.contains(job),
-                (try? metadata.remove(ino, pending: record.removal != nil)) != nil
+            guard let job = unlinked.job ?? record.job.map(IntentID.init(rawValue:)), plan.begun.contains(job),
+                (try? metadata.remove(ino, pending: record.removal != nil || plan.isLeft(job))) != nil
             else {
                 try? metadata.forget(unlinked: ino)
                 return false
