@@ -199,23 +199,22 @@ package final class File: Sendable {
         if fdatasync(rawDescriptor) != 0 { throw failure("flush") }
     }
 
-    /// fstat(2)
-    package var modified: Timestamp {
+    /// When it was read last, as far as that is kept, and when its bytes changed. fstat(2)
+    package var times: (accessed: Timestamp, modified: Timestamp) {
         get throws(FileError) {
             var status = stat()
             if fstat(rawDescriptor, &status) != 0 { throw failure("stat") }
-            return Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+            return (Timestamp(status.st_atim), Timestamp(status.st_mtim))
         }
     }
 
-    /// Sets the modification time, and leaves that of the last access. futimens(2)
-    package func setModified(_ modified: Timestamp) throws(FileError) {
+    /// Sets the times that are given. futimens(2)
+    package func setTimes(accessed: Timestamp? = nil, modified: Timestamp? = nil) throws(FileError) {
         // UTIME_OMIT of sys/stat.h is an expression, which is not imported.
-        let omitted = (1 << 30) - 2
-        let times = [
-            timespec(tv_sec: 0, tv_nsec: omitted),
-            timespec(tv_sec: Int(modified.seconds), tv_nsec: Int(modified.nanoseconds)),
-        ]
+        let omitted = timespec(tv_sec: 0, tv_nsec: (1 << 30) - 2)
+        let times = [accessed, modified].map { time in
+            time.map { timespec(tv_sec: Int($0.seconds), tv_nsec: Int($0.nanoseconds)) } ?? omitted
+        }
         if futimens(rawDescriptor, times) != 0 { throw failure("set the time of") }
     }
 

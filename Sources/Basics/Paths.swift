@@ -134,6 +134,8 @@ package struct LocalFileStatus: Sendable, Hashable {
     package var permissions: UInt16
     /// In bytes.
     package var size: Int64
+    /// When it was read last, as far as that is kept.
+    package var accessed: Timestamp
     /// When its bytes last changed.
     package var modified: Timestamp
 
@@ -151,9 +153,13 @@ package struct LocalFileStatus: Sendable, Hashable {
         default: kind = .other
         }
         (owner, permissions, size) = (status.st_uid, UInt16(status.st_mode & 0o7777), Int64(status.st_size))
-        modified = Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+        (accessed, modified) = (Timestamp(status.st_atim), Timestamp(status.st_mtim))
     }
 
     /// The user this process acts as. geteuid(2)
     package static var ourUser: UInt32 { geteuid() }
+}
+
+extension Timestamp {
+    init(_ time: timespec) { self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec)) }
 }

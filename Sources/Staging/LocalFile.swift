@@ -73,11 +73,27 @@ final class LocalFile: Sendable {
         do { try file.truncate(to: size) } catch { throw StagingError(error) }
     }
 
-    /// nil when it cannot be found out.
-    var modified: Timestamp? { try? file.modified }
+    /// What programs take for its time of modification; nil when it cannot be found out.
+    var modified: Timestamp? { (try? file.times).map { Self.told($0.accessed, $0.modified) } }
 
     func setModified(_ modified: Timestamp) throws(StagingError) {
-        do { try file.setModified(modified) } catch { throw StagingError(error) }
+        do { try file.setTimes(accessed: .epoch, modified: modified) } catch { throw StagingError(error) }
+    }
+
+    /// Keeps its time while something else is done to it, until `setModified`: a process that is killed meanwhile leaves it in
+    /// the place of the time of the last access, which nobody else uses, with so many seconds added.
+    func hold(_ modified: Timestamp) {
+        try? file.setTimes(
+            accessed: Timestamp(seconds: modified.seconds + Self.held, nanoseconds: modified.nanoseconds))
+    }
+
+    /// 200 years.
+    private static let held: Int64 = 6_311_433_600
+
+    /// The time of modification that the times of a file stand for.
+    static func told(_ accessed: Timestamp, _ modified: Timestamp) -> Timestamp {
+        guard accessed.seconds > held / 5 * 4 else { return modified }
+        return Timestamp(seconds: accessed.seconds - held, nanoseconds: accessed.nanoseconds)
     }
 
     /// False where the file system cannot.

@@ -37,6 +37,7 @@ extension StagedFile {
     /// Does to the file what no program has asked for: its time stays. Inside the lock.
     func unnoticed(_ act: () throws(StagingError) -> Void) throws(StagingError) {
         let modified = file.modified
+        if let modified { file.hold(modified) }
         defer { if let modified { try? file.setModified(modified) } }
         try act()
     }

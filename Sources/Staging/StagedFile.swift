@@ -79,6 +79,7 @@ package final class StagedFile: Sendable {
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
         // A process that is killed on the way here is to leave the time to the next one.
         let modified = file.modified
+        if let modified { file.hold(modified) }
         defer { if let modified { try? file.setModified(modified) } }
         var blocks = DiskBlocks()
         var end: Int64 = 0

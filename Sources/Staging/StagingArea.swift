@@ -96,7 +96,10 @@ package final class StagingArea: Sendable {
     }
 
     /// When a file that an earlier process left was changed last, as programs were told. To be asked before it is reopened.
-    package func modified(_ name: String) -> Timestamp? { (try? LocalFileStatus(of: path(name)))??.modified }
+    package func modified(_ name: String) -> Timestamp? {
+        let status = (try? LocalFileStatus(of: path(name))) ?? nil
+        return status.map { LocalFile.told($0.accessed, $0.modified) }
+    }
 
     /// A file of its own over the same version as `original`, which nobody may change meanwhile: with everything that is
     /// staged there, or without a byte. A crash leaves all of it or nothing.

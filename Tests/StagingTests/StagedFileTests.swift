@@ -31,6 +31,11 @@ struct StagedFileTests {
         try file.prepareToLeave([0..<10_000])
         file.leaveToStore([0..<10_000])
         #expect(area.modified(file.name) == modified)
+        // As a process leaves it that is killed while it fetches.
+        let left = try File(directory.path("staging/" + file.name), .readWrite)
+        try left.setTimes(accessed: Timestamp(seconds: modified.seconds + 6_311_433_600, nanoseconds: 5))
+        try left.write(bytes.span.bytes, at: 10_000)
+        #expect(area.modified(file.name) == modified)
         let again = try #require(try area.reopen(file.name, baseSize: 20_000))
         #expect(area.modified(file.name) == modified)
         again.leave()
