@@ -79,8 +79,9 @@ int linux_held_create(void) {
     return -error;
 }
 
-// A holder of an older version has less memory, which ends before the open files or behind them.
+// A holder of an older version has less memory, which ends before the open files or behind one of the tables.
 static int handle_slots, backing_slots;
+int linux_held_listing_slots;
 
 struct linux_held *linux_held_map(int fd) {
     struct stat status;
@@ -89,6 +90,9 @@ struct linux_held *linux_held_map(int fd) {
         handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
     }
     if (status.st_size >= (off_t)sizeof(struct linux_held)) {
+        linux_held_listing_slots = sizeof(((struct linux_held *)0)->listings) / sizeof(((struct linux_held *)0)->listings[0]);
+    }
+    if (status.st_size >= (off_t)offsetof(struct linux_held, listings)) {
         backing_slots = sizeof(((struct linux_held *)0)->backings) / sizeof(((struct linux_held *)0)->backings[0]);
     }
     void *memory = mmap(NULL, sizeof(struct linux_held), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

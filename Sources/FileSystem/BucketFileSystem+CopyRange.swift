@@ -31,28 +31,30 @@ extension BucketFileSystem {
             guard from.flags.reads, to.flags.writes else { throw .badHandle }
             _ = try copyable(from, target.ino)
             let file = to.file
-            let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-                try await enterToWrite(file, alone: true, and: source.ino)
+            return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                let pass = try await enterToWrite(file, alone: true, and: source.ino)
+                defer { leave(pass) }
+                // It may have got another key before the names could be kept from changing.
+                let object = try copyable(from, target.ino)
+                guard source.offset < object.version.size else { return 0 }
+                let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
+                // No object will be made of it that the store could copy to.
+                guard !file.state.withLock({ $0.isNameless }) else { throw Self.leftToTheKernel }
+                let overlay = try overlay(of: file)
+                guard overlay.staged.size == target.offset, !overlay.record.hasReachedStore else {
+                    throw Self.leftToTheKernel
+                }
+                if target.offset == 0 {
+                    try takeBase(object, file, overlay)
+                } else if !file.state.withLock({ $0.isCopy && $0.base.map(object.isSame(as:)) ?? false }) {
+                    throw Self.leftToTheKernel
+                }
+                do throws(StagingError) { try overlay.staged.takeBase(upTo: end) } catch {
+                    throw FileSystemError(error)
+                }
+                changed(file, overlay)
+                return end - source.offset
             }
-            defer { leave(pass) }
-            // It may have got another key before the names could be kept from changing.
-            let object = try copyable(from, target.ino)
-            guard source.offset < object.version.size else { return 0 }
-            let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
-            // No object will be made of it that the store could copy to.
-            guard !file.state.withLock({ $0.isNameless }) else { throw Self.leftToTheKernel }
-            let overlay = try overlay(of: file)
-            guard overlay.staged.size == target.offset, !overlay.record.hasReachedStore else {
-                throw Self.leftToTheKernel
-            }
-            if target.offset == 0 {
-                try takeBase(object, file, overlay)
-            } else if !file.state.withLock({ $0.isCopy && $0.base.map(object.isSame(as:)) ?? false }) {
-                throw Self.leftToTheKernel
-            }
-            do throws(StagingError) { try overlay.staged.takeBase(upTo: end) } catch { throw FileSystemError(error) }
-            changed(file, overlay)
-            return end - source.offset
         }
     }
 

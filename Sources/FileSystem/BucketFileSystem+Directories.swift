@@ -18,6 +18,7 @@ extension BucketFileSystem {
     }
 
     package func releaseDirectory(_ ino: InodeNumber, handle: HandleID) {
+        handles.log?.unlisted(handle)
         guard case .directory(let stream) = handles.remove(handle) else { return }
         stream.dropListing()
     }
@@ -29,11 +30,19 @@ extension BucketFileSystem {
             let stream = try directoryStream(handle, of: ino)
             if offset == 0 { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
-            if try fill(reply, stream, from: offset, attributes, following: listing) { return .success(()) }
+            @Sendable func note() {
+                if let end = stream.end, let component = end.component {
+                    handles.log?.listed(handle, end.offset, component)
+                }
+            }
+            if try fill(reply, stream, from: offset, attributes, following: listing) {
+                note()
+                return .success(())
+            }
             return later { [self] () async throws(FileSystemError) in
                 while let listing {
                     let pages = listing.progress.pages
-                    if try fill(reply, stream, from: offset, attributes, following: listing) { return }
+                    if try fill(reply, stream, from: offset, attributes, following: listing) { return note() }
                     try await listing.wait(after: pages)
                 }
             }

@@ -163,28 +163,27 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
         }
-        let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+        return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
             let pass = try await enterToWrite(file, alone: true, emptying: size == 0)
-            return try requireChangeable(pass, from: size, emptying: size == 0)
+            defer { leave(pass) }
+            try requireChangeable(file, from: size, emptying: size == 0)
+            if size > 0, file.state.withLock({ $0.attributes.size == size }) { return false }
+            let overlay = try overlay(of: file)
+            do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
+            overlay.commit.noteTruncate()
+            changed(file, overlay)
+            try setModified(of: overlay.staged, to: file.attributes.mtime)
+            return true
         }
-        defer { leave(pass) }
-        if size > 0, file.state.withLock({ $0.attributes.size == size }) { return false }
-        let overlay = try overlay(of: file)
-        do throws(StagingError) { try overlay.staged.truncate(to: size) } catch { throw FileSystemError(error) }
-        overlay.commit.noteTruncate()
-        changed(file, overlay)
-        try setModified(of: overlay.staged, to: file.attributes.mtime)
-        return true
     }
 
-    /// Throws, out of the gate, when bytes from `offset` on are only in an upload, which their change would spoil.
+    /// Throws when bytes from `offset` on are only in an upload, which their change would spoil.
     private func requireChangeable(
-        _ pass: WritePass, from offset: Int64, emptying: Bool = false
-    ) throws(FileSystemError) -> WritePass {
-        guard !emptying, let commit = pass.file.state.withLock({ $0.overlay?.commit }),
+        _ file: ActiveFile, from offset: Int64, emptying: Bool = false
+    ) throws(FileSystemError) {
+        guard !emptying, let commit = file.state.withLock({ $0.overlay?.commit }),
             commit.needsCommit(before: offset..<Int64.max)
-        else { return pass }
-        leave(pass)
+        else { return }
         throw .onlyInUpload
     }
 
@@ -204,24 +203,25 @@ extension BucketFileSystem {
                 throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
             }
             let file = handle.file
-            let pass = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
-                try requireChangeable(try await enterToWrite(file, alone: true), from: range.lowerBound)
+            try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                let pass = try await enterToWrite(file, alone: true)
+                defer { leave(pass) }
+                try requireChangeable(file, from: range.lowerBound)
+                let overlay = try overlay(of: file)
+                let size = overlay.staged.size
+                do throws(StagingError) {
+                    if mode & (punch | zero) != 0 {
+                        let end = min(range.upperBound, size)
+                        if range.lowerBound < end { try overlay.staged.zero(range.lowerBound..<end) }
+                    }
+                    if mode & keepSize == 0, mode & punch == 0, range.upperBound > size {
+                        try overlay.staged.truncate(to: range.upperBound)
+                    }
+                } catch { throw FileSystemError(error) }
+                overlay.commit.noteTruncate()
+                changed(file, overlay)
+                try setModified(of: overlay.staged, to: file.attributes.mtime)
             }
-            defer { leave(pass) }
-            let overlay = try overlay(of: file)
-            let size = overlay.staged.size
-            do throws(StagingError) {
-                if mode & (punch | zero) != 0 {
-                    let end = min(range.upperBound, size)
-                    if range.lowerBound < end { try overlay.staged.zero(range.lowerBound..<end) }
-                }
-                if mode & keepSize == 0, mode & punch == 0, range.upperBound > size {
-                    try overlay.staged.truncate(to: range.upperBound)
-                }
-            } catch { throw FileSystemError(error) }
-            overlay.commit.noteTruncate()
-            changed(file, overlay)
-            try setModified(of: overlay.staged, to: file.attributes.mtime)
         }
     }
 }

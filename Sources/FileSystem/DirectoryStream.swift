@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// Offset 0 is the start, 1 and 2 follow `.` and `..`, and 2 + k follows the k-th entry handed out. For each reply the stream keeps
 /// its first offset and the component before it, and for the last reply every component, so that it continues right after any entry
-/// of that reply and near any older one, in memory that does not grow with the directory's entries but with its replies.
+/// of that reply and near any older one, in memory that does not grow with the directory's entries but with its replies. The end
+/// of the last reply is noted for a process that has to go on with the mount; programs read replies to their end.
 final class DirectoryStream: Sendable {
     struct Position: Sendable {
         var offset: UInt64
@@ -35,6 +36,9 @@ final class DirectoryStream: Sendable {
                 ?? Position(offset: Self.firstEntryOffset, component: nil)
         }
     }
+
+    /// The end of the last reply.
+    var end: Position? { state.withLock { $0.recent.last } }
 
     /// A reply handed out the entries ending at `places`, from `start` on.
     func handedOut(from start: Position, _ places: [Position]) {

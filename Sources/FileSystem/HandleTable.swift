@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 package import Metadata
 import Synchronization
 
@@ -8,6 +8,12 @@ package protocol OpenFileLog: Sendable {
     func opened(_ handle: HandleID, of ino: InodeNumber)
     /// To be called when nothing is left to do for the handle.
     func closed(_ handle: HandleID)
+    /// A directory was read up to this offset, behind this component.
+    func listed(_ handle: HandleID, _ offset: UInt64, _ component: ByteString)
+    /// Nobody reads it any more.
+    func unlisted(_ handle: HandleID)
+    /// What was noted of it last, if it was.
+    func listing(of handle: HandleID) -> (offset: UInt64, component: ByteString)?
 }
 
 /// Open files and directories by the number the kernel keeps for them. Numbers are never reused. A leaf lock.
@@ -27,7 +33,7 @@ final class HandleTable: Sendable {
 
     /// Which process of the mount this is.
     private let generation: UInt32
-    private let log: (any OpenFileLog)?
+    let log: (any OpenFileLog)?
     private let state = Mutex(State())
 
     init(generation: UInt32 = 0, log: (any OpenFileLog)? = nil) { (self.generation, self.log) = (generation, log) }
@@ -148,6 +154,9 @@ extension BucketFileSystem {
         }
         guard let origin = handles.origin(of: id), origin.flags == nil else { throw .badHandle }
         let stream = DirectoryStream(directory: ino)
+        if let (offset, component) = handles.log?.listing(of: id) {
+            stream.handedOut(from: DirectoryStream.Position(offset: offset, component: component), [])
+        }
         guard case .directory(let other) = handles.restore(.directory(stream), as: id) else { return stream }
         return other
     }

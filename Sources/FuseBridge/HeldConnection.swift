@@ -13,6 +13,22 @@ extension HeldConnection: OpenFileLog {
     }
 
     package func closed(_ handle: HandleID) { linux_held_closed(memory, handle.rawValue) }
+
+    package func listed(_ handle: HandleID, _ offset: UInt64, _ component: ByteString) {
+        component.bytes.withUnsafeBytes {
+            linux_held_listed(memory, handle.rawValue, offset, $0.baseAddress, $0.count)
+        }
+    }
+
+    package func unlisted(_ handle: HandleID) { linux_held_unlisted(memory, handle.rawValue) }
+
+    package func listing(of handle: HandleID) -> (offset: UInt64, component: ByteString)? {
+        var offset = UInt64(0)
+        let name = [UInt8](unsafeUninitializedCapacity: 260) { buffer, count in
+            count = linux_held_listing(memory, handle.rawValue, &offset, buffer.baseAddress)
+        }
+        return name.isEmpty ? nil : (offset, ByteString(name))
+    }
 }
 
 extension HeldConnection: BackingKernel {

@@ -73,6 +73,18 @@ final class MountedTree {
         func opened(_ handle: HandleID, of ino: InodeNumber) { files.withLock { $0[handle] = ino } }
 
         func closed(_ handle: HandleID) { files.withLock { _ = $0.removeValue(forKey: handle) } }
+
+        private let listings = Mutex<[HandleID: (offset: UInt64, component: ByteString)]>([:])
+
+        func listed(_ handle: HandleID, _ offset: UInt64, _ component: ByteString) {
+            listings.withLock { $0[handle] = (offset, component) }
+        }
+
+        func unlisted(_ handle: HandleID) { listings.withLock { _ = $0.removeValue(forKey: handle) } }
+
+        func listing(of handle: HandleID) -> (offset: UInt64, component: ByteString)? {
+            listings.withLock { $0[handle] }
+        }
     }
 
     /// The block cache is made before the file system that it tells what it learns.

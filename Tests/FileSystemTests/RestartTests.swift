@@ -28,8 +28,8 @@ import Testing
         #expect(tree.store.content("f") == expected)
     }
 
-    @Test(arguments: [1, 5, 100])
-    func aListingGoesOnWhereItWas(page: Int) async throws {
+    @Test(arguments: [1, 5, 100], [false, true])
+    func aListingGoesOnWhereItWas(page: Int, isRemoving: Bool) async throws {
         var capabilities = Capabilities()
         capabilities.listPage = page
         let tree = try MountedTree(capabilities: capabilities)
@@ -45,6 +45,10 @@ import Testing
             found += reply.entries.map { $0.name.description }
             offset = last.offset
             replies += 1
+            // As rm -r does: what was listed is gone when the rest is asked for.
+            for entry in reply.entries where isRemoving && entry.name != "." && entry.name != ".." {
+                try await tree.unlink(entry.name.description)
+            }
             // The next process asks the store again.
             tree.time.advance(by: .seconds(1000))
             if replies < 3 { try await tree.restart() }

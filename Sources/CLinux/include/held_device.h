@@ -29,6 +29,9 @@ struct linux_held {
     /// Inodes that the kernel reads from files of the cache itself (FUSE passthrough), with the number of the file and what
     /// the kernel calls it: a table like the others.
     struct { uint64_t inode, file; int32_t backing; } backings[4096];
+    /// How far programs have read directories, by the number of the handle: a table like the others. `length` is that of `name`,
+    /// and 0 while the rest is being written.
+    struct { uint64_t handle, offset; uint32_t length; char name[260]; } listings[1024];
 };
 
 /// memfd_create(2) of the right size, closed on exec. Returns it or -errno.
@@ -43,6 +46,14 @@ void linux_held_closed(struct linux_held *held, uint64_t handle);
 
 /// The noted file in a slot from 0 on. Returns 1, 0 for an empty slot, or -1 behind the last one.
 int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *handle, uint64_t *inode);
+
+/// Notes how far a directory was read: the last offset that was handed out, and the name there. A longer name, one that finds no
+/// room, and any in the memory of an older holder is not noted.
+void linux_held_listed(struct linux_held *held, uint64_t handle, uint64_t offset, const void *name, size_t length);
+void linux_held_unlisted(struct linux_held *held, uint64_t handle);
+
+/// What was noted of a handle: the name's length, and the rest; 0 for nothing. `name` has room for 260 bytes.
+size_t linux_held_listing(const struct linux_held *held, uint64_t handle, uint64_t *offset, void *name);
 
 /// Notes that the kernel reads an inode from a file of the cache, and that it does no longer. Returns 1, or 0 when there is
 /// no room.
