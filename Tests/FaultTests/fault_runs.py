@@ -18,6 +18,7 @@ import traceback
 import away
 from fault_bench import bench
 import fault_bench
+import open_files
 import two_hosts
 from fault_bench import LONG, PROVIDERS, READS, WRITES
 
@@ -170,6 +171,7 @@ def cases():
     for provider in ("s3", "oss", "cos", "kodo"):
         yield f"resume {provider}", resume(provider)
     yield from away.cases()
+    yield from open_files.cases()
 
 
 def one(name, work):
