@@ -53,18 +53,22 @@ extension BucketFileSystem {
         let deletion = ActiveFile.Deletion(
             key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version, job: job,
             commits: overlay?.record.commits ?? [])
+        let isOpen = files.isOpen(entry.ino)
+        // A process that goes on with the mount has to know that what is open has no name any more.
+        let isWrittenDown = isNeeded || replacesPromise || isOpen && hasObject
         // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
-        if files.isOpen(entry.ino) {
-            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: replacesPromise ? job : nil)
+        if isOpen {
+            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: isWrittenDown ? job : nil)
         }
-        if isNeeded || replacesPromise {
+        if isWrittenDown {
             // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
             // goes, what was promised of it must not come back.
             let removal = RemovalRecord(
                 key: key.bytes, etag: (entry.attributes.version?.etag ?? replaced)?.text,
                 commits: overlay?.record.commits ?? [])
             try journalled { journal throws(JournalingError) in
-                try journal.write([.job(job, .removal(removal), items: [])], flushed: true)
+                try journal.write(
+                    [.job(job, .removal(removal), items: [])], flushed: isNeeded || replacesPromise)
             }
         }
         // Nothing else will know them.
@@ -78,7 +82,7 @@ extension BucketFileSystem {
                 try await removeObject(entry, mayWait: false)
             }
         } catch {
-            if isNeeded || replacesPromise {
+            if isWrittenDown {
                 // The program is told that it failed: it must not happen later.
                 try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
             }
@@ -105,7 +109,7 @@ extension BucketFileSystem {
             overlay.staged.keep(false)
             if let fallback { await giveUp(fallback) }
         }
-        if replacesPromise, !isNeeded { forgetJob(job) }
+        if isWrittenDown, !isNeeded { forgetJob(job) }
         files.settle(file)
     }
 

@@ -175,13 +175,13 @@ def in_a_row_case(stop):
 
 STEPS = [("open", 1), ("open", 3), ("attempt", 1), ("attempt", 2), ("attempt", 3), ("end-file", 1), ("end-file", 3),
          ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1), ("rename", 1), ("rename", 2), ("tree", 1),
-         ("advance", 1), ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
+         ("advance", 1), ("advance", 2), ("end-job", 1), ("end-job", 3), ("removal", 1), ("end-job", 4)]
 
 
 # `durable=local`: a close returns before the store has anything, so most of these fall into an upload.
 LOCAL_STEPS = [("open", 2), ("acknowledge", 1), ("acknowledge", 2), ("acknowledge", 3), ("acknowledge", 5),
                ("end-file", 1), ("end-file", 2), ("upload", 1), ("part", 1), ("part", 2), ("end-upload", 1),
-               ("rename", 1), ("tree", 1), ("advance", 1), ("end-job", 1)]
+               ("rename", 1), ("tree", 1), ("advance", 1), ("advance", 2), ("end-job", 1)]
 
 
 def resume_case(mount):

@@ -112,8 +112,11 @@ import Testing
             if requests.arrivals > 0 || begun > jobs { break }
             try await Task.sleep(for: .milliseconds(1))
         }
-        try await tree.restart()
+        defer { withExtendedLifetime(system) {} }
+        tree.crash()
+        // What is on its way arrives.
         requests.open()
+        try await tree.mountAgain(isRestart: true)
         unlink.cancel()
         // The kernel asks again; the bridge knows that it is gone.
         _ = await Result { () async throws(MountedTree.Failure) in try await tree.unlink("f") }
@@ -122,6 +125,8 @@ import Testing
             try await tree.read(file, at: 0, count: content.count)
         }
         #expect((try? read.get()) == content, "\(read.map(\.count))")
+        try await tree.write(file, [1, 2, 3], at: 1)
+        #expect(try await tree.read(file, at: 0, count: 5) == [content[0], 1, 2, 3, content[4]])
         try await tree.close(file)
         #expect(try await tree.names("") == [])
         try await tree.remount()
