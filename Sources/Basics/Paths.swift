@@ -159,7 +159,3 @@ package struct LocalFileStatus: Sendable, Hashable {
     /// The user this process acts as. geteuid(2)
     package static var ourUser: UInt32 { geteuid() }
 }
-
-extension Timestamp {
-    init(_ time: timespec) { self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec)) }
-}

@@ -17,7 +17,7 @@ package struct SystemTime: TimeSource {
     package func now() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return Timestamp(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec))
+        return Timestamp(time)
     }
 
     package func uptime() -> Duration {

@@ -1,3 +1,5 @@
+package import CLinux
+
 /// A point in time as `struct timespec` has it: seconds since 1970-01-01 UTC and nanoseconds in 0..<1_000_000_000.
 package struct Timestamp: Hashable, Sendable {
     package var seconds: Int64
@@ -37,4 +39,8 @@ extension Timestamp: Comparable {
     package static func < (left: Timestamp, right: Timestamp) -> Bool {
         (left.seconds, left.nanoseconds) < (right.seconds, right.nanoseconds)
     }
+}
+
+extension Timestamp {
+    package init(_ time: timespec) { self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec)) }
 }

@@ -39,7 +39,7 @@ package struct RecoverableFile: Sendable {
         var status = stat()
         changed =
             unsafe stat(staging, &status) == 0
-            ? Timestamp(seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
+            ? Timestamp(status.st_mtim)
             : Timestamp(seconds: intent.changed)
     }
 

@@ -160,8 +160,7 @@ package struct Recovery: Sendable {
                 let superseded = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
                 plan.promised.removeAll { superseded.contains($0.id) }
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
-                let changes = ([id] + superseded).map { JournalChange.endFile($0) } + made.map { .endUpload($0.id) }
-                plan.ended += changes
+                plan.ended += ([id] + superseded).map { .endFile($0) } + made.map { .endUpload($0.id) }
                 let others = uploads.filter { $0.upload.record.attempt != intent.attempt }
                 for other in others + superseded.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
                     await abort(other.id, other.upload.record, &plan)
@@ -225,9 +224,8 @@ package struct Recovery: Sendable {
         switch job {
         case .removal(let record): [record.key]
         case .rename(let record): [record.source.key, record.to]
-        case .tree(let from, let to): [from, to]
+        case .tree(let from, let to), .moved(let from, let to): [from, to]
         case .removals(let below): [below]
-        case .moved(let from, let to): [from, to]
         case .headers(let record): [record.source.key]
         }
     }

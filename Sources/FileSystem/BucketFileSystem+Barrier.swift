@@ -14,12 +14,7 @@ extension BucketFileSystem {
         later { [self] () async throws(FileSystemError) in
             await sendRemovals(below: ino)
             let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
-                do throws(FileSystemError) {
-                    try await waitingForSpace(file, givesSpace: true) {
-                        [self] () async throws(FileSystemError) in
-                        try await secure(file)
-                    }
-                } catch {
+                do throws(FileSystemError) { try await secureWaitingForSpace(file) } catch {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
                     throw error
                 }
@@ -42,6 +37,13 @@ extension BucketFileSystem {
     }
 
     /// A commit may need space itself, which others give back.
+    func secureWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
+        try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
+            try await secure(file)
+        }
+    }
+
+    /// The same of the commit alone.
     func commitWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
         try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
             try await commit(file)

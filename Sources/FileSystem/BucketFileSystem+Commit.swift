@@ -47,13 +47,7 @@ extension BucketFileSystem {
             if policy.durability == .local, promiseNow(handle.file) { return .success(()) }
             let isNew = handle.flags.exclusive && handle.file.state.withLock { $0.condition == .absent }
             return later { [self] () async throws(FileSystemError) in
-                do throws(FileSystemError) {
-                    // A commit may need space itself, which others give back.
-                    try await waitingForSpace(handle.file, givesSpace: true) {
-                        [self] () async throws(FileSystemError) in
-                        try await secure(handle.file)
-                    }
-                } catch {
+                do throws(FileSystemError) { try await secureWaitingForSpace(handle.file) } catch {
                     if error.kind != .interrupted {
                         remember(error, operation, handle.file.ino)
                         // What else there was to tell is told with this.

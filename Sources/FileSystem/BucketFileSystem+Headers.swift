@@ -86,7 +86,7 @@ extension BucketFileSystem {
     func follow(_ update: HeadersUpdateRecord, to info: ObjectInfo) throws(FileSystemError) {
         let key = ObjectKey(update.source.key)
         rooms.blocks.renew(key, from: update.source.version, to: info.version)
-        let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
+        let known = try known(key.bytes)
         guard let known, known.attributes.version?.etag.text == update.source.etag else { return }
         try adopt(info, as: known.ino)
         guard let file = files.find(known.ino) else { return }

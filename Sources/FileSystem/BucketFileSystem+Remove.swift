@@ -95,9 +95,11 @@ extension BucketFileSystem {
             state.metadata = state.metadata ?? headers
             if isNeeded { state.deleteAtRelease = deletion }
         }
-        if files.isOpen(entry.ino) { keepUnlinked(file) }
-        // The last handle may have gone meanwhile.
-        if isNeeded, !files.isOpen(entry.ino) { await carryOutDeletion(of: file) }
+        // The last handle may have gone meanwhile, and not have seen that there was anything to do.
+        if isOpen, !files.isOpen(entry.ino) {
+            try? metadata.forget(unlinked: entry.ino)
+            await carryOutDeletion(of: file)
+        }
         if let overlay {
             // Nobody wants these bytes after a crash, open as the file may be.
             do throws(FileSystemError) { try await endForGood(overlay, fallback, of: entry, at: key) } catch {

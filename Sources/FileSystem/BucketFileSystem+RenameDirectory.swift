@@ -188,7 +188,7 @@ extension BucketFileSystem {
 
     /// What a process that was killed had copied, and perhaps shown to programs, is shown to them; answers `plan` with the keys that
     /// files have then. To be called before anything is served.
-    func followMoves(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
+    func followMovedDirectories(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
         for (from, to) in plan.moved {
             let (old, place) = (try known(from), try place(of: to))
@@ -216,10 +216,6 @@ extension BucketFileSystem {
             try move(&plan.promised)
         }
         return plan
-    }
-
-    private func known(_ key: ByteString) throws(FileSystemError) -> Entry? {
-        try cached { metadata throws(MetadataError) in try metadata.entry(at: key) }
     }
 
     private func isPending(_ ino: InodeNumber) -> Bool { (try? entry(ino))?.isPending ?? false }

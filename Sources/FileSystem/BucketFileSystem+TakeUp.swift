@@ -15,7 +15,7 @@ extension BucketFileSystem {
     package func takeUp(
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
-        let plan = try await followMoves(plan)
+        let plan = try await followMovedDirectories(plan)
         try follow(plan)
         // Until here a process that is killed leaves the same to the next one.
         try journalled { journal throws(JournalingError) in
@@ -37,12 +37,12 @@ extension BucketFileSystem {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
-        for (_, intent) in plan.open + plan.promised { try followMove(of: intent) }
+        for (_, intent) in plan.open + plan.promised { try followMovedFile(intent) }
         for (rename, info) in plan.renamed { try follow(rename, to: info) }
         for (update, info) in plan.updated { try follow(update, to: info) }
         // A listing would tell nothing of mode, owner and time.
         for (key, info) in plan.landed {
-            let known = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
+            let known = try known(key.bytes)
             if let known, known.attributes.kind == .file { try adopt(info, as: known.ino) }
         }
     }
@@ -50,9 +50,8 @@ extension BucketFileSystem {
     /// Whoever has the file open goes on with the object at its new name.
     private func follow(_ rename: RenameRecord, to info: ObjectInfo) throws(FileSystemError) {
         let (key, newKey) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
-        let entry = try cached { metadata throws(MetadataError) in try metadata.entry(at: key.bytes) }
         let (parent, component) = try place(of: rename.to)
-        guard let entry, let parent, entry.attributes.kind == .file,
+        guard let entry = try known(key.bytes), let parent, entry.attributes.kind == .file,
             entry.attributes.version?.etag.text == rename.source.etag
         else { return }
         try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
@@ -61,7 +60,7 @@ extension BucketFileSystem {
     }
 
     /// The journal may have renamed a file of which nothing was stored, and the process have ended before the metadata cache knew.
-    private func followMove(of intent: FileIntent) throws(FileSystemError) {
+    private func followMovedFile(_ intent: FileIntent) throws(FileSystemError) {
         guard let ino = intent.ino.map(InodeNumber.init(rawValue:)), let entry = try? entry(ino),
             entry.attributes.kind == .file, entry.isPending, try key(of: ino).bytes != intent.key
         else { return }
@@ -75,10 +74,12 @@ extension BucketFileSystem {
         // A directory's ends in a slash of its own.
         let slash = key.bytes.dropLast().lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
         let (above, component) = (ByteString(key.bytes[..<slash]), ByteString(key.bytes[slash...]))
-        let parent = try cached { metadata throws(MetadataError) in
-            above.isEmpty ? InodeNumber.root : try metadata.entry(at: above)?.ino
-        }
-        return (parent, component)
+        return (above.isEmpty ? .root : try known(above)?.ino, component)
+    }
+
+    /// What the metadata cache has at a key.
+    func known(_ key: ByteString) throws(FileSystemError) -> Entry? {
+        try cached { metadata throws(MetadataError) in try metadata.entry(at: key) }
     }
 
     /// Ends the rows of files that have lost their names: nobody wants their bytes but whoever has them open.
@@ -159,9 +160,9 @@ extension BucketFileSystem {
     private func goOn(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> Bool {
-        let known = try cached { metadata throws(MetadataError) -> Entry? in
-            if let entry = try metadata.entry(at: intent.key) { return entry }
-            return if let ino = intent.ino { try metadata.entry(InodeNumber(rawValue: ino)) } else { nil }
+        var known = try known(intent.key)
+        if known == nil, let ino = intent.ino {
+            known = try cached { metadata throws(MetadataError) in try metadata.entry(InodeNumber(rawValue: ino)) }
         }
         guard let entry = known, entry.attributes.kind == .file else { return false }
         let isCopy = intent.isCopy ?? false

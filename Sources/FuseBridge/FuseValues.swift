@@ -32,10 +32,6 @@ extension timespec {
     init(_ time: Timestamp) { self.init(tv_sec: numericCast(time.seconds), tv_nsec: numericCast(time.nanoseconds)) }
 }
 
-extension Timestamp {
-    init(_ time: timespec) { self.init(seconds: Int64(time.tv_sec), nanoseconds: Int32(time.tv_nsec)) }
-}
-
 extension fuse_entry_param {
     init(_ reply: EntryReply) {
         self.init()

@@ -80,11 +80,15 @@ final class LocalFile: Sendable {
         do { try file.setTimes(accessed: .epoch, modified: modified) } catch { throw StagingError(error) }
     }
 
-    /// Keeps its time while something else is done to it, until `setModified`: a process that is killed meanwhile leaves it in
-    /// the place of the time of the last access, which nobody else uses, with so many seconds added.
-    func hold(_ modified: Timestamp) {
-        try? file.setTimes(
-            accessed: Timestamp(seconds: modified.seconds + Self.held, nanoseconds: modified.nanoseconds))
+    /// Does to it what no program has asked for: its time stays. A process that is killed meanwhile leaves it in the place of the
+    /// time of the last access, which nobody else uses, with so many seconds added. One caller at a time, and none of
+    /// `setModified` meanwhile.
+    func unnoticed<Value, Failure: Error>(_ act: () throws(Failure) -> Value) throws(Failure) -> Value {
+        guard let modified else { return try act() }
+        let kept = Timestamp(seconds: modified.seconds + Self.held, nanoseconds: modified.nanoseconds)
+        try? file.setTimes(accessed: kept)
+        defer { try? setModified(modified) }
+        return try act()
     }
 
     /// 200 years.

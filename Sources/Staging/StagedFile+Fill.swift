@@ -28,18 +28,12 @@ extension StagedFile {
             for piece in pieces(in: range) where piece.source == .base {
                 let start = Int(piece.range.lowerBound - offset)
                 let part = bytes.extracting(start..<(start + Int(piece.range.length)))
-                try unnoticed { () throws(StagingError) in try store(part, piece.range, for: .committing, &disk) }
+                try file.unnoticed { () throws(StagingError) in
+                    try store(part, piece.range, for: .committing, &disk)
+                }
                 if isVerified { count(piece.range, as: .filled, &disk) }
             }
         }
-    }
-
-    /// Does to the file what no program has asked for: its time stays. Inside the lock.
-    func unnoticed(_ act: () throws(StagingError) -> Void) throws(StagingError) {
-        let modified = file.modified
-        if let modified { file.hold(modified) }
-        defer { if let modified { try? file.setModified(modified) } }
-        try act()
     }
 
     /// Bytes of the committed version that are here now. Where that is not written down they are fetched again.

@@ -77,19 +77,17 @@ package final class StagedFile: Sendable {
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
-        // A process that is killed on the way here is to leave the time to the next one.
-        let modified = file.modified
-        if let modified { file.hold(modified) }
-        defer { if let modified { try? file.setModified(modified) } }
         var blocks = DiskBlocks()
         var end: Int64 = 0
-        for piece in staged {
-            let touched = DiskBlocks.touched(by: piece.range)
-            if end < touched.lowerBound { _ = file.punch(Self.bytes(of: end..<touched.lowerBound)) }
-            blocks.insert(touched)
-            end = touched.upperBound
+        try file.unnoticed { [file] () throws(StagingError) in
+            for piece in staged {
+                let touched = DiskBlocks.touched(by: piece.range)
+                if end < touched.lowerBound { _ = file.punch(Self.bytes(of: end..<touched.lowerBound)) }
+                blocks.insert(touched)
+                end = touched.upperBound
+            }
+            try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
         }
-        try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
         ledger.adopt(blocks.charge, as: .written)
         disk.withLock { disk in
             (disk.blocks, disk.charged) = (blocks, blocks.charge)

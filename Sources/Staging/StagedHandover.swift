@@ -121,9 +121,7 @@ extension StagedFile {
     }
 
     private func giveBack(blocks: Range<Int64>, _ disk: inout Disk) {
-        guard disk.blocks.count(in: blocks) > 0 else { return }
-        var isPunched = false
-        try? unnoticed { isPunched = file.punch(Self.bytes(of: blocks)) }
-        if isPunched { free(blocks, &disk) }
+        guard disk.blocks.count(in: blocks) > 0, file.unnoticed({ file.punch(Self.bytes(of: blocks)) }) else { return }
+        free(blocks, &disk)
     }
 }

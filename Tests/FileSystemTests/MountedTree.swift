@@ -364,6 +364,23 @@ final class MountedTree {
     }
 }
 
+extension MountedTree {
+    /// Lets the clock go on until it is cancelled, for what waits a while.
+    func advancingTime() -> Task<Void, Never> { time.advancing() }
+}
+
+extension ManualTime {
+    /// The same, `pace` for each millisecond of ours.
+    func advancing(by pace: Duration = .milliseconds(2)) -> Task<Void, Never> {
+        Task.detached { [self] in
+            while !Task.isCancelled {
+                advance(by: pace)
+                try? await Task.sleep(for: .milliseconds(1))
+            }
+        }
+    }
+}
+
 /// A directory reply that takes few entries, so that every listing crosses many replies.
 final class SmallReply: DirectoryReply {
     private let capacity: Int

@@ -116,15 +116,3 @@ import Testing
         #expect(tree.store.content("big") == content)
     }
 }
-
-extension MountedTree {
-    /// Lets the clock go on until it is cancelled, for what waits a while.
-    fileprivate func advancingTime() -> Task<Void, Never> {
-        Task.detached { [time] in
-            while !Task.isCancelled {
-                time.advance(by: .milliseconds(2))
-                try? await Task.sleep(for: .milliseconds(1))
-            }
-        }
-    }
-}

@@ -19,13 +19,7 @@ import Testing
         let tree = try MountedTree(capabilities: capabilities, capacity: 1 << 20, partSize: 64 << 10)
         var generator = SeededGenerator(seed: 1)
         let content = generator.bytes(5 << 19)
-        let time = tree.time
-        let clock = Task.detached {
-            while !Task.isCancelled {
-                time.advance(by: .milliseconds(2))
-                try? await Task.sleep(for: .milliseconds(1))
-            }
-        }
+        let clock = tree.advancingTime()
         let file = try await tree.open("big", OpenFlags(reads: true, writes: true), create: true)
         for start in stride(from: 0, to: content.count, by: 100_000) {
             let piece = Array(content[start..<min(content.count, start + 100_000)])

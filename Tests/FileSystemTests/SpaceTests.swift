@@ -24,13 +24,7 @@ import Testing
     private func whileTimePasses<Value: Sendable>(
         pace: Duration = .milliseconds(2), on time: ManualTime? = nil, _ act: () async throws -> Value
     ) async throws -> Value {
-        let time = time ?? tree.time
-        let clock = Task.detached {
-            while !Task.isCancelled {
-                time.advance(by: pace)
-                try? await Task.sleep(for: .milliseconds(1))
-            }
-        }
+        let clock = (time ?? tree.time).advancing(by: pace)
         defer { clock.cancel() }
         return try await act()
     }

@@ -14,7 +14,6 @@ import Testing
         let tree = try MountedTree(capabilities: capabilities, capacity: 1 << 20, partSize: 64 << 10)
         var generator = SeededGenerator(seed: 1)
         let content = generator.bytes(3 << 20)
-        let time = tree.time
         try await tree.makeDirectory("d")
         let file = try await tree.open("d/big", OpenFlags(reads: true, writes: true), create: true)
         // Of a file the upload is still about to begin when it is renamed.
@@ -28,12 +27,7 @@ import Testing
         for _ in 0..<2000 where tree.store.count(.uploadPart) < 4 { try await Task.sleep(for: .milliseconds(1)) }
         try await Task.sleep(for: .milliseconds(50))
         if what == "directory" { try await tree.rename("d", to: "e") }
-        let clock = Task.detached {
-            while !Task.isCancelled {
-                time.advance(by: .milliseconds(2))
-                try? await Task.sleep(for: .milliseconds(1))
-            }
-        }
+        let clock = tree.advancingTime()
         defer { clock.cancel() }
         for start in stride(from: 300_000, to: content.count, by: 100_000) {
             let piece = Array(content[start..<min(content.count, start + 100_000)])

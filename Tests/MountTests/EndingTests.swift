@@ -39,6 +39,26 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(5)))
+        func terminatingWhileAWorkerStartsCommitsWhatIsOpen() async throws {
+            try await withMount { world, _ in
+                let writer = try world.start("exec 3>file; printf 'still open' >&3; : >$T/written; exec sleep 60")
+                let written = await poll(for: .seconds(20)) { [scratch = world.scratch] in
+                    scratch.has("written") ? true : nil
+                }
+                try #require(written == true)
+                let daemon = try #require(world.daemon)
+                // The next one is there, and on its way to serve.
+                try await world.killWorker()
+                kill(daemon, SIGTERM)
+                // Workers that are ended on their way, one after the other, take longer until the mount is given up.
+                try await world.daemonEnds(within: .seconds(12))
+                writer.send(SIGKILL)
+                _ = await writer.wait(deadline: .seconds(10))
+                #expect(try await world.outside("get", "file") == "still open")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func terminatingFinishesAnUploadOfManyParts() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=UploadPart,kind=latency:300ms")

@@ -35,9 +35,7 @@ struct ControlPlace: Sendable, Hashable {
                 let place = ControlPlace(directory: directory, name: name.description)
                 var status = stat()
                 guard lstat(place.path, &status) == 0 else { continue }
-                let made = Timestamp(
-                    seconds: Int64(status.st_mtim.tv_sec), nanoseconds: Int32(status.st_mtim.tv_nsec))
-                found.append((place, made))
+                found.append((place, Timestamp(status.st_mtim)))
             }
         }
         return found.sorted { $0.made > $1.made }.map(\.place)
