@@ -167,32 +167,79 @@ import Testing
         #expect(try await tree.find("first").size == 780_000)
     }
 
-    /// What is renamed is stored first, which may take more room than its bytes here: the rest of the object.
-    @Test func aRenameWaitsForRoomAsWritesDo() async throws {
+    enum Act: String, CaseIterable {
+        case truncate, allocate, copyRange, rename, sync, syncDirectory, flush, unmount
+    }
+
+    /// Stores the file "a", whose whole object that takes, or changes "a" or "b" in a way that has to be written down.
+    private static func outcome(
+        of act: Act, _ a: (InodeNumber, HandleID), _ b: (InodeNumber, HandleID), in system: BucketFileSystem
+    ) async -> [String] {
+        func reason<Value>(_ outcome: Outcome<Value>) async -> [String] {
+            if case .failure(let error) = await outcome.value() { [error.reason] } else { [] }
+        }
+        var change = AttributeChange()
+        change.size = 100_000
+        return switch act {
+        case .truncate: await reason(system.setAttributes(a.0, to: change, handle: nil))
+        case .allocate: await reason(system.allocate(a.0, handle: a.1, range: 600_000..<700_000, mode: 0))
+        case .copyRange:
+            await reason(
+                system.copyRange(
+                    from: FileRange(ino: a.0, handle: a.1, offset: 0), to: FileRange(ino: b.0, handle: b.1, offset: 0),
+                    count: 600_000))
+        case .rename: await reason(system.rename("a", in: .root, to: "c", in: .root, noReplace: false))
+        case .sync: await reason(system.sync(a.0, handle: a.1, dataOnly: false))
+        case .syncDirectory: await reason(system.syncDirectory(.root))
+        case .flush: await system.store(below: .root).map(\.reason)
+        case .unmount: await system.shutDown().map(\.reason)
+        }
+    }
+
+    /// What is stored may take more room than its bytes here: the rest of the object.
+    @Test(arguments: Act.allCases)
+    func whoeverNeedsRoomWaitsForItAsWritesDo(_ act: Act) async throws {
         var capabilities = Capabilities()
         (capabilities.smallestPart, capabilities.partCopy) = (16 << 10, false)
         let tree = try MountedTree(capabilities: capabilities, capacity: 1 << 20, partSize: 64 << 10)
         var content = bytes(600_000, 1)
         tree.store.setObject("a", content)
-        let edited = try await tree.open("a", readWrite)
-        try await tree.write(edited, [1, 2, 3], at: 300_000)
-        content.replaceSubrange(300_000..<300_003, with: [1, 2, 3])
+        let a = try await tree.open("a", readWrite)
+        let b = try await tree.open("b", readWrite, create: true)
+        let isStored = ![.truncate, .allocate, .copyRange].contains(act)
+        if isStored {
+            try await tree.write(a, [1, 2, 3], at: 300_000)
+            content.replaceSubrange(300_000..<300_003, with: [1, 2, 3])
+        }
         let ledger = tree.rooms.staging.ledger
         // Somebody else's bytes, all that there is room for.
         let others = (1 << 20) - ledger.used
         ledger.adopt(others, as: .written)
-        let system = tree.system
-        let rename = Task { await system.rename("a", in: .root, to: "b", in: .root, noReplace: false).value() }
+        let isOver = Atomic(false)
+        let waiter = Task { [system = tree.system] in
+            let failures = await Self.outcome(of: act, a, b, in: system)
+            isOver.store(true, ordering: .releasing)
+            return failures
+        }
         for _ in 0..<20 {
             tree.time.advance(by: .milliseconds(20))
             try await Task.sleep(for: .milliseconds(1))
         }
-        #expect(tree.store.content("b") == nil)
+        let hasWaited = !isOver.load(ordering: .acquiring)
+        #expect(hasWaited)
         ledger.release(others, of: .written)
-        try await whileTimePasses(on: tree.time) { try await rename.value.get() }
-        #expect(tree.store.content("b") == content)
-        #expect(tree.store.content("a") == nil)
-        try await tree.close(edited)
-        #expect(tree.store.keys == ["b"])
+        #expect(try await whileTimePasses(on: tree.time) { await waiter.value } == [])
+        if act != .unmount {
+            try await tree.close(a)
+            try await tree.close(b)
+        }
+        switch act {
+        case .truncate: content = Array(content[..<100_000])
+        case .allocate: content += [UInt8](repeating: 0, count: 100_000)
+        case .copyRange, .rename, .sync, .syncDirectory, .flush, .unmount: break
+        }
+        #expect(tree.store.content(act == .rename ? "c" : "a") == content)
+        #expect(tree.store.content("b") == (act == .copyRange ? content : []))
+        #expect(tree.store.keys.count == 2)
     }
 }
