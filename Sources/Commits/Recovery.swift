@@ -29,6 +29,8 @@ package struct Recovery: Sendable {
         /// Directories that programs may have open files in, whose objects are all copied to their new place, and that the metadata
         /// cache may have at the old one.
         package var moved: [(from: ByteString, to: ByteString)] = []
+        /// Renames of directories that were taken back, and are about to be asked for again.
+        package var undone: [(from: ByteString, to: ByteString)] = []
         /// Objects that got another version with other headers, and no other bytes, when the process ended before it knew.
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
@@ -124,6 +126,7 @@ package struct Recovery: Sendable {
                 if isRestart, case .tree(let from, let to) = job.intent,
                     try await runner.undo(id, job.items, from: from, to: to)
                 {
+                    plan.undone.append((from, to))
                     continue
                 }
                 if isRestart, case .moved(let from, let to) = job.intent {

@@ -182,6 +182,7 @@ extension BucketFileSystem {
         let takeover = await takeOverDoomed(newKey)
         let removal = takeover?.deletion.job
         var job = rooms.journal.newID()
+        let began = time.uptime()
         var headers = try headersForRename(of: current, from: key, to: newKey)
         do throws(FileSystemError) {
             try await settleJobs(at: newKey)
@@ -210,11 +211,14 @@ extension BucketFileSystem {
             if let takeover { await giveBack(takeover) }
             throw error
         }
-        var isLeft = false
+        var (isLeft, isOthers) = (false, false)
         if !moves {
-            let ifMatch = store.capabilities.deleteIfMatch ? current.attributes.version?.etag : nil
-            do throws(ObjectStoreError) { try await store.delete(key, ifMatch: ifMatch) } catch {
-                guard error.isRetryable || error.kind == .cancelled else {
+            do throws(ObjectStoreError) {
+                isOthers = try await !deleteCopied(key, current.attributes.version, since: began)
+            } catch {
+                let hasReplaced = target != nil || takeover != nil
+                guard hasReplaced || error.isRetryable || error.kind == .cancelled else {
+                    try? await store.delete(newKey, ifMatch: store.capabilities.deleteIfMatch ? version?.etag : nil)
                     try callOff(job, newKey)
                     throw FileSystemError(error)
                 }
@@ -229,6 +233,7 @@ extension BucketFileSystem {
         attributes.version = version
         attributes.ctime = time.now()
         try moveEntry(current, to: newParent, component, pending: isLeft)
+        if isOthers { try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) } }
         let known = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }
         try cached { [headers] metadata throws(MetadataError) in
             try metadata.update(source.ino, attributes, metadata: headers ?? known, pending: false)
@@ -238,6 +243,32 @@ extension BucketFileSystem {
         // It is renamed, whatever becomes of this.
         do throws(FileSystemError) { try await keepDirectory(current.parent, havingLost: key) } catch {
             remember(error, "rename", current.parent)
+        }
+    }
+
+    /// Deletes an object that was copied. False, and it stays, when somebody else has put another in its place; a copy that took
+    /// its time is worth a look where the store does not compare.
+    private func deleteCopied(
+        _ key: ObjectKey, _ version: ObjectVersion?, since began: Duration
+    ) async throws(ObjectStoreError) -> Bool {
+        do throws(ObjectStoreError) {
+            if store.capabilities.deleteIfMatch {
+                try await store.delete(key, ifMatch: version?.etag)
+                return true
+            }
+            if let version, time.uptime() - began > .seconds(1),
+                try await store.head(key, condition: nil).version.etag != version.etag
+            {
+                return false
+            }
+            try await store.delete(key, ifMatch: nil)
+            return true
+        } catch {
+            switch error.kind {
+            case .preconditionFailed: return false
+            case .notFound: return true
+            default: throw error
+            }
         }
     }
 
@@ -328,11 +359,28 @@ extension BucketFileSystem {
         }
         targets.withLock { _ = $0.removeValue(for: target.ino) }
         guard target.component != component else { return }
-        if hasObject {
-            let key = try key(of: target.ino)
-            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+        let isLeft = hasObject ? try await !deleteReplaced(target) : false
+        try cached { metadata throws(MetadataError) in try metadata.remove(target.ino, pending: isLeft) }
+    }
+
+    /// False when it goes later: something else has the name by now, so there is no way back.
+    private func deleteReplaced(_ target: Entry) async throws(FileSystemError) -> Bool {
+        let key = try key(of: target.ino)
+        do throws(ObjectStoreError) {
+            try await store.delete(key, ifMatch: nil)
+            return true
+        } catch {
+            let etag = target.attributes.version?.etag ?? files.find(target.ino)?.state.withLock { $0.replacedObject }
+            let removal = JobIntent.removal(RemovalRecord(key: key.bytes, etag: etag?.text, commits: []))
+            let job = rooms.journal.newID()
+            try journalled { journal throws(JournalingError) in
+                try journal.write([.job(job, removal, items: [])], flushed: true)
+            }
+            removeLater(
+                job, JournalContents.Job(intent: removal, items: []), target.component, in: target.parent,
+                because: "\(error)")
+            return false
         }
-        try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
     }
 
     /// What the copy of an object carries at its new key; nil where that is what the object has: its type is not the name's,

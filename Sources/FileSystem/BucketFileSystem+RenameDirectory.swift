@@ -9,6 +9,11 @@ import Synchronization
 
 /// rename of a directory: every object below it is copied, then the local view switches, then the sources go.
 extension BucketFileSystem {
+    /// A rename that has come to no end so far: objects at its target may be copies of ours.
+    struct TriedRename: Hashable {
+        let from, to: ByteString
+    }
+
     /// Copies every object below, then switches the local view, then deletes the sources: nothing is deleted that is not
     /// verified at its new place.
     func renameDirectory(
@@ -69,8 +74,10 @@ extension BucketFileSystem {
         }
         let ended = takeovers.map { JournalChange.endJob($0.deletion.job) }
         var copies: [ObjectKey: ObjectVersion] = [:]
+        let tried = TriedRename(from: oldPrefix, to: newKey.bytes)
+        triedRenames.withLock { _ = $0.insert(tried) }
         do throws(FileSystemError) {
-            copies = try await copyAll(objects, from: oldPrefix, to: newKey.bytes)
+            try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
             if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
@@ -85,8 +92,11 @@ extension BucketFileSystem {
                 _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
             }
         } catch {
-            // Nothing was renamed, and the program is told so: what was copied is of no use to anybody.
-            try? await deleteAll(Array(copies.keys))
+            // Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to
+            // be replaced stays.
+            if target != nil { copies[newKey] = nil }
+            let made = copies.sorted { $0.key.bytes > $1.key.bytes }.map { ($0.key, $0.value) }
+            _ = try? await delete(made, below: newKey.bytes)
             try callOff(job, newKey)
             for takeover in takeovers {
                 try callOff(takeover.deletion.job, takeover.deletion.key, giving: takeover)
@@ -101,21 +111,24 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             try journal.write([.advance(job, rest.intent)], flushed: false)
         }
+        triedRenames.withLock { _ = $0.remove(tried) }
+        let areAllGone: Bool
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
-        do throws(FileSystemError) { try await deleteAll(objects.reversed().map(\.key)) } catch {
-            removeLater(job, rest, source.component, in: source.parent, because: error.reason)
-            // It is renamed; that the old objects will not go by themselves is for somebody to know.
-            if error.mayPass { return }
-            throw error
+        do throws(FileSystemError) {
+            areAllGone = try await delete(objects.reversed().map { ($0.key, $0.version) }, below: oldPrefix)
+        } catch {
+            // It is renamed: what the store refuses now is tried again, and named at the end of the mount.
+            return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
         }
         forgetJob(job)
         try cached { metadata throws(MetadataError) in
             try metadata.settleRemoval(of: source.component, in: source.parent)
+            if !areAllGone { try metadata.distrust(oldPrefix) }
         }
     }
 
-    /// Another host may have made the directory within the ttl of what is known here. What was copied there by a try that came to
-    /// no end, or comes so late, is none.
+    /// Another host may have made the directory within the ttl of what is known here. What was copied there by a try of ours that
+    /// came to no end, or comes so late, is none.
     private func requireNothing(
         at key: ObjectKey, _ name: ByteString, butCopiesOf objects: [ListedObject], from prefix: ByteString,
         noReplace: Bool
@@ -124,12 +137,13 @@ extension BucketFileSystem {
         let found = try await objectsBelow(key.bytes)
         if found.isEmpty { return }
         let sources = Dictionary(objects.map { ($0.key.bytes.dropFirst(prefix.count), $0.version) }) { $1 }
+        let wasTried = triedRenames.withLock { $0.contains(TriedRename(from: prefix, to: key.bytes)) }
         let others = found.filter { object in
             guard let source = sources[object.key.bytes.dropFirst(key.bytes.count)],
                 source.size == object.version.size
             else { return true }
-            // The copy of an object that was made of parts has another ETag.
-            return source.etag != object.version.etag && !source.etag.text.contains("-")
+            // The copy of an object that was made of parts has another ETag; but so has what somebody else has made.
+            return source.etag != object.version.etag && !(wasTried && source.etag.text.contains("-"))
         }
         let isEmpty = others.allSatisfy { $0.key == key && $0.version.size == 0 }
         if others.isEmpty || isEmpty && !noReplace { return }
@@ -233,9 +247,11 @@ extension BucketFileSystem {
         }
     }
 
+    /// With an error `copies` are those that were made.
     private func copyAll(
-        _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString
-    ) async throws(FileSystemError) -> [ObjectKey: ObjectVersion] {
+        _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString,
+        into copies: inout [ObjectKey: ObjectVersion]
+    ) async throws(FileSystemError) {
         let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
         let longest = store.capabilities.longestKey
         for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
@@ -269,7 +285,6 @@ extension BucketFileSystem {
             }
             return results
         }
-        var copies: [ObjectKey: ObjectVersion] = [:]
         var failure: ObjectStoreError?
         for result in results {
             switch result {
@@ -277,15 +292,17 @@ extension BucketFileSystem {
             case .failure(let error): failure = failure ?? error
             }
         }
-        if let failure {
-            // Nothing was renamed: what was copied so far is of no use to anybody.
-            try? await deleteAll(Array(copies.keys))
-            throw FileSystemError(.inputOutput, "not renamed, a copy failed: \(failure)")
-        }
-        return copies
+        if let failure { throw FileSystemError(.inputOutput, "not renamed, a copy failed: \(failure)") }
     }
 
-    private func deleteAll(_ keys: [ObjectKey]) async throws(FileSystemError) {
+    /// Deletes what is known below a prefix, in the order of `objects`. What another host has put in the place of one since stays,
+    /// and then the answer is false.
+    private func delete(
+        _ objects: [(key: ObjectKey, version: ObjectVersion)], below prefix: ByteString
+    ) async throws(FileSystemError) -> Bool {
+        if objects.isEmpty { return true }
+        let now = Dictionary(try await objectsBelow(prefix).map { ($0.key, $0.version.etag) }) { $1 }
+        let keys = objects.filter { now[$0.key] ?? $0.version.etag == $0.version.etag }.map(\.key)
         let batch = max(1, store.capabilities.deleteBatch)
         for start in stride(from: 0, to: keys.count, by: batch) {
             let failed = try await remote { store throws(ObjectStoreError) in
@@ -293,6 +310,7 @@ extension BucketFileSystem {
             }
             if let error = failed.first { throw FileSystemError(error) }
         }
+        return keys.count == objects.count
     }
 
     /// Open clean files below the renamed directory read their copies from now on.

@@ -16,6 +16,7 @@ extension BucketFileSystem {
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
         let plan = try await followMovedDirectories(plan)
+        triedRenames.withLock { $0.formUnion(plan.undone.map { TriedRename(from: $0.from, to: $0.to) }) }
         try follow(plan)
         // Until here a process that is killed leaves the same to the next one.
         try journalled { journal throws(JournalingError) in

@@ -73,6 +73,8 @@ package final class BucketFileSystem: FileSystemOperations {
     /// Files whose handles of an earlier process are good for nothing any more, since what was written by them is not known.
     let interrupted = Mutex<Set<InodeNumber>>([])
     let copies = Copies([:])
+    /// Of directories, by this process or the one before it.
+    let triedRenames = Mutex<Set<TriedRename>>([])
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.

@@ -2,6 +2,7 @@ import Basics
 import FileSystem
 import Metadata
 import ObjectStorage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -87,4 +88,112 @@ import Testing
         await #expect(throws: MountedTree.Failure(kind: .exists, reason: "")) { try await tree.close(file) }
         #expect(tree.store.content("f") == Self.theirs)
     }
+
+    // MARK: While a rename goes on
+
+    /// Of objects made of parts the ETag does not tell whether they are the same.
+    @Test(arguments: [true, false])
+    func anObjectOfTheSameLengthIsNoCopy(noReplace: Bool) async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 1 << 10
+        let tree = try MountedTree(capabilities: capabilities, partSize: 1 << 10)
+        try await inParts("d/f", Array(repeating: 1, count: 4000), tree.store)
+        _ = try await tree.names("")
+        try await inParts("e/f", Array(repeating: 2, count: 4000), tree.store)
+        await #expect(throws: MountedTree.Failure(kind: noReplace ? .exists : .notEmpty, reason: "")) {
+            try await rename(tree, "d", to: "e", noReplace: noReplace)
+        }
+        #expect(tree.store.content("e/f") == Array(repeating: 2, count: 4000))
+        #expect(tree.store.content("d/f") == Array(repeating: 1, count: 4000))
+    }
+
+    private func inParts(_ key: ObjectKey, _ content: [UInt8], _ store: MemoryStore) async throws {
+        let upload = try await store.createUpload(PutRequest(key))
+        let half = content.count / 2
+        var parts: [UploadedPart] = []
+        for (number, piece) in [content[..<half], content[half...]].enumerated() {
+            let part = PartRequest(key, upload, number: number + 1)
+            parts.append(try await store.uploadPart(part, body: MemorySource(Array(piece))))
+        }
+        _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
+    }
+
+    /// `act` is done once, by somebody else, when the object `key` has been copied.
+    private func whenCopied(_ key: ObjectKey, in tree: MountedTree, _ act: @escaping @Sendable () -> Void) {
+        let isDone = Mutex(false)
+        tree.store.faultAfter = { operation, target in
+            guard operation == .copy, target == key, !isDone.withLock({ exchange(&$0, with: true) }) else { return nil }
+            act()
+            return nil
+        }
+    }
+
+    @Test func whatIsStoredInADirectoryThatIsRenamedIsNotDeleted() async throws {
+        let tree = try MountedTree()
+        for name in ["d/", "d/f", "d/g"] { tree.store.setObject(ObjectKey(name), Array(name.utf8.dropFirst(2))) }
+        whenCopied("e/f", in: tree) { [store = tree.store] in
+            store.setObject("d/f", Self.theirs)
+            store.setObject("d/new", Self.theirs)
+        }
+        try await tree.rename("d", to: "e")
+        #expect(tree.store.keys == ["d/f", "d/new", "e/", "e/f", "e/g"])
+        #expect(tree.store.content("d/f") == Self.theirs)
+        #expect(try await tree.load("e/f") == Array("f".utf8))
+        // They have made the directory again.
+        #expect(try await tree.names("") == ["d", "e"])
+        #expect(try await tree.load("d/f") == Self.theirs)
+    }
+
+    @Test func aRenameThatFailsLeavesWhatIsStoredWhereItCopied() async throws {
+        let tree = try MountedTree()
+        for name in ["d/f", "d/g"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
+        _ = try await tree.names("")
+        tree.policy.copies = 1
+        try await tree.remount()
+        whenCopied("e/f", in: tree) { [store = tree.store] in store.setObject("e/f", Self.theirs) }
+        tree.store.fault = { operation, key in
+            guard operation == .copy, key == "e/g" else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "never")
+        }
+        await #expect(throws: MountedTree.Failure.self) { try await tree.rename("d", to: "e") }
+        #expect(tree.store.keys == ["d/f", "d/g", "e/f"])
+        #expect(tree.store.content("e/f") == Self.theirs)
+        #expect(try await tree.names("") == ["d", "e"])
+    }
+
+    @Test func aRenameThatFailsLeavesTheDirectoryItWasToReplace() async throws {
+        let tree = try MountedTree()
+        for name in ["d/", "d/f", "e/"] { tree.store.setObject(ObjectKey(name), []) }
+        tree.store.fault = { operation, key in
+            guard operation == .copy, key == "e/f" else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "never")
+        }
+        await #expect(throws: MountedTree.Failure.self) { try await tree.rename("d", to: "e") }
+        #expect(tree.store.keys == ["d/", "d/f", "e/"])
+        #expect(try await tree.names("") == ["d", "e"])
+    }
+
+    @Test(arguments: [true, false])
+    func whatIsStoredWhileAFileIsCopiedIsNotDeleted(compares: Bool) async throws {
+        var capabilities = Capabilities()
+        capabilities.deleteIfMatch = compares
+        let tree = try MountedTree(capabilities: capabilities)
+        tree.store.setObject("a", Array("a".utf8))
+        _ = try await tree.names("")
+        whenCopied("b", in: tree) { [store = tree.store, time = tree.time] in
+            time.advance(by: .seconds(5))
+            store.setObject("a", Self.theirs)
+        }
+        try await tree.rename("a", to: "b")
+        #expect(tree.store.content("a") == Self.theirs)
+        #expect(tree.store.content("b") == Array("a".utf8))
+        #expect(try await tree.names("") == ["a", "b"])
+        #expect(try await tree.load("a") == Self.theirs)
+        #expect(try await tree.load("b") == Array("a".utf8))
+    }
+}
+
+private func exchange<Value>(_ value: inout Value, with new: Value) -> Value {
+    defer { value = new }
+    return value
 }

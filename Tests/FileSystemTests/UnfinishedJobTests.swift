@@ -111,6 +111,69 @@ import Testing
         #expect(try tree.rooms.journal.contents().isEmpty)
     }
 
+    /// The store takes the deletion of the copy, and not that of what was copied.
+    @Test func aRenameThatIsNotAllowedLeavesNoCopy() async throws {
+        tree.store.setObject("a", body)
+        tree.store.fault = { operation, key in
+            guard operation == .delete, key == "a" else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "never")
+        }
+        await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) {
+            try await tree.rename("a", to: "b")
+        }
+        #expect(tree.store.keys == ["a"])
+        #expect(try await tree.names("") == ["a"])
+    }
+
+    /// What the target was is gone when the source does not go: there is no way back.
+    @Test(arguments: [true, false])
+    func aRenameOverAFileIsDoneEvenIfTheOldNameIsNotAllowedToGo(isOpen: Bool) async throws {
+        tree.store.setObject("a", body)
+        tree.store.setObject("b", Array("replaced".utf8))
+        let old = isOpen ? try await tree.open("b", readWrite) : nil
+        if let old { try await tree.write(old, [1], at: 0) }
+        refuse([.delete], .accessDenied)
+        try await tree.rename("a", to: "b")
+        #expect(try await tree.load("b") == body)
+        #expect(try await tree.names("") == ["b"])
+        #expect(tree.system.unfinishedJobs().count == 1)
+        // Who opens the name now writes to what has it.
+        try await tree.store("b", Array("newer".utf8))
+        #expect(tree.store.content("b") == Array("newer".utf8))
+        if let old { try await tree.close(old) }
+        try await settled()
+        #expect(tree.store.keys == ["b"])
+        #expect(tree.store.content("b") == Array("newer".utf8))
+    }
+
+    /// A link in the place of a file has another key.
+    @Test func aLinkReplacesAFileEvenIfThatIsNotAllowedToGo() async throws {
+        try await tree.symlink("a", "somewhere")
+        tree.store.setObject("b", body)
+        let old = try await tree.open("b", readWrite)
+        try await tree.write(old, [1], at: 0)
+        tree.store.fault = { operation, key in
+            guard operation == .delete, key == "b" else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "never")
+        }
+        try await tree.rename("a", to: "b")
+        #expect(try await tree.readLink("b") == "somewhere")
+        #expect(try await tree.names("") == ["b"])
+        try await tree.close(old)
+        try await settled()
+        #expect(tree.store.keys == ["b.rclonelink"])
+    }
+
+    @Test func aDirectoryIsRenamedEvenIfItsOldObjectsAreNotAllowedToGo() async throws {
+        for name in ["d/x", "d/s/y"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
+        refuse([.deleteMany], .accessDenied)
+        try await tree.rename("d", to: "e")
+        #expect(try await tree.names("") == ["e"])
+        #expect(tree.system.unfinishedJobs().count == 1)
+        try await settled()
+        #expect(tree.store.keys == ["e/s/y", "e/x"])
+    }
+
     @Test func aNewFileUnderTheOldNameWaitsForTheOldObjectToGo() async throws {
         tree.store.setObject("a", body)
         refuse([.delete])
