@@ -14,7 +14,7 @@ extension BucketFileSystem {
     /// before the program writes a byte, and an object made empty by that would cost a request and show the old content gone.
     package func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
         if let file = files.find(ino), isUnstoredAndEmpty(file), ifGoingOn() { return .success(()) }
-        return synchronise(ino, handle, "close")
+        return synchronise(ino, handle, .close)
     }
 
     func isUnstoredAndEmpty(_ file: ActiveFile) -> Bool {
@@ -32,14 +32,22 @@ extension BucketFileSystem {
     }
 
     package func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {
-        synchronise(ino, handle, "fsync")
+        synchronise(ino, handle, .fsync)
     }
 
-    private func synchronise(_ ino: InodeNumber, _ handle: HandleID, _ operation: String) -> Outcome<Void> {
+    private enum Synchronisation: String {
+        /// A reader's has nothing to do with what a writer has not finished.
+        case close
+        /// fsync(2) is of the file, whatever the descriptor was opened for.
+        case fsync
+    }
+
+    private func synchronise(
+        _ ino: InodeNumber, _ handle: HandleID, _ operation: Synchronisation
+    ) -> Outcome<Void> {
         do throws(FileSystemError) {
             let handle = try fileHandle(handle, of: ino)
-            // A reader's close has nothing to do with what a writer has not finished.
-            guard handle.flags.writes else { return .success(()) }
+            guard handle.flags.writes || operation != .close else { return .success(()) }
             guard handle.file.isDirty else {
                 if let error = handle.file.state.withLock({ $0.unreported.take() }) { throw error }
                 return .success(())
@@ -49,7 +57,7 @@ extension BucketFileSystem {
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) { try await secureWaitingForSpace(handle.file) } catch {
                     if error.kind != .interrupted {
-                        remember(error, operation, handle.file.ino)
+                        remember(error, operation.rawValue, handle.file.ino)
                         // What else there was to tell is told with this.
                         handle.file.state.withLock { $0.unreported = nil }
                     }

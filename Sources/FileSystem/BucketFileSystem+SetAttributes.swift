@@ -50,7 +50,8 @@ extension BucketFileSystem {
         let (wasDirty, length) = (file.isDirty, file.attributes.size)
         if length == size { return }
         try await truncate(file, to: size)
-        if !wasDirty { try await secure(file) }
+        // What somebody is still writing is stored when that is closed.
+        if !wasDirty || !handles.hasWriter(of: file) { try await secureWaitingForSpace(file) }
     }
 
     /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.

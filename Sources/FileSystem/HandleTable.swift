@@ -56,6 +56,15 @@ final class HandleTable: Sendable {
 
     func find(_ id: HandleID) -> Handle? { state.withLock { $0.handles[id] } }
 
+    /// Whether somebody has the file open for writing. In time proportional to what is open.
+    func hasWriter(of file: ActiveFile) -> Bool {
+        state.withLock { state in
+            state.handles.values.contains { handle in
+                if case .file(let open) = handle { open.file === file && open.flags.writes } else { false }
+            }
+        }
+    }
+
     /// What a handle of an earlier process was; nil for numbers that no process before this one gave out.
     func origin(of id: HandleID) -> HandleNumber? {
         let number = HandleNumber(id)
