@@ -24,6 +24,19 @@ struct CallingThread {
         return pending & (1 << UInt64(SIGKILL - 1)) != 0
     }
 
+    /// Whether a signal has ended it, and the kernel is closing what it has open (proc_pid_stat(5): flags, exit_code). False when
+    /// this process may not know.
+    var wasKilled: Bool {
+        guard let status = readFile("/proc/\(id)/stat") else { return false }
+        // Behind the name, which may have blanks and parentheses of its own, from the third field on.
+        let text = String(decoding: status.bytes, as: UTF8.self)
+        let fields = text[(text.lastIndex(of: ")") ?? text.startIndex)...].split(separator: " ").dropFirst()
+        let (flags, exitCode) = (fields.dropFirst(6).first, fields.dropFirst(49).first)
+        // PF_EXITING of the kernel's sched.h.
+        guard let flags = flags.flatMap({ UInt64($0) }), flags & 4 != 0 else { return false }
+        return exitCode.flatMap { Int(String($0.prefix { $0.isNumber })) }.map { $0 & 0x7f != 0 } ?? false
+    }
+
     /// Whether its process, or one that it may have the file from, has a descriptor of a file with this number
     /// (proc_pid_fdinfo(5): ino, since Linux 5.14), or that cannot be known. Another file system's file of that number counts
     /// as well.

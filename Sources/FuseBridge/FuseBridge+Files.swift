@@ -68,8 +68,12 @@ extension FuseBridge {
 
     func flush(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {
         let caller = CallingThread(of: request.handle)
-        answer(request, fileSystem.flush(ino, handle: handle) { caller.mayHaveOpen(ino) }) { request, _ in
-            request.succeed()
+        switch fileSystem.flush(ino, handle: handle, ifGoingOn: { caller.mayHaveOpen(ino) }) {
+        case .pending(let work):
+            // No signal interrupts what a process waits for at its end.
+            let isHeard = !caller.wasKilled
+            answerLater(request, work, isHeard: isHeard) { request, _ in request.succeed() }
+        case .ready(let result): answer(request, .ready(result)) { request, _ in request.succeed() }
         }
     }
 

@@ -48,10 +48,10 @@ final class FuseBridge: Sendable {
         }
     }
 
-    /// Replies with what `work` answers on the worker pool.
+    /// Replies with what `work` answers on the worker pool; if nobody is to hear of it, at once.
     func answerLater<Value: Sendable>(
         _ request: consuming FuseRequest, _ work: @escaping @Sendable () async -> Result<Value, FileSystemError>,
-        _ reply: @escaping Reply<Value>
+        isHeard: Bool = true, _ reply: @escaping Reply<Value>
     ) {
         // The pointer is only compared and handed back to libfuse; the request itself moves into `waiting`.
         nonisolated(unsafe) let handle = request.handle
@@ -61,7 +61,7 @@ final class FuseBridge: Sendable {
         waiting.run(
             as: pool.start { [self] in
                 let result = await work()
-                pending.remove(handle)
+                pending.remove(waiting, for: handle)
                 if let request = waiting.take() {
                     switch result {
                     case .success(let value): reply(request, value)
@@ -70,6 +70,7 @@ final class FuseBridge: Sendable {
                 }
                 pending.end()
             })
+        if !isHeard { pending.giveUp(waiting, for: handle) }
     }
 
     /// Carries out what no request waits for, such as giving back a handle the kernel did not take.

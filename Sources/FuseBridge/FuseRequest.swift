@@ -24,7 +24,7 @@ enum FuseOperation: String, Sendable {
         }
     }
 
-    /// Whether a caller that dies ends it: what waits for its turn to write has changed nothing yet.
+    /// Whether a caller that dies ends the work as well: what waits for its turn to write has changed nothing yet.
     var endsWithItsCaller: Bool { onlyReads || self == .write }
 }
 
@@ -32,22 +32,33 @@ enum FuseOperation: String, Sendable {
 /// forgotten answers EIO and says so in the log.
 ///
 /// Owned by whoever answers it, on any thread; must be gone before the session it came through is destroyed, which
-/// `PendingRequests` sees to. The replies answer false when the kernel no longer takes them (the connection was aborted):
-/// then references and handles the reply would have passed on stay with the caller.
+/// `PendingRequests` sees to. The replies answer false when the kernel no longer takes them (the connection was aborted, or
+/// the request was given up before): then references and handles the reply would have passed on stay with the caller.
 struct FuseRequest: ~Copyable, @unchecked Sendable {
     // Sendable: libfuse takes a reply from any thread, once, and ownership makes it once. The bridge outlives the session.
     let handle: fuse_req_t
     let operation: FuseOperation
     let ino: fuse_ino_t
     private let bridge: Unmanaged<FuseBridge>
+    /// Whether the kernel has an answer already, and libfuse the request's memory.
+    private let isGivenUp: Bool
 
     init(_ handle: fuse_req_t?, _ operation: FuseOperation, _ ino: fuse_ino_t) {
         guard let handle, let context = fuse_req_userdata(handle) else { fatalError("libfuse passed no request") }
         (self.handle, self.operation, self.ino) = (handle, operation, ino)
         bridge = .fromOpaque(context)
+        isGivenUp = false
+    }
+
+    private init(
+        givenUp handle: fuse_req_t, _ operation: FuseOperation, _ ino: fuse_ino_t, _ bridge: Unmanaged<FuseBridge>
+    ) {
+        (self.handle, self.operation, self.ino, self.bridge) = (handle, operation, ino, bridge)
+        isGivenUp = true
     }
 
     deinit {
+        if isGivenUp { return }
         bridge._withUnsafeGuaranteedRef {
             $0.logger.error(
                 "request was never answered", metadata: ["op": "\(operation.rawValue)", "ino": "\(ino)"])
@@ -56,9 +67,17 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     }
 
     private consuming func reply(_ send: (fuse_req_t) -> Int32) -> Bool {
-        let handle = handle
+        let (handle, isGivenUp) = (handle, isGivenUp)
         discard self
-        return send(handle) == 0
+        return !isGivenUp && send(handle) == 0
+    }
+
+    /// Tells a caller that does not want to know any more that it was interrupted. Whoever works on it goes on with what this
+    /// returns, whose replies go nowhere.
+    consuming func givenUp() -> FuseRequest {
+        let rest = FuseRequest(givenUp: handle, operation, ino, bridge)
+        _ = reply { fuse_reply_err($0, EINTR) }
+        return rest
     }
 
     /// fuse_reply_err(3) with the table's errno, and the log line of the failure.
@@ -112,10 +131,10 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
             // with which reads come to us all the same: the disk's own O_DIRECT asks for alignment.
             var reply = linux_backed_open(
                 fh: answer.handle.rawValue, open_flags: 1 << 7 | (answer.direct ? 1 : 0), backing_id: backing)
-            let handle = handle
-            discard self
-            return withUnsafeBytes(of: &reply) {
-                fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count) == 0
+            return self.reply { handle in
+                withUnsafeBytes(of: &reply) {
+                    fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+                }
             }
         }
         var info = fuse_file_info(answer)
@@ -128,10 +147,10 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
 
     /// A symlink's target goes out as plain bytes (fuse_reply_readlink(3) would only measure them first).
     consuming func bytes(of answer: ByteString) {
-        let handle = handle
-        discard self
-        _ = answer.bytes.withUnsafeBytes {
-            fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+        _ = reply { handle in
+            answer.bytes.withUnsafeBytes {
+                fuse_reply_buf(handle, $0.baseAddress?.assumingMemoryBound(to: CChar.self), $0.count)
+            }
         }
     }
 

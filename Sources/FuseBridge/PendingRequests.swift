@@ -28,8 +28,11 @@ final class PendingRequests: Sendable {
         }
     }
 
-    func remove(_ handle: fuse_req_t) {
-        table.withLock { _ = $0.state.waiting.removeValue(forKey: handle) }
+    /// libfuse may have given the memory of one that was given up to another since.
+    func remove(_ request: PendingRequest, for handle: fuse_req_t) {
+        table.withLock { table in
+            if table.state.waiting[handle] === request { table.state.waiting[handle] = nil }
+        }
     }
 
     /// Counts work that must end before the session is destroyed and that no request waits for.
@@ -44,10 +47,16 @@ final class PendingRequests: Sendable {
         drained?.signal()
     }
 
-    /// The caller is dying: nobody wants to know any more. What changes something goes on to its end all the same.
+    /// The caller is dying: nobody wants to know any more. What changes something goes on to its end all the same, and the
+    /// caller ends before.
     func giveUp(_ handle: fuse_req_t) {
-        guard let request = table.withLock({ $0.state.waiting[handle] }), request.endsWithItsCaller else { return }
-        request.cancel()
+        if let request = table.withLock({ $0.state.waiting[handle] }) { giveUp(request, for: handle) }
+    }
+
+    func giveUp(_ request: PendingRequest, for handle: fuse_req_t) {
+        if request.endsWithItsCaller { return request.cancel() }
+        remove(request, for: handle)
+        request.giveUp()
     }
 
     /// Waits a while for requests to be replied to, and interrupts none. No request may arrive any more.
@@ -95,6 +104,14 @@ final class PendingRequest: Sendable {
 
     /// The request, for the one who replies; nil the second time.
     func take() -> FuseRequest? { state.withLock { $0.request.take() } }
+
+    /// Answers the caller at once; the task goes on.
+    func giveUp() {
+        state.withLock { state in
+            guard let request = state.request.take() else { return }
+            state.request = request.givenUp()
+        }
+    }
 
     /// Cancels `task` at once if the request was cancelled before the task began.
     func run(as task: Task<Void, Never>) {

@@ -22,6 +22,8 @@ final class MemoryFileSystem: FileSystemOperations {
         var calls = 0
         var interrupted = 0
         var flushed: [InodeNumber] = []
+        /// Whether what changes the name "stuck" goes on.
+        var isReleased = false
         var isShutDown = false
     }
 
@@ -52,6 +54,21 @@ final class MemoryFileSystem: FileSystemOperations {
             }
         }
         return isPending ? .pending { result } : .ready(result)
+    }
+
+    /// What is done to the name "stuck" waits until it is released.
+    private func answer<Value: Sendable>(
+        of name: ByteString?, _ body: @escaping @Sendable (inout State) throws(FileSystemError) -> Value
+    ) -> Outcome<Value> {
+        guard name == "stuck" else { return answer(body) }
+        return .pending { [self] in
+            while !state.withLock({ $0.isReleased }) { try? await Task.sleep(for: .milliseconds(10)) }
+            return await answer(body).value()
+        }
+    }
+
+    private func name(of ino: InodeNumber) -> ByteString? {
+        state.withLock { state in state.nodes[.root]?.children.first { $0.value == ino }?.key }
     }
 
     private static func node(_ ino: InodeNumber, _ state: State) throws(FileSystemError) -> Node {
@@ -143,13 +160,13 @@ final class MemoryFileSystem: FileSystemOperations {
     func makeDirectory(
         _ name: ByteString, in parent: InodeNumber, mode: UInt16, caller: Caller
     ) -> Outcome<EntryReply> {
-        answer { state throws(FileSystemError) in
+        answer(of: name) { [self] state throws(FileSystemError) in
             Self.entry(try make(name, in: parent, .directory, mode: mode, caller: caller, &state))
         }
     }
 
     func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
-        answer { state throws(FileSystemError) in
+        answer(of: name) { state throws(FileSystemError) in
             guard let ino = try Self.node(parent, state).children[name] else {
                 throw FileSystemError(.notFound, "no directory")
             }
@@ -159,7 +176,7 @@ final class MemoryFileSystem: FileSystemOperations {
     }
 
     func unlink(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
-        answer { state throws(FileSystemError) in
+        answer(of: name) { state throws(FileSystemError) in
             guard state.nodes[parent]?.children.removeValue(forKey: name) != nil else {
                 throw FileSystemError(.notFound, "no file")
             }
@@ -169,7 +186,7 @@ final class MemoryFileSystem: FileSystemOperations {
     func rename(
         _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
     ) -> Outcome<Void> {
-        answer { state throws(FileSystemError) in
+        answer(of: name) { state throws(FileSystemError) in
             guard let ino = try Self.node(parent, state).children[name] else {
                 throw FileSystemError(.notFound, "no source")
             }
@@ -193,7 +210,7 @@ final class MemoryFileSystem: FileSystemOperations {
     func create(
         _ name: ByteString, in parent: InodeNumber, mode: UInt16, flags: OpenFlags, caller: Caller
     ) -> Outcome<CreateReply> {
-        answer { state throws(FileSystemError) in
+        answer(of: name) { [self] state throws(FileSystemError) in
             let status = try make(name, in: parent, .file, mode: mode, caller: caller, &state)
             return CreateReply(
                 entry: Self.entry(status),
@@ -204,9 +221,7 @@ final class MemoryFileSystem: FileSystemOperations {
     func read(
         _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
     ) -> Outcome<Int> {
-        let name = state.withLock { state in
-            state.nodes[.root]?.children.first { $0.value == ino }?.key
-        }
+        let name = name(of: ino)
         if name == "hangs" {
             return .pending { [self] in
                 while !Task.isCancelled { try? await Task.sleep(for: .milliseconds(10)) }
@@ -247,10 +262,12 @@ final class MemoryFileSystem: FileSystemOperations {
     }
 
     func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
-        answer { state in state.flushed.append(ino) }
+        answer(of: name(of: ino)) { state in state.flushed.append(ino) }
     }
 
-    func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> { answer { _ in } }
+    func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {
+        answer(of: name(of: ino)) { _ in }
+    }
 
     func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
         answer { state in _ = state.openHandles.remove(handle) }

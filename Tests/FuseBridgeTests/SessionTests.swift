@@ -137,6 +137,55 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
+    /// README, signals: a call that waits ends when its process is killed, and what it was to change is changed all the same. So
+    /// does what the kernel closes of a process that was killed.
+    @Test(
+        arguments: [
+            "mv stuck moved", "rm stuck", "rmdir stuck", "sync stuck", "mkdir stuck", "touch stuck", "sleep 9 < stuck",
+        ])
+    func aDeadlySignalEndsAnyCallThatWaits(_ command: String) throws {
+        let tree = try MountedTree()
+        switch command {
+        case "rmdir stuck": #expect(shell("mkdir", tree.path + "/made", tree.path + "/made/x").status == 0)
+        case "mkdir stuck", "touch stuck": break
+        // A flush of the file waits as soon as it has the name.
+        default: #expect(shell("bash", "-c", "cd $1; : > made; mv made stuck", "sh", tree.path).status == 0)
+        }
+        if command == "rmdir stuck" {
+            let run = shell("bash", "-c", "cd $1; rmdir made/x; mv made stuck", "sh", tree.path)
+            #expect(run.status == 0)
+        }
+        let before = tree.fileSystem.state.withLock { $0.nodes.count }
+        // Were the call not to end, neither would this before the file system lets it.
+        let ender = Thread { [fileSystem = tree.fileSystem] in
+            usleep(20_000_000)
+            fileSystem.state.withLock { $0.isReleased = true }
+        }
+        ender.start()
+        let began = ContinuousClock.now
+        let run = shell("timeout", "-s", "KILL", "1", "bash", "-c", "cd \"$1\"; exec \(command)", "sh", tree.path)
+        #expect(run.status != 0)
+        let wasReleased = tree.fileSystem.state.withLock { $0.isReleased }
+        #expect(!wasReleased, "it took \(ContinuousClock.now - began)")
+        tree.fileSystem.state.withLock { $0.isReleased = true }
+        let isDone = { @Sendable in
+            tree.fileSystem.state.withLock { state in
+                let names = Set(state.nodes[.root]?.children.keys.map(\.description) ?? [])
+                // Nobody has what was made: the kernel did not hear of it.
+                let isKnown = state.references.values.contains { $0 != 0 } || !state.openHandles.isEmpty
+                return switch command {
+                case "mv stuck moved": names == ["moved"]
+                case "rm stuck", "rmdir stuck": names.isEmpty
+                case "sync stuck", "sleep 9 < stuck": names == ["stuck"] && state.openHandles.isEmpty
+                default: names == ["stuck"] && state.nodes.count == before + 1 && !isKnown
+                }
+            }
+        }
+        for _ in 0..<500 where !isDone() { usleep(10_000) }
+        #expect(isDone())
+        _ = try tree.unmount()
+    }
+
     @Test func readsWaitForMemoryInsteadOfFailing() throws {
         let tree = try MountedTree(memory: 1 << 20)
         let script = """
