@@ -33,7 +33,7 @@ package struct MountReport: Sendable, Codable {
 
     /// Something of more than one request that has begun and not ended.
     package struct Job: Sendable, Codable {
-        /// `rename`, `tree` (the rename of a directory), `removals` (its old names go) or `removal`.
+        /// `rename`, `tree` (the rename of a directory), `moved` and `removals` (its old names go), `removal` or `headers`.
         package var kind: String
         package var from: String
         package var to: String?

@@ -14,6 +14,8 @@ package struct ConfigFile: Sendable, Hashable {
         package var value: String?
         /// From 1.
         package var line: Int
+        /// Whether it goes for every mount, as what stands before the sections does.
+        package var isGeneral: Bool
     }
 
     private struct Section: Sendable, Hashable {
@@ -42,7 +44,8 @@ package struct ConfigFile: Sendable, Hashable {
                 throw .badFile(path: path, line: line.number, reason: "\"\(line.text)\" is no name = value")
             }
             let value = parts.count == 2 ? parts[1].trimmed : nil
-            sections[sections.count - 1].entries.append(Entry(name: name, value: value, line: line.number))
+            sections[sections.count - 1].entries.append(
+                Entry(name: name, value: value, line: line.number, isGeneral: sections.count == 1))
         }
         self.sections = sections
     }

@@ -1,4 +1,5 @@
 import Basics
+import ObjectStorage
 
 /// One option of a mount: its name, what its value looks like, its default, and where the value goes.
 package struct MountOption: Sendable {
@@ -8,12 +9,20 @@ package struct MountOption: Sendable {
     package let placeholder: String?
     /// As a user would write it; nil when nothing is the default.
     package let defaultValue: String?
+    /// What counts without it, in words, where that is no value of it.
+    let otherwise: String?
     /// Sentences for help and manual.
     package let help: String
+    /// The least value and the greatest, as `1 to 256`; nil where there are none.
+    let limits: String?
     /// Whether it is listed: what mount(8) passes along is understood and not shown.
     package let isListed: Bool
     /// Whether a mount takes another value while it is mounted.
     package private(set) var isLive = false
+    /// The kinds of store that have such a thing, where others must not seem to have it; nil for all.
+    private(set) var schemes: [BucketURL.Scheme]?
+    /// What a file says of it for every mount is left out where the store has no such thing, instead of refused.
+    private(set) var isLeftOutElsewhere = false
     /// Each time it is given adds to what was given before.
     let isRepeatable: Bool
     /// The flag that this one takes back.
@@ -23,11 +32,12 @@ package struct MountOption: Sendable {
     typealias Field<Value> = any WritableKeyPath<MountSettings, Value> & Sendable
 
     private init(
-        _ name: String, _ placeholder: String?, default value: String?, help: String, isListed: Bool = true,
-        isRepeatable: Bool = false, opposite: String? = nil,
+        _ name: String, _ placeholder: String?, default value: String?, otherwise: String? = nil, help: String,
+        limits: String? = nil, isListed: Bool = true, isRepeatable: Bool = false, opposite: String? = nil,
         assign: @escaping @Sendable (String, String, inout MountSettings) throws(SettingsError) -> Void
     ) {
         (self.name, self.placeholder, self.defaultValue, self.help) = (name, placeholder, value, help)
+        (self.otherwise, self.limits) = (otherwise, limits)
         (self.isListed, self.isRepeatable, self.opposite, self.assign) = (isListed, isRepeatable, opposite, assign)
     }
 
@@ -35,6 +45,20 @@ package struct MountOption: Sendable {
     var live: MountOption {
         var option = self
         option.isLive = true
+        return option
+    }
+
+    /// The same, where stores of other kinds would seem to have what they have not.
+    func only(for schemes: BucketURL.Scheme...) -> MountOption {
+        var option = self
+        option.schemes = schemes
+        return option
+    }
+
+    /// The same, which a file may have for every mount, whatever its store.
+    var leftOutElsewhere: MountOption {
+        var option = self
+        option.isLeftOutElsewhere = true
         return option
     }
 
@@ -98,7 +122,8 @@ package struct MountOption: Sendable {
         MountOption(name, "place", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             guard let place = LocalPlace(text) else {
                 throw .badValue(
-                    name: name, value: text, expected: "a path, or an address of this machine such as 127.0.0.1:9464")
+                    name: name, value: text,
+                    expected: "a path with a slash, or a port for this machine alone such as 127.0.0.1:9464")
             }
             settings[keyPath: field] = place
         }
@@ -107,15 +132,17 @@ package struct MountOption: Sendable {
     static func size(
         _ name: String, _ field: Field<Int64>, in range: ClosedRange<Int64>, default value: String, _ help: String
     ) -> MountOption {
-        MountOption(name, "size", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, "size", default: value, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
             settings[keyPath: field] = try bytes(name, text, range)
         }
     }
 
     static func size(
-        _ name: String, _ field: Field<Int64?>, in range: ClosedRange<Int64>, _ help: String
+        _ name: String, _ field: Field<Int64?>, in range: ClosedRange<Int64>, otherwise: String, _ help: String
     ) -> MountOption {
-        MountOption(name, "size", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, "size", default: nil, otherwise: otherwise, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
             settings[keyPath: field] = try bytes(name, text, range)
         }
     }
@@ -124,15 +151,17 @@ package struct MountOption: Sendable {
         _ name: String, _ field: Field<Duration>, in range: ClosedRange<Duration>, default value: String,
         _ help: String
     ) -> MountOption {
-        MountOption(name, "time", default: value, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, "time", default: value, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
             settings[keyPath: field] = try time(name, text, range)
         }
     }
 
     static func duration(
-        _ name: String, _ field: Field<Duration?>, in range: ClosedRange<Duration>, _ help: String
+        _ name: String, _ field: Field<Duration?>, in range: ClosedRange<Duration>, otherwise: String, _ help: String
     ) -> MountOption {
-        MountOption(name, "time", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
+        MountOption(name, "time", default: nil, otherwise: otherwise, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
             settings[keyPath: field] = try time(name, text, range)
         }
     }
@@ -152,24 +181,18 @@ package struct MountOption: Sendable {
     static func number(
         _ name: String, _ field: Field<Int>, in range: ClosedRange<Int>, default value: String, _ help: String
     ) -> MountOption {
-        MountOption(name, "number", default: value, help: help) { (name, text, settings) throws(SettingsError) in
-            guard let number = Int(text), range.contains(number) else {
-                throw .badValue(
-                    name: name, value: text, expected: "a number from \(range.lowerBound) to \(range.upperBound)")
-            }
-            settings[keyPath: field] = number
+        MountOption(name, "number", default: value, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try number(name, text, range)
         }
     }
 
     static func number(
         _ name: String, _ field: Field<Int?>, in range: ClosedRange<Int>, _ help: String
     ) -> MountOption {
-        MountOption(name, "number", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
-            guard let number = Int(text), range.contains(number) else {
-                throw .badValue(
-                    name: name, value: text, expected: "a number from \(range.lowerBound) to \(range.upperBound)")
-            }
-            settings[keyPath: field] = number
+        MountOption(name, "number", default: nil, help: help, limits: bounds(range)) {
+            (name, text, settings) throws(SettingsError) in
+            settings[keyPath: field] = try number(name, text, range)
         }
     }
 
@@ -251,20 +274,37 @@ package struct MountOption: Sendable {
         _ name: String, _ text: String, _ range: ClosedRange<Int64>
     ) throws(SettingsError) -> Int64 {
         guard let bytes = ByteSize.parse(text), range.contains(bytes) else {
-            let limits = "\(ByteSize.format(range.lowerBound)) to \(ByteSize.format(range.upperBound))"
-            throw .badValue(name: name, value: text, expected: "a size such as 512MiB or 2G, from \(limits)")
+            throw .badValue(name: name, value: text, expected: "a size such as 512MiB or 2G, from \(bounds(range))")
         }
         return bytes
+    }
+
+    private static func number(
+        _ name: String, _ text: String, _ range: ClosedRange<Int>
+    ) throws(SettingsError) -> Int {
+        guard let number = Int(text), range.contains(number) else {
+            throw .badValue(name: name, value: text, expected: "a number from \(bounds(range))")
+        }
+        return number
     }
 
     private static func time(
         _ name: String, _ text: String, _ range: ClosedRange<Duration>
     ) throws(SettingsError) -> Duration {
         guard let duration = DurationText.parse(text), range.contains(duration) else {
-            let limits = "\(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
-            throw .badValue(name: name, value: text, expected: "a time such as 90, 30s or 5m, from \(limits)")
+            throw .badValue(name: name, value: text, expected: "a time such as 90, 30s or 5m, from \(bounds(range))")
         }
         return duration
+    }
+
+    private static func bounds(_ range: ClosedRange<Int64>) -> String {
+        "\(ByteSize.format(range.lowerBound)) to \(ByteSize.format(range.upperBound))"
+    }
+
+    private static func bounds(_ range: ClosedRange<Int>) -> String { "\(range.lowerBound) to \(range.upperBound)" }
+
+    private static func bounds(_ range: ClosedRange<Duration>) -> String {
+        "\(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
     }
 
     private static func permissions(_ name: String, _ text: String) throws(SettingsError) -> UInt16 {

@@ -3,13 +3,14 @@ package import ObjectStorage
 /// An option as somebody gave it, and where.
 package struct GivenOption: Sendable, Hashable {
     package enum Origin: Sendable, Hashable, CustomStringConvertible {
-        case file(path: String, line: Int)
+        /// `isGeneral` says that it stands there for every mount.
+        case file(path: String, line: Int, isGeneral: Bool)
         case environment
         case commandLine
 
         package var description: String {
             switch self {
-            case .file(let path, let line): "\(path):\(line)"
+            case .file(let path, let line, _): "\(path):\(line)"
             case .environment: "environment"
             case .commandLine: "command line"
             }
@@ -26,7 +27,7 @@ package struct GivenOption: Sendable, Hashable {
     func apply(to settings: inout MountSettings) throws(SettingsError) {
         do { try OptionTable.option(named: name).set(value, in: &settings) } catch {
             switch (origin, error) {
-            case (.file(let path, let line), _):
+            case (.file(let path, let line, _), _):
                 throw .badFile(path: path, line: line, reason: error.description)
             case (.environment, .badValue(_, let value, let expected)):
                 throw .badValue(name: MountOption.environmentName(of: name), value: value, expected: expected)
@@ -47,7 +48,9 @@ package struct OptionSources: Sendable, Hashable {
     ) {
         var options = files.flatMap { file in
             file.entries.map {
-                GivenOption(name: $0.name, value: $0.value, origin: .file(path: file.path, line: $0.line))
+                GivenOption(
+                    name: $0.name, value: $0.value,
+                    origin: .file(path: file.path, line: $0.line, isGeneral: $0.isGeneral))
             }
         }
         for option in OptionTable.options where option.isListed {
@@ -110,5 +113,27 @@ extension OptionSources {
             given[name] = (option.isRepeatable ? given[name] ?? [] : []) + [effective]
         }
         return OptionTable.options.filter(\.isListed).flatMap { given[$0.name] ?? [] }
+    }
+
+    /// For whoever makes a store: fails for an option that stores of this kind cannot honour, wherever it was given. Nobody
+    /// shall take objects for encrypted that are not. What a file has for every mount is left out where nothing is lost by it.
+    package func requireHonoured(by scheme: BucketURL.Scheme) throws(SettingsError) {
+        for given in try effective() {
+            let option = try OptionTable.option(named: given.name)
+            guard let schemes = option.schemes, !schemes.contains(scheme), given.value != option.defaultValue else {
+                continue
+            }
+            func error(_ name: String) -> SettingsError {
+                .otherStores(name: name, stores: schemes.storeNames, store: scheme.storeName)
+            }
+            switch given.origin {
+            case .file(_, _, true) where option.isLeftOutElsewhere: continue
+            case .file(let path, let line, _):
+                let section = schemes.first.map { ", or give it below [\($0.rawValue)://]" } ?? ""
+                throw .badFile(path: path, line: line, reason: error(given.name).description + section)
+            case .environment: throw error(MountOption.environmentName(of: given.name))
+            case .commandLine: throw error(given.name)
+            }
+        }
     }
 }

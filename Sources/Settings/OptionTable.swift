@@ -1,3 +1,5 @@
+import ObjectStorage
+
 /// Every option of a mount, once: `-o`, long options, files, environment, defaults, help and manual page all come from here.
 package enum OptionTable {
     package static let options: [MountOption] = bucket + view + machine + requests + log + fromMount
@@ -8,30 +10,38 @@ package enum OptionTable {
     private static let bucket: [MountOption] = [
         .url(
             "endpoint", \.endpoint, schemes: ["http", "https"],
-            "Where the store is, for stores other than the provider's own."),
-        .text("region", "name", \.region, "The bucket's region."),
+            "Where the store is, for stores other than the provider's own: of Swift the URL to log in at, of CSSP the "
+                + "container's, of Kodo where regions are asked for."),
+        .text("region", "name", \.region, "The bucket's region. OSS and COS need it where no endpoint is given."),
         .text("profile", "name", \.profile, "Whose credentials to take from the provider's own files."),
         .flag("path-style", \.pathStyle, "Put the bucket's name into the path of URLs instead of the host name."),
         .choice(
             "signature", \.signature, default: .newest,
             "How requests are signed, for stores that know more than one way and may not know the newest (OSS)."),
-        .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it."),
-        .text("acl", "name", \.acl, "Canned access control list of new objects, as the store spells it."),
+        .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it.")
+            .only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
+        .text("acl", "name", \.acl, "Canned access control list of new objects, as the store spells it.")
+            .only(for: .s3, .oss, .cos),
         .text(
             "sse", "name", \.encryption,
-            "How the store encrypts new objects, as it spells that: AES256, aws:kms, KMS, cos/kms."),
-        .text("sse-key", "id", \.encryptionKey, "The key service's name of the key for sse; no key itself."),
-        .text("sse-context", "base64", \.encryptionContext, "Encryption context for sse with a key service."),
+            "How the store encrypts new objects, as it spells that: AES256, aws:kms, KMS, cos/kms."
+        ).only(for: .s3, .oss, .cos),
+        .text("sse-key", "id", \.encryptionKey, "The key service's name of the key for sse; no key itself.")
+            .only(for: .s3, .oss, .cos),
+        .text("sse-context", "base64", \.encryptionContext, "Encryption context for sse with a key service.")
+            .only(for: .s3, .cos),
         .path(
             "sse-customer-key-file", "file", \.customerKeyFile,
             "A file with the 32 bytes, raw or in base64, that the store encrypts with and does not keep. Without it "
-                + "the objects cannot be read."),
+                + "the objects cannot be read."
+        ).only(for: .s3, .cos),
         .number(
             "traffic-limit", \.trafficLimit, in: 819_200...838_860_800,
-            "Bits a second that one transfer may take, for stores that limit it."),
+            "Bits a second that one transfer may take."
+        ).only(for: .oss, .cos),
         .url(
             "auth-url", \.authURL, schemes: ["http", "https"],
-            "Where tokens are asked for, for stores of OpenStack Swift."),
+            "Where tokens are asked for, for stores of OpenStack Swift; without it that is endpoint."),
         .text(
             "download-domain", "host", \.downloadDomain,
             "The domain to read from, for stores with separate ones (Kodo)."),
@@ -55,8 +65,8 @@ package enum OptionTable {
             "Let other users in. Users other than root need user_allow_other in /etc/fuse.conf for it."),
         .choice(
             "attrs", \.attributes, default: .listing,
-            "Where mode, owner and time of an object come from that this machine has not read yet: from its listing, "
-                + "or from its stored headers at one request each."),
+            "What mode, owner and time are shown of an object that this machine has not read yet: the mount's own mode "
+                + "and owner and the time of its upload, or those stored in its headers, at one request each."),
         .choice(
             "symlinks", \.symlinks, default: .objects,
             "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "
@@ -77,7 +87,7 @@ package enum OptionTable {
             "conflict", \.conflict, default: .keep,
             "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or leave ours to recover."
         ),
-        .size("size", \.size, in: 1 << 20...1 << 60, "Total size that df(1) shows. Default: 1PiB."),
+        .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
     ]
 
     private static let machine: [MountOption] = [
@@ -97,7 +107,7 @@ package enum OptionTable {
         ).live,
         .size(
             "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
-            "Most bytes of memory that hold file content."),
+            "Most bytes of memory that hold file content, at most half of what a container may have."),
         .size(
             "read-ahead", \.readAhead, in: 0...16 << 30, default: "128MiB",
             "Bytes fetched ahead of a program that reads forward."),
@@ -106,13 +116,15 @@ package enum OptionTable {
     private static let requests: [MountOption] = [
         .size(
             "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
-            "Size of the parts of an upload; the parts of a very large file grow."),
-        .number("uploads", \.uploads, in: 1...256, default: "16", "Parts and files that are sent at the same time.")
-            .live,
+            "Size of the parts of an upload, unless the store wants larger ones; the parts of a very large file grow."),
+        .number(
+            "uploads", \.uploads, in: 1...256, default: "16",
+            "Parts and files that are sent at the same time, of one file eight parts at most."
+        ).live,
         .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time.").live,
         .number(
             "retries", \.retries, in: 0...100, default: "8",
-            "How often a transfer is repeated that may succeed; more often within timeout."),
+            "How often a failed transfer is sent again at least; until timeout is over, more often."),
         .duration(
             "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
             """
@@ -123,18 +135,22 @@ package enum OptionTable {
             "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
             "How long a name, a connection and its TLS may take together."),
         .duration(
-            "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400),
-            "When a single transfer fails though bytes move. Default: never."),
+            "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400), otherwise: "never",
+            "When a single transfer fails though bytes move."),
         .choice(
             "checksums", \.checksums, default: .verify,
             "Compare what is sent and received with the checksums that the store tells (CRC-64, MD5), or ignore them."),
         .choice(
             "redirects", \.redirects, default: .refuse,
-            "Refuse answers that point to another host, or follow them to the provider's own hosts."),
+            "Refuse answers that point to another host, or follow them to the provider's own hosts."
+        ).only(for: .s3, .oss, .cos),
         .url(
             "doh", \.dnsOverHTTPS, schemes: ["https"],
             "Resolver to ask for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
-        .url("proxy", \.proxy, schemes: ["http", "https", "socks5"], "Proxy for all requests."),
+        .url(
+            "proxy", \.proxy, schemes: ["http", "https", "socks5"],
+            "Proxy for all requests but those for the credentials of a machine or container. Default: http_proxy, "
+                + "https_proxy and no_proxy of the environment, as curl(1) takes them."),
         .path("ca-file", "file", \.caFile, "Trusted certificates (PEM) instead of the system's."),
         .text("user-agent", "text", \.userAgent, "What requests say they come from. Default: pailfs and its version."),
         .text("user-agent-mark", "text", \.userAgentMark, "Added to what requests say they come from."),
@@ -143,12 +159,15 @@ package enum OptionTable {
     ]
 
     private static let log: [MountOption] = [
-        .path("log", "file", \.logFile, "Append the log to this file. Default: syslog, or stderr in the foreground."),
+        .path(
+            "log", "file", \.logFile,
+            "Append the log to this file; deaths of the worker are told in the default place all the same. Default: syslog, "
+                + "or stderr in the foreground."),
         .choice("log-level", \.logLevel, default: .info, "How much is logged.").live,
         .place(
             "metrics", \.metrics,
-            "Where figures of the mount are served over HTTP in the text format of Prometheus: a path for a socket, or an "
-                + "address of this machine such as 127.0.0.1:9464."),
+            "Where figures of the mount are served over HTTP in the text format of Prometheus: a path with a slash for a "
+                + "socket, or a port for this machine alone such as 127.0.0.1:9464 or [::1]:9464."),
     ]
 
     private static let fromMount: [MountOption] =

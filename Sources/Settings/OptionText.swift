@@ -1,3 +1,5 @@
+import ObjectStorage
+
 extension MountOption {
     /// `PAILFS_` and the name in capitals.
     package var environmentName: String { Self.environmentName(of: name) }
@@ -9,8 +11,37 @@ extension MountOption {
     /// What help shows on the left.
     var usage: String { placeholder.map { "\(name)=\($0)" } ?? name }
 
-    /// Help and, where it does not tell already, the default.
-    var sentences: String { defaultValue.map { "\(help) Default: \($0)." } ?? help }
+    /// Help, the stores and the values that it is for, and, where help does not tell already, the default.
+    var sentences: String {
+        var parts = [help]
+        if let schemes { parts.append("Only for \(schemes.storeNames).") }
+        if let limits { parts.append("From \(limits).") }
+        if let text = defaultValue ?? otherwise { parts.append("Default: \(text).") }
+        return parts.joined(separator: " ")
+    }
+}
+
+extension BucketURL.Scheme {
+    /// What people call the stores that it is for.
+    var storeName: String {
+        switch self {
+        case .s3: "S3"
+        case .oss: "OSS"
+        case .cos: "COS"
+        case .kodo: "Kodo"
+        case .cssp: "CSSP"
+        case .swift: "Swift"
+        }
+    }
+}
+
+extension [BucketURL.Scheme] {
+    /// `S3, OSS and COS`.
+    var storeNames: String {
+        let names = map(\.storeName)
+        guard names.count > 1, let last = names.last else { return names.first ?? "" }
+        return names.dropLast().joined(separator: ", ") + " and " + last
+    }
 }
 
 extension [Character] {

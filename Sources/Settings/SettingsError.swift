@@ -8,6 +8,8 @@ package enum SettingsError: Error, Sendable, Hashable {
     case badValue(name: String, value: String, expected: String)
     /// An option without its value; `placeholder` names what belongs there.
     case missingValue(name: String, placeholder: String)
+    /// Only stores of other kinds have such a thing.
+    case otherStores(name: String, stores: String, store: String)
     /// Only a new mount takes another value of it.
     case notLive(name: String)
     /// A file of options, or a line of it (from 1), that cannot be used.
@@ -27,6 +29,8 @@ extension SettingsError: CustomStringConvertible {
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):
             return "the option \(name) needs a value; write \(name)=\(placeholder)"
+        case .otherStores(let name, let stores, let store):
+            return "the option \(name) is for \(stores), not for \(store); leave it out"
         case .notLive(let name):
             let live = OptionTable.liveNames.joined(separator: ", ")
             return "the option \(name) cannot change while mounted; unmount, and remount with it (what can: \(live))"

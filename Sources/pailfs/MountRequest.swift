@@ -15,6 +15,8 @@ struct MountRequest: Sendable {
     let mountpoint: String
     let optionLists: [String]
     private(set) var settings: MountSettings
+    /// What `settings` are made of.
+    let sources: OptionSources
     /// What the mount was told after it was mounted, in `settings` already.
     private(set) var changes: [String] = []
     /// Transfers at a time, as mounted.
@@ -42,10 +44,11 @@ struct MountRequest: Sendable {
         let parsed: BucketURL
         do { parsed = try BucketURL(parsing: url) } catch { throw CommandError(error.description) }
         (scheme, bucket, prefix) = (parsed.scheme, parsed.bucket, parsed.prefix)
+        let sources: OptionSources
         var settings: MountSettings
         do throws(SettingsError) {
-            settings = try MountSettings(
-                OptionSources(for: parsed, optionLists: options, environment: environment).options)
+            sources = try OptionSources(for: parsed, optionLists: options, environment: environment)
+            settings = try MountSettings(sources.options)
         } catch { throw CommandError(error) }
         let directory = directory ?? Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
@@ -55,7 +58,7 @@ struct MountRequest: Sendable {
         if case .socket(let path)? = settings.metrics {
             settings.metrics = .socket(path: Self.absolute(path, in: directory))
         }
-        self.settings = settings
+        (self.settings, self.sources) = (settings, sources)
         self.directory = directory
         mostTransfers = settings.uploads + settings.downloads
         self.mountpoint = Self.absolute(mountpoint, in: directory)

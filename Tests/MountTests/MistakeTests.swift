@@ -97,6 +97,12 @@ private enum Mistakes {
         Mistake("config '[s3://]' 'ttl = 5' 'colour = 1'", "home/config:3:", "no option colour"),
         Mistake("config '[s3:/x]'", "home/config:1:", "write scheme://bucket"),
         Mistake("config 'a line'", "home/config:1:", "is no name = value"),
+        Mistake("mnt acl=private kodo://pail", "option acl is for S3, OSS and COS, not for Kodo", "leave it out"),
+        Mistake("PAILFS_TRAFFIC_LIMIT=819200 mnt ro cssp://pail", "PAILFS_TRAFFIC_LIMIT is for OSS and COS", "CSSP"),
+        Mistake(
+            "printf 'sse = AES256\\n' >home/config; chmod 600 home/config; mnt ro swift://pail", "home/config:1:",
+            "option sse is for S3, OSS and COS, not for Swift", "below [s3://]"),
+        Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
         Mistake("MODE=666 config 'ttl = 5'", "home/config: others may write to it", "chmod go-w"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
         Mistake("mnt metrics=${E#http://}", "Address already in use", "another place as metrics"),

@@ -5,11 +5,13 @@ import Testing
 @testable import pailfs
 
 /// A mount as its process tells of it.
-private func mount(_ changes: [String: Any] = [:], files: [[String: Any]] = []) throws -> MountStatus {
+private func mount(
+    _ changes: [String: Any] = [:], files: [[String: Any]] = [], jobs: [[String: Any]] = []
+) throws -> MountStatus {
     let activity: [String: Any] = [
         "files": files, "dirtyFiles": files.count,
         "dirtyBytes": files.reduce(0) { $0 + ($1["stagedBytes"] as? Int ?? 0) }, "openFiles": 1, "openHandles": 1,
-        "backedFiles": 0, "jobs": [Any](), "recoverableFiles": 0, "blockBytes": 1 << 30, "memoryBytes": 0,
+        "backedFiles": 0, "jobs": jobs, "recoverableFiles": 0, "blockBytes": 1 << 30, "memoryBytes": 0,
         "isDiskFailing": false, "readHits": 0, "readMisses": 0, "readBytes": 0,
     ]
     let document: [String: Any] = [
@@ -101,6 +103,19 @@ private func text(_ mount: MountStatus, columns: Int? = nil, utf8: Bool = true) 
         let files = (0..<30).map { file("file\($0)", "waiting", size: 1) }
         let lines = text(try mount(files: files))
         #expect(lines.contains("              and 10 more") && !lines.contains { $0.contains("file20") })
+    }
+
+    @Test func jobsSayWhatIsStillToBeDone() throws {
+        let jobs: [(job: [String: Any], line: String)] = [
+            (["kind": "rename", "from": "a", "to": "b", "objects": 1], "rename of a to b"),
+            (["kind": "tree", "from": "a/", "to": "b/", "objects": 2], "rename of a/ to b/ (2 objects)"),
+            (["kind": "moved", "from": "a/", "objects": 2], "removal of what was renamed below a/ (2 objects)"),
+            (["kind": "removals", "from": "a/", "objects": 1], "removal of what was renamed below a/ (1 object)"),
+            (["kind": "removal", "from": "a", "objects": 1], "removal of a"),
+            (["kind": "headers", "from": "a", "objects": 1], "new attributes of a"),
+        ]
+        let lines = text(try mount(jobs: jobs.map(\.job))).filter { $0.hasPrefix("  under way") }
+        #expect(lines == jobs.map { "  under way   \($0.line)" })
     }
 
     @Test func spaceHasBars() throws {

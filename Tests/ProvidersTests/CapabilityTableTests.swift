@@ -9,8 +9,15 @@ import Testing
     private static let stores: [(name: String, capabilities: Capabilities)] = [
         ("S3", FamilyProfile.aws.capabilities), ("OSS", FamilyProfile.oss.capabilities),
         ("COS", FamilyProfile.cos.capabilities), ("Kodo", KodoStore.limits),
-        ("CSSP", SwiftProfile.cssp.capabilities), ("Swift", SwiftProfile.swift.capabilities),
+        ("CSSP", capabilities(of: .cssp)), ("Swift", capabilities(of: .swift)),
     ]
+
+    /// Where the store's own look goes before a creation, the server does not see to it.
+    private static func capabilities(of profile: SwiftProfile) -> Capabilities {
+        var capabilities = profile.capabilities
+        capabilities.putIfAbsent = capabilities.putIfAbsent && !profile.looksBeforeCreating
+        return capabilities
+    }
 
     private typealias Row = (name: String, cell: @Sendable (Capabilities) -> String)
 

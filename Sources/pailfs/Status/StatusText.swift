@@ -100,7 +100,7 @@ struct StatusText {
         switch job.kind {
         case "removal": "removal of \(job.from)"
         case "headers": "new attributes of \(job.from)"
-        case "removals": "removal of what was renamed below \(job.from) (\(Self.count(job.objects, "object")))"
+        case "removals", "moved": "removal of what was renamed below \(job.from) (\(Self.count(job.objects, "object")))"
         case "tree": "rename of \(job.from) to \(job.to ?? "") (\(Self.count(job.objects, "object")))"
         default: "rename of \(job.from) to \(job.to ?? "")"
         }

@@ -39,6 +39,9 @@ extension Composition {
 
     /// What would be told of badly, or late, by whoever asks the store.
     private static func checkSurroundings(_ request: MountRequest) throws(CommandError) {
+        do throws(SettingsError) { try request.sources.requireHonoured(by: request.scheme) } catch {
+            throw CommandError(error)
+        }
         let pair = ["PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"]
         let given = pair.filter { request.environment[$0].map { !$0.isEmpty } ?? false }
         if let one = given.first, given.count == 1, let other = pair.first(where: { $0 != one }) {
