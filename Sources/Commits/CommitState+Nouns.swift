@@ -42,7 +42,8 @@ extension CommitState {
         /// The ticket of its creation.
         let epoch: Ticket
         let key: ObjectKey
-        let metadata: ObjectMetadata
+        /// Without the time that a program has set another in the place of (`CommitOptions.accepts`).
+        var metadata: ObjectMetadata
         let attempt: String
         let layout: PartLayout
         /// nil while it is being created.

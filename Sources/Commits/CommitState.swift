@@ -244,6 +244,9 @@ struct CommitState: Sendable {
         actions.append(.createUpload(epoch, PutRequest(key, metadata: Self.marked(metadata, attempt))))
     }
 
+    /// What an upload was begun with is no time that writing took it to.
+    mutating func timeIsSet() { upload?.metadata.user["mtime"] = nil }
+
     mutating func moved(to key: ObjectKey) {
         if let upload, upload.key != key { retire() }
     }

@@ -72,6 +72,9 @@ package final class FileCommit: Sendable {
     /// lets the writer start anew from wherever it writes next.
     package func noteTruncate() { shared.withLock { $0.state.forgetWriter() } }
 
+    /// A program has set the time of modification, and wants to find just that at the store.
+    package func noteTimeSet() { shared.withLock { $0.state.timeIsSet() } }
+
     /// The file has this key from now on: an upload of another one cannot become its object.
     package func moved(to key: ObjectKey) { apply { $0.moved(to: key) } }
 

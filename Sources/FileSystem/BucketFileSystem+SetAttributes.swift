@@ -1,5 +1,6 @@
 import Basics
 import Blocks
+import Commits
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -107,7 +108,10 @@ extension BucketFileSystem {
                 state.attributes = attributes
                 return state.overlay
             }
-            if let overlay, change.modified != nil { try setModified(of: overlay.staged, to: attributes.mtime) }
+            if let overlay, change.modified != nil {
+                try setModified(of: overlay.staged, to: attributes.mtime)
+                overlay.commit.noteTimeSet()
+            }
             if isUnlinked { return keepUnlinked(file) }
             try describe(file)
             if file.state.withLock({ $0.isPromised }) { try await promiseAlone(file) }

@@ -181,4 +181,23 @@ import Testing
         #expect(try await tree.find("d").gid == 8)
         #expect(tree.store.count(.head) == before, "another process knows when it was asked")
     }
+
+    /// The headers of a file that goes up in parts are those of the upload's beginning, but for a time that a program has set.
+    @Test(arguments: [-5, 5])
+    func aTimeThatIsSetWhileAFileGoesUpIsStored(seconds: Int) async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(capabilities: capabilities, partSize: 64 << 10)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true), create: true)
+        for piece in 0..<5 {
+            try await tree.write(file, Array(repeating: UInt8(piece), count: 64 << 10), at: Int64(piece << 16))
+        }
+        while tree.store.count(.uploadPart) == 0 { await Task.yield() }
+        let time = Timestamp(seconds: tree.time.now().seconds + Int64(seconds))
+        try await tree.change("f") { $0.modified = time }
+        try await tree.close(file)
+        #expect(tree.store.info("f")?.metadata.user["mtime"].flatMap(Double.init) == Double(time.seconds))
+        #expect(tree.store.content("f")?.count == 5 << 16)
+        #expect(tree.store.uploadsInProgress.isEmpty)
+    }
 }
