@@ -296,6 +296,7 @@ extension BucketFileSystem {
         let jobs = await finishJobs()
         try? metadata.endInOrder()
         let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }
-        return (unstored(failures) + jobs + broken.map(\.file)).sorted { $0.path < $1.path }
+        let beside = keptBeside.withLock { $0 }
+        return (unstored(failures) + jobs + broken.map(\.file) + beside).sorted { $0.path < $1.path }
     }
 }

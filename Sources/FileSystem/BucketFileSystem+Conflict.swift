@@ -33,7 +33,12 @@ extension BucketFileSystem {
     ) async throws(CommitError) {
         let key = try await storeBeside(file, overlay, headers)
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
-        let fallback = file.state.withLock { $0.fallback }
+        let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
+        if isPromised {
+            let reason = "another host has changed it; what was written here is stored as \(key)"
+            let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
+            keptBeside.withLock { if $0.count < Self.mostNamed { $0.append(unstored) } }
+        }
         do throws(JournalingError) {
             try overlay.record.end(also: fallback.map { [.endFile($0.record.id)] } ?? [])
         } catch { throw .journal(error) }
@@ -41,6 +46,8 @@ extension BucketFileSystem {
         await giveWay(file)
     }
 
+    /// Files that the end of a mount names.
+    private static let mostNamed = 1000
     /// Names that are tried for bytes beside their file. Each try sends them.
     private static let mostNames = 20
 

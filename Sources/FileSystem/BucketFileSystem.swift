@@ -70,6 +70,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let kept = Mutex<[IntentID: FileIntent]>([:])
     /// Those of `kept` that a program was told are safe, before somebody else changed what they rest on.
     let brokenPromises = Mutex<[(id: IntentID, file: UnstoredFile)]>([])
+    /// Files that a program was told are safe, and whose bytes have another name in the bucket now.
+    let keptBeside = Mutex<[UnstoredFile]>([])
     /// Files whose handles of an earlier process are good for nothing any more, since what was written by them is not known.
     let interrupted = Mutex<Set<InodeNumber>>([])
     let copies = Copies([:])

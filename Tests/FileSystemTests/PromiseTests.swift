@@ -287,10 +287,14 @@ import Testing
         #expect(try await tree.load("a") == body)
     }
 
-    @Test func anotherWritersVersionIsAConflictThatTheNextCloseTells() async throws {
+    /// README: whoever has the file open hears of it, and the end of the mount names it.
+    @Test(arguments: [true, false])
+    func anotherWritersVersionIsAConflictThatIsTold(isOpen: Bool) async throws {
         tree.store.setObject("f", Array("before".utf8))
         let gate = tree.store.hold(.put)
         try await tree.store("f", body)
+        let open = isOpen ? try await tree.open("f", OpenFlags(reads: false, writes: true)) : nil
+        await gate.waitForArrivals()
         tree.store.setObject("f", Array("theirs".utf8))
         gate.open()
         try await waitUntil("the conflict is kept") { tree.store.keys.count == 2 }
@@ -298,6 +302,12 @@ import Testing
         let kept = try #require(tree.store.keys.last)
         #expect(kept.bytes.hasPrefix("f.conflict-here-"))
         #expect(tree.store.content(kept) == body)
+        if let open {
+            await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(open) }
+        }
+        let unstored = await tree.system.shutDown()
+        #expect(unstored.map(\.path) == ["f"])
+        #expect(unstored.first?.reason.contains("\(kept)") == true)
     }
 
     @Test func attributesArePromisedToo() async throws {
