@@ -6,6 +6,7 @@ import Journaling
 import Metadata
 import ObjectStorage
 import Staging
+import Synchronization
 import TestSupport
 import Testing
 
@@ -285,6 +286,29 @@ import Testing
         try await stored("a", body)
         try await waitUntil("the source is gone") { tree.store.keys == ["a"] }
         #expect(try await tree.load("a") == body)
+    }
+
+    /// README: for files of more than 4 MiB it waits for the upload. What was promised is stored whatever becomes of the rest.
+    @Test func writingOnToABigFileWaitsForItsUpload() async throws {
+        let promised = [UInt8](repeating: 1, count: 5 << 20)
+        let gate = tree.store.hold(.completeUpload)
+        try await tree.store("f", promised)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true))
+        let isOver = Atomic(false)
+        let write = Task { [system = tree.system] in
+            let bytes: [UInt8] = [2]
+            let written = await system.write(file.0, handle: file.1, at: nil, bytes: bytes.span.bytes).value()
+            isOver.store(true, ordering: .releasing)
+            return written
+        }
+        await gate.waitForArrivals()
+        let hasWaited = !isOver.load(ordering: .acquiring)
+        #expect(hasWaited && tree.store.content("f") == nil)
+        gate.open()
+        #expect(try await write.value.get() == 1)
+        #expect(tree.store.content("f") == promised)
+        try await tree.close(file)
+        try await stored("f", promised + [2])
     }
 
     /// README: whoever has the file open hears of it, and the end of the mount names it.
