@@ -18,7 +18,7 @@ extension BucketFileSystem {
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata, because error: CommitError
     ) async throws(FileSystemError) {
         if case .conflict = error, policy.conflict == .keep, !overlay.staged.needsItsUpload {
-            do throws(CommitError) { return try await keepConflict(file, overlay, headers) } catch {
+            do throws(CommitError) { return try await keepConflict(file, overlay, headers, because: error) } catch {
                 switch error {
                 case .baseGone, .conflict: break
                 case .store, .staging, .journal, .cancelled: throw FileSystemError(error)
@@ -29,7 +29,7 @@ extension BucketFileSystem {
     }
 
     private func keepConflict(
-        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
+        _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata, because error: CommitError
     ) async throws(CommitError) {
         let key = try await storeBeside(file, overlay, headers)
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
@@ -43,7 +43,7 @@ extension BucketFileSystem {
             try overlay.record.end(also: fallback.map { [.endFile($0.record.id)] } ?? [])
         } catch { throw .journal(error) }
         overlay.staged.discard()
-        await giveWay(file)
+        await giveWay(file, because: FileSystemError(error))
     }
 
     /// Files that the end of a mount names.
@@ -111,13 +111,15 @@ extension BucketFileSystem {
             remember(.init(error), "commit", file.ino)
         }
         kept.withLock { $0[id] = intent }
-        await giveWay(file)
+        await giveWay(file, because: error)
     }
 
     /// The file has nothing to store any more: its name leads to what the bucket has, under a number of its own, and whoever
     /// has it open hears so.
-    private func giveWay(_ file: ActiveFile) async {
+    private func giveWay(_ file: ActiveFile, because error: FileSystemError) async {
         let fallback = file.state.withLock { state in
+            // Whoever stores it tells its own program as well.
+            state.unreported = error
             defer { (state.overlay, state.fallback, state.metadata, state.condition) = (nil, nil, nil, nil) }
             (state.base, state.isCopy, state.hasGivenWay) = (nil, false, true)
             (state.isDirty, state.isPromised) = (false, false)

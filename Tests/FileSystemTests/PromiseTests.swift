@@ -321,7 +321,9 @@ import Testing
         await gate.waitForArrivals()
         tree.store.setObject("f", Array("theirs".utf8))
         gate.open()
-        try await waitUntil("the conflict is kept") { tree.store.keys.count == 2 }
+        try await waitUntil("the conflict is kept") {
+            tree.store.keys.count == 2 && tree.system.dirtyFiles(below: .root) == 0
+        }
         #expect(tree.store.content("f") == Array("theirs".utf8))
         let kept = try #require(tree.store.keys.last)
         #expect(kept.bytes.hasPrefix("f.conflict-here-"))
