@@ -88,6 +88,10 @@ final class ActiveFile: Sendable {
     let writing = TaskGate()
     let content = TaskGate()
     let state: Mutex<State>
+    /// Reads whose answers the kernel has in its page cache, one that nobody here knows of among them, and how many of them it
+    /// has forgotten again.
+    let cachedReads = Atomic<Int>(1)
+    let forgottenReads = Atomic<Int>(0)
 
     init(ino: InodeNumber, state: sending State) {
         self.ino = ino

@@ -79,7 +79,7 @@ extension BucketFileSystem {
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
         notifier.invalidate(entry.ino)
-        await notifier.settle()
+        await notifier.settleInodes()
         shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
     }
 

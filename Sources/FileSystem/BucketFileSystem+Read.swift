@@ -14,6 +14,8 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             let handle = try fileHandle(handle, of: ino)
             guard offset >= 0 else { throw FileSystemError(.invalid, "negative offset") }
+            // Before the bytes are looked for: who changes them has to hear of it (`told`).
+            if !handle.flags.direct { handle.file.cachedReads.add(1, ordering: .sequentiallyConsistent) }
             if handle.file.content.tryEnter() {
                 defer { handle.file.content.leave() }
                 if let count = try readNow(handle, at: offset, count: count, into: buffer) {

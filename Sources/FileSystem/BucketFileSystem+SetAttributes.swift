@@ -57,7 +57,13 @@ extension BucketFileSystem {
 
     /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.
     package func dropPrivileges(of ino: InodeNumber) {
-        files.find(ino)?.state.withLock { $0.attributes.dropPrivileges() }
+        let hadAny = files.find(ino)?.state.withLock { state in
+            let before = state.attributes.mode
+            state.attributes.dropPrivileges()
+            return state.attributes.mode != before
+        }
+        // Of a write around its page cache the kernel leaves it to us, and goes on with the mode it knows.
+        if hadAny == true { notifier?.invalidateAttributes(of: ino) }
     }
 
     private func hasPrivileges(_ ino: InodeNumber) throws(FileSystemError) -> Bool {

@@ -19,7 +19,7 @@ extension BucketFileSystem {
             let pause = space.pause(beforeWriting: bytes.byteCount)
             if pause == nil, let pass = tryEnterToWrite(file) {
                 defer { leave(pass) }
-                do throws(FileSystemError) { return .success(try stage(bytes, in: file, at: offset)) } catch {
+                do throws(FileSystemError) { return told(try stage(bytes, in: file, at: offset), handle) } catch {
                     guard error.lacksLocalSpace || error.needsCommit else {
                         rememberWrite(error, file)
                         throw error
@@ -32,8 +32,9 @@ extension BucketFileSystem {
                     makeRoom()
                     do { try await time.sleep(for: pause) } catch { throw .interrupted }
                 }
+                let count: Int
                 do throws(FileSystemError) {
-                    return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                    count = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                         let pass = try await enterToWrite(file)
                         defer { leave(pass) }
                         return try unsafe stage(copy.span.bytes, in: file, at: offset)
@@ -42,8 +43,25 @@ extension BucketFileSystem {
                     rememberWrite(error, file)
                     throw error
                 }
+                return try await told(count, handle).value().get()
             }
         } catch { return .ready(.failure(error)) }
+    }
+
+    /// The answer to a write of `count` bytes. What goes around the kernel's page cache may have passed a read of somebody else on
+    /// its way here, which had the bytes from before.
+    private func told(_ count: Int, _ handle: FileHandle) -> Outcome<Int> {
+        let file = handle.file
+        let reads = file.cachedReads.load(ordering: .sequentiallyConsistent)
+        guard handle.flags.direct, reads > file.forgottenReads.load(ordering: .acquiring), let notifier else {
+            return .success(count)
+        }
+        return .pending {
+            notifier.invalidate(file.ino)
+            await notifier.settleInodes()
+            file.forgottenReads.max(reads, ordering: .releasing)
+            return .success(count)
+        }
     }
 
     private func rememberWrite(_ error: FileSystemError, _ file: ActiveFile) {

@@ -277,9 +277,13 @@ package struct UnstoredFile: Sendable, Hashable {
 package protocol KernelNotifier: Sendable {
     /// Cached pages and attributes of the inode are no longer right.
     func invalidate(_ ino: InodeNumber)
+    /// Its attributes alone.
+    func invalidateAttributes(of ino: InodeNumber)
     /// The name is gone or means something else.
     func invalidate(_ name: ByteString, in parent: InodeNumber)
-    /// Returns when the kernel has heard everything up to now. Not for requests of the kernel: one may hold the lock of a
-    /// directory that an invalidation waits for.
+    /// Returns when the kernel has heard everything up to now that is about inodes. Callers hold no gate.
+    func settleInodes() async
+    /// The same of everything. Not for requests of the kernel: one may hold the lock of a directory that the invalidation of a name
+    /// waits for, or of a file that the holder of that one waits for.
     func settle() async
 }

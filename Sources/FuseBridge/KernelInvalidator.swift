@@ -4,15 +4,50 @@ import FileSystem
 package import Metadata
 import Synchronization
 
-/// Tells the kernel what it must no longer believe, from a thread that no request ever waits for.
+/// Tells the kernel what it must no longer believe, from threads that no request ever waits for while it holds what they need.
 ///
-/// An invalidation can wait in the kernel for a directory lock whose holder waits for a request of ours; sent from a
-/// libfuse thread or the worker pool that is a deadlock not even `kill -9` ends. Made before the session, because the
-/// file system needs it first; what comes before the session began is dropped, as the kernel has nothing cached then.
-/// Owns the queue, locked by its own mutex, a leaf.
+/// The invalidation of a name can wait in the kernel for a directory's lock, whose holder waits for a request of ours, which in
+/// turn may wait for the lock of a file that is written; sent from a libfuse thread or the worker pool that is a deadlock not
+/// even `kill -9` ends. What is said of an inode needs no such lock, so it goes through a thread of its own, and requests may
+/// wait for that one. Made before the session, because the file system needs it first; what comes before the session began is
+/// dropped, as the kernel has nothing cached then.
 package final class KernelInvalidator: KernelNotifier {
-    private enum Event: Sendable {
+    private let names = Lane()
+    private let inodes = Lane()
+
+    package init() {}
+
+    package func invalidate(_ ino: InodeNumber) { inodes.enqueue(.inode(ino)) }
+
+    package func invalidateAttributes(of ino: InodeNumber) { inodes.enqueue(.attributes(ino)) }
+
+    package func invalidate(_ name: ByteString, in parent: InodeNumber) { names.enqueue(.name(name, parent: parent)) }
+
+    package func settleInodes() async { await inodes.settle() }
+
+    package func settle() async {
+        await inodes.settle()
+        await names.settle()
+    }
+
+    /// Starts sending to `session` (a `struct fuse_session *`).
+    func attach(_ session: OpaquePointer) {
+        inodes.attach(session, threadName: "invalidate")
+        names.attach(session, threadName: "invalidate name")
+    }
+
+    /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
+    func detach() {
+        inodes.detach()
+        names.detach()
+    }
+}
+
+/// A queue and the thread that sends what is in it, in order. Locked by its own mutex, a leaf.
+private final class Lane: Sendable {
+    enum Event: Sendable {
         case inode(InodeNumber)
+        case attributes(InodeNumber)
         case name(ByteString, parent: InodeNumber)
         /// Somebody waits for those before it.
         case settled(CheckedContinuation<Void, Never>)
@@ -28,28 +63,20 @@ package final class KernelInvalidator: KernelNotifier {
     private let available = Semaphore()
     private let ended = Semaphore()
 
-    package init() {}
-
-    package func invalidate(_ ino: InodeNumber) { enqueue(.inode(ino)) }
-
-    package func invalidate(_ name: ByteString, in parent: InodeNumber) { enqueue(.name(name, parent: parent)) }
-
-    package func settle() async {
+    func settle() async {
         await withCheckedContinuation { continuation in
             if !enqueue(.settled(continuation)) { continuation.resume() }
         }
     }
 
-    /// Starts sending to `session` (a `struct fuse_session *`).
-    func attach(_ session: OpaquePointer) {
+    func attach(_ session: OpaquePointer, threadName: String) {
         state.withLock { $0.session = session }
-        startThread(name: "invalidate") { [self] in
+        startThread(name: threadName) { [self] in
             while sendNext() {}
             ended.signal()
         }
     }
 
-    /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
     func detach() {
         let (wasAttached, dropped) = state.withLock { state in
             defer { (state.session, state.events) = (nil, []) }
@@ -63,7 +90,7 @@ package final class KernelInvalidator: KernelNotifier {
 
     /// False when nobody is there to hear it.
     @discardableResult
-    private func enqueue(_ event: Event) -> Bool {
+    func enqueue(_ event: Event) -> Bool {
         let isQueued = state.withLock { state in
             guard state.session != nil else { return false }
             state.events.append(event)
@@ -86,6 +113,8 @@ package final class KernelInvalidator: KernelNotifier {
             switch event {
             case .settled(let waiter): waiter.resume()
             case .inode(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, 0, 0)
+            // Below 0 is no page.
+            case .attributes(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, -1, 0)
             case .name(let name, let parent):
                 // libfuse sends the byte behind the name too, for its zero.
                 _ = (name.bytes + [0]).withUnsafeBytes { bytes in

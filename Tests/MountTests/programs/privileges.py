@@ -3,6 +3,7 @@
 usage: privileges.py DIRECTORY, as root
 """
 
+import mmap
 import os
 import sys
 
@@ -38,8 +39,20 @@ def allocate(path):
         os.posix_fallocate(file.fileno(), 0, 300)
 
 
+def write_directly(path):
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_DIRECT)
+    except OSError:
+        # Not every file system has it, and what comes of it is the same.
+        file = os.open(path, os.O_WRONLY)
+    with mmap.mmap(-1, 4096) as page:
+        os.write(file, page)
+    os.close(file)
+
+
 ACTS = {
     "write": write,
+    "write around the page cache": write_directly,
     "truncate": lambda path: os.truncate(path, 5),
     "open with O_TRUNC": overwrite,
     "fallocate": allocate,
