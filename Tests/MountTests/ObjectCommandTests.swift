@@ -62,6 +62,22 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5)))
+        func everySlashOfAURLCounts() async throws {
+            try await withStore { world, _ in
+                try await store("a/x", "a//y", in: world)
+                _ = try await output("cp @a/x @b//", in: world)
+                #expect(try await world.outside("keys") == "a//y\na/x\nb//x\n")
+                #expect(try await output("ls @a//", in: world) == "a//y\n")
+                #expect(try await output("rm -r @a//", in: world) == "1 objects deleted\n")
+                for nothing in ["rm -r @a//", "rm @a/x/", "rm @b/"] {
+                    let outcome = try await run(nothing, in: world)
+                    #expect(outcome.status == 1 && !outcome.errors.isEmpty, "\(nothing): \(outcome)")
+                }
+                #expect(try await world.outside("keys") == "a/x\nb//x\n")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)), arguments: withProperties)
         func accessAndTagsAreShownAndReplaced(_ provider: Provider) async throws {
             try await provider.withWorld { world in

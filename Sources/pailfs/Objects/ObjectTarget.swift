@@ -34,9 +34,15 @@ struct ObjectTarget: Sendable {
             return
         }
         var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
-        path = text.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
+        path = Self.path(ofURL: text)
         request.prefix = ""
         (self.request, mount, isDirectory) = (request, nil, nil)
+    }
+
+    /// What follows `scheme://bucket/`, byte for byte: of keys, unlike of what is mounted, no slash may be left out.
+    static func path(ofURL text: String) -> ByteString {
+        let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 3, omittingEmptySubsequences: false)
+        return parts.count > 3 ? ByteString(parts[3]) : ""
     }
 
     /// Of a path in a mount with ro nothing is changed, unless the options say rw.
