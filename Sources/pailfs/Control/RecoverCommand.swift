@@ -21,7 +21,15 @@ struct RecoverCommand: ParsableCommand {
             help: ArgumentHelp("Options, as for mount; with a URL.", valueName: "name=value,..."))
         var options: [String] = []
 
-        func open() throws -> RecoveryPlace { try RecoveryPlace(place, options: options) }
+        /// Does something there. What was promised besides is stored at the end, however that went.
+        func use(_ body: (RecoveryPlace) throws -> Void) throws {
+            let place = try RecoveryPlace(place, options: options)
+            do { try body(place) } catch {
+                try? place.finish()
+                throw error
+            }
+            try place.finish()
+        }
     }
 
     /// Which files.
@@ -86,14 +94,15 @@ struct RecoverCommand: ParsableCommand {
         }
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            let files = try place.list()
-            guard json else {
-                for file in files { print(file.text) }
-                return
+            let json = json
+            try place.use { place in
+                let files = try place.list()
+                guard json else {
+                    for file in files { print(file.text) }
+                    return
+                }
+                print(try Output.json(Document(files: files)))
             }
-            print(try Output.json(Document(files: files)))
         }
     }
 
@@ -108,19 +117,21 @@ struct RecoverCommand: ParsableCommand {
         @Flag(help: "Also files of which bytes are gone, with zeros in their place.") var partial = false
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
             var choice = Choice()
             (choice.names, choice.all) = (names, names.isEmpty)
-            let files = try choice.files(of: place)
             let base = MountRequest.absolute(directory)
-            try RecoverCommand.each(files, "saved") { file throws(CommandError) in
-                let target = try file.target(below: base)
-                let answer = try place.act(
-                    .save(file: file.number, path: target, evenIfDoubtful: doubtful, evenIfPartial: partial))
-                var line = "\(file.key): \(target)"
-                if case .partlySaved(let missing) = answer { line += " (\(missing) missing, zeros are in their place)" }
-                print(line)
+            let (chosen, doubtful, partial) = (choice, doubtful, partial)
+            try place.use { place in
+                try RecoverCommand.each(try chosen.files(of: place), "saved") { file throws(CommandError) in
+                    let target = try file.target(below: base)
+                    let answer = try place.act(
+                        .save(file: file.number, path: target, evenIfDoubtful: doubtful, evenIfPartial: partial))
+                    var line = "\(file.key): \(target)"
+                    if case .partlySaved(let missing) = answer {
+                        line += " (\(missing) missing, zeros are in their place)"
+                    }
+                    print(line)
+                }
             }
         }
     }
@@ -133,11 +144,12 @@ struct RecoverCommand: ParsableCommand {
         @Flag(help: "Also what a power cut may have changed.") var doubtful = false
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
-                try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
-                print("\(file.key): stored")
+            let (choice, doubtful) = (choice, doubtful)
+            try place.use { place in
+                try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
+                    try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
+                    print("\(file.key): stored")
+                }
             }
         }
     }
@@ -148,12 +160,12 @@ struct RecoverCommand: ParsableCommand {
         @OptionGroup var choice: Choice
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            try RecoverCommand.each(try choice.files(of: place), "discarded") {
-                file throws(CommandError) in
-                try place.act(.discard(file: file.number))
-                print("\(file.key): discarded")
+            let choice = choice
+            try place.use { place in
+                try RecoverCommand.each(try choice.files(of: place), "discarded") { file throws(CommandError) in
+                    try place.act(.discard(file: file.number))
+                    print("\(file.key): discarded")
+                }
             }
         }
     }
