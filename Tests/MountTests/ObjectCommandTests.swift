@@ -115,6 +115,20 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5)))
+        func aCopyTakesAsLongAsTheStoreNeedsForIt() async throws {
+            try await withStore { world, server in
+                try await store("a", in: world)
+                try await server.setFaults("op=CopyObject,kind=latency:9s")
+                for command in [["cp", "s3://pail/a", "s3://pail/b"], ["class", "s3://pail/a", "GLACIER"]] {
+                    let outcome = try await world.pailfs(command + ["-o", world.options(["timeout=1"])])
+                    #expect(outcome.succeeded, "\(command): \(outcome)")
+                }
+                try await server.setFaults()
+                #expect(try await world.outside("keys") == "a\nb\n")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo])
         func aPresignedURLServesTheObjectToAnybody(_ provider: Provider) async throws {
             try await provider.withWorld { world in

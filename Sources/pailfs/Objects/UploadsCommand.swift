@@ -75,7 +75,7 @@ struct UploadsCommand: ParsableCommand {
         guard session.capabilities.listUploads else {
             throw CommandError("the store of \(session.request.url) cannot list its unfinished uploads")
         }
-        let uploads = try session.answer { store async throws(ObjectStoreError) in
+        let uploads = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
             try await store.listUploads(prefix: path)
         }
         return uploads.filter { isMeant($0.key.bytes, by: path) }
