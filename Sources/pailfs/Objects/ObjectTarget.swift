@@ -13,7 +13,8 @@ struct ObjectTarget: Sendable {
     let isDirectory: Bool?
 
     /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
-    /// directory only when `whole`. A `new` path need not be there, and a link at its end is the object unless it is followed.
+    /// directory only when `whole`. A `new` path need not be there; with a slash at its end it is a directory then. A link at its
+    /// end is the object unless it is followed.
     init(
         _ text: String, options: [String], whole: Bool = false, new: Bool = false, following: Bool = true
     ) throws(CommandError) {
@@ -28,7 +29,9 @@ struct ObjectTarget: Sendable {
                     "the bucket does not have \(text) as it is here; \"pailfs flush --wait\" of it stores it first")
             }
             var request = try place.request(options: options)
-            path = request.prefix + place.key
+            // What is not there yet is a directory if a slash says so.
+            let isNewDirectory = new && !place.isDirectory && text.hasSuffix("/")
+            path = request.prefix + place.key + (isNewDirectory ? "/" : "")
             request.prefix = ""
             (self.request, self.mount, isDirectory) = (request, mount, place.isDirectory)
             return
