@@ -180,6 +180,16 @@ final class Composition: Sendable {
         WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
     }
 
+    /// The same for a command: what could not be is named, and the command fails.
+    func finishOrFail() throws(CommandError) {
+        let unstored = finish()
+        guard !unstored.isEmpty else { return }
+        for file in unstored { Entry.say("pailfs: not stored: \(file.path) (\(file.reason))") }
+        throw CommandError(
+            "\(StatusText.count(unstored.count, "file")) of an earlier mount could not be stored; "
+                + "what the bucket does not have stays in \(lock.directory)")
+    }
+
     /// After the session's end: writes what waits in memory and gives the cache directory back.
     func close() {
         control.withLock { $0.take() }?.stop()

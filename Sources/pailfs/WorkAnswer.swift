@@ -16,8 +16,14 @@ final class WorkAnswer<Value: Sendable>: Sendable {
         }
     }
 
-    /// Waits for it at most so long; nil when it has not come.
-    func wait(for limit: Duration) -> Value? { arrived.wait(for: limit) ? value.withLock { $0 } : nil }
+    /// Waits for it at most so long, or without a limit until it is there; nil when it has not come.
+    func wait(for limit: Duration?) -> Value? {
+        guard let limit else {
+            arrived.wait()
+            return value.withLock { $0 }
+        }
+        return arrived.wait(for: limit) ? value.withLock { $0 } : nil
+    }
 
     /// What `work` answers on the pool.
     static func wait(on pool: WorkerPool, _ work: @escaping @Sendable () async -> Value) -> Value {

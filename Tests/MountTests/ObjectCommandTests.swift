@@ -62,6 +62,22 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5)))
+        func everySlashOfAURLCounts() async throws {
+            try await withStore { world, _ in
+                try await store("a/x", "a//y", in: world)
+                _ = try await output("cp @a/x @b//", in: world)
+                #expect(try await world.outside("keys") == "a//y\na/x\nb//x\n")
+                #expect(try await output("ls @a//", in: world) == "a//y\n")
+                #expect(try await output("rm -r @a//", in: world) == "1 objects deleted\n")
+                for nothing in ["rm -r @a//", "rm @a/x/", "rm @b/"] {
+                    let outcome = try await run(nothing, in: world)
+                    #expect(outcome.status == 1 && !outcome.errors.isEmpty, "\(nothing): \(outcome)")
+                }
+                #expect(try await world.outside("keys") == "a/x\nb//x\n")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)), arguments: withProperties)
         func accessAndTagsAreShownAndReplaced(_ provider: Provider) async throws {
             try await provider.withWorld { world in
@@ -96,6 +112,20 @@ extension RealMounts {
                     let wrong = try await run("class @a NoSuchClass", in: world)
                     #expect(wrong.status == 1 && wrong.errors.contains(archive), "\(provider): \(wrong)")
                 }
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func aCopyTakesAsLongAsTheStoreNeedsForIt() async throws {
+            try await withStore { world, server in
+                try await store("a", in: world)
+                try await server.setFaults("op=CopyObject,kind=latency:9s")
+                for command in [["cp", "s3://pail/a", "s3://pail/b"], ["class", "s3://pail/a", "GLACIER"]] {
+                    let outcome = try await world.pailfs(command + ["-o", world.options(["timeout=1"])])
+                    #expect(outcome.succeeded, "\(command): \(outcome)")
+                }
+                try await server.setFaults()
+                #expect(try await world.outside("keys") == "a\nb\n")
             }
         }
 
@@ -154,6 +184,26 @@ extension RealMounts {
                 #expect(try await output("uploads abort @ --older-than 1d", in: world) == "")
                 #expect(try await output("uploads abort @ --older-than 0s", in: world).hasSuffix("big\n"))
                 #expect(try await output("uploads list @", in: world) == "")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
+        func uploadsOfOtherKeysThatStartAlikeAreLeft() async throws {
+            try await withStore { world, _ in
+                try await world.python(
+                    """
+                    import boto3, os
+                    from botocore.config import Config
+                    client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
+                                          config=Config(s3={"addressing_style": "path"}))
+                    for key in ["photos", "photos/a", "photos-2025/big.tar"]:
+                        client.create_multipart_upload(Bucket=os.environ["BUCKET"], Key=key)
+                    """)
+                let listed = try await output("uploads list @photos", in: world).split(separator: "\n")
+                #expect(listed.count == 2 && listed.allSatisfy { !$0.hasSuffix("big.tar") }, "\(listed)")
+                let aborted = try await output("uploads abort @photos --older-than 0s", in: world)
+                #expect(aborted.split(separator: "\n").count == 2, "\(aborted)")
+                #expect(try await output("uploads list @", in: world).hasSuffix("  photos-2025/big.tar\n"))
             }
         }
 

@@ -79,6 +79,25 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(1)))
+        func aCopyIsAtThePathThatWasNamedOrNowhere() async throws {
+            try await withMount { world, _ in
+                try await world.sh("printf 1 >a; printf 2 >file; ln -s none dead; ln -s file link")
+                let before = try await world.outside("keys")
+                for destination in ["@dead", "@dead/", "@file/", "@link/", "@none/b"] {
+                    let refused = try await run("cp @a \(destination)", in: world)
+                    #expect(refused.status == 1 && !refused.errors.isEmpty, "\(destination): \(refused)")
+                }
+                #expect(try await world.outside("keys") == before)
+                try await world.sh("test $(cat file) = 2; test $(readlink dead) = none; test ! -e none")
+                _ = try await output("cp @a @new/", in: world)
+                #expect(try await world.outside("get", "new/a") == "1")
+                try await world.sh("test -d new; test $(cat new/a) = 1")
+                _ = try await output("cp @a @link", in: world)
+                try await world.sh("test -L link; test $(cat file) = 1")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(1)))
         func aPathOfNoMountOrOfWhatIsNotStoredIsRefused() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

@@ -157,6 +157,31 @@ extension RealMounts {
         }
 
         @Test(.timeLimit(.minutes(5)))
+        func aCommandFailsWhenItCannotStoreWhatWasPromisedBesides() async throws {
+            try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
+                world.expectsErrorsInLog = true
+                try await store.setFaults("op=PutObject,key=promised,kind=status:403")
+                try await crash(
+                    world,
+                    while: """
+                        with open("promised", "w") as f: f.write("1")
+                        two = os.open("two", os.O_WRONLY | os.O_CREAT)
+                        os.write(two, b"2")
+                        """)
+                let options = ["-o", world.options(["durable=local", "timeout=2", "retries=1"])]
+                let commit = try await world.pailfs(["recover", "commit", world.bucket.url, "two"] + options)
+                #expect(commit.output.contains("two: stored"), "\(commit)")
+                #expect(commit.status == 1 && commit.errors.contains("not stored: promised"), "\(commit)")
+                let warm = try await world.pailfs(["warm", world.bucket.url] + options)
+                #expect(warm.status == 1 && warm.errors.contains("not stored: promised"), "\(warm)")
+                try await store.setFaults()
+                let late = try await world.pailfs(["warm", world.bucket.url] + options)
+                #expect(late.succeeded, "\(late)")
+                #expect(try await world.outside("get", "promised") == "1")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)))
         func aCommitThatComesSecondKeepsBoth() async throws {
             try await withMount { world, _ in
                 world.expectsErrorsInLog = true

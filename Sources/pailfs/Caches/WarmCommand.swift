@@ -10,7 +10,8 @@ struct WarmCommand: ParsableCommand {
         commandName: "warm", abstract: "Reads files into the cache, so that programs find them there.",
         discussion: """
             With a URL that is not mounted, the next mount of it with the same options finds what was read. The exit status \
-            is not 0 if something could not be read, or did not stay for want of room.
+            is not 0 if something could not be read, or did not stay for want of room, or if something that an earlier mount \
+            had left could not be stored.
             """)
 
     @Argument(help: "Files or directories in mounts, or URLs as they are mounted.") var places: [String]
@@ -25,10 +26,11 @@ struct WarmCommand: ParsableCommand {
     mutating func run() throws {
         let tally = WarmTally()
         let (places, jobs) = (places, jobs)
+        var unstored: CommandError?
         try tally.watch { () throws(CommandError) in
             for place in places {
                 if place.contains("://") {
-                    try warm(url: place, tally)
+                    if let error = try warm(url: place, tally) { unstored = error }
                 } else {
                     TreeReader(tally).read(try Self.path(in: MountPlace(place)), jobs: jobs)
                 }
@@ -46,14 +48,16 @@ struct WarmCommand: ParsableCommand {
                 "\(StatusText.count(unkept, "file")) did not stay in the cache: raise cache-size, or make room on its disk"
             )
         }
+        if let unstored { throw unstored }
     }
 
     private static func path(in place: MountPlace) -> String {
         place.path.isEmpty ? place.mountpoint.path : "\(place.mountpoint.path)/\(place.path)"
     }
 
-    /// Through the mount that has the URL's cache, or without one in the cache itself.
-    private func warm(url: String, _ tally: WarmTally) throws(CommandError) {
+    /// Through the mount that has the URL's cache, or without one in the cache itself. Answers with what an earlier mount had
+    /// left to store and could not be stored now.
+    private func warm(url: String, _ tally: WarmTally) throws(CommandError) -> CommandError? {
         let request = try MountRequest(
             url: url, mountpoint: "", options: location.options, environment: Entry.environment)
         guard request.bucket != nil else {
@@ -64,19 +68,21 @@ struct WarmCommand: ParsableCommand {
             case .mount(let mount, _) = try cache.holder()
         {
             let top = mount.mountpoint.path
-            guard !below.isEmpty else { return TreeReader(tally).read(top, jobs: jobs) }
-            return TreeReader(tally).read("\(top)/\(below)", jobs: jobs)
+            TreeReader(tally).read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs)
+            return nil
         }
         do { try Directory.create(directory) } catch { throw CommandError("\(error)") }
         let mountpoint: Mountpoint
         do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
         let composition = try Composition(request, mountpoint: mountpoint, process: getpid(), logger: logger)
-        defer {
-            for file in composition.finish() { Entry.say("pailfs: not stored: \(file.path) (\(file.reason))") }
-            composition.close()
+        defer { composition.close() }
+        do throws(CommandError) { try composition.warm(ByteString(below), jobs: jobs, tally) } catch {
+            try? composition.finishOrFail()
+            throw error
         }
-        try composition.warm(ByteString(below), jobs: jobs, tally)
         tally.settle()
+        do throws(CommandError) { try composition.finishOrFail() } catch { return error }
+        return nil
     }
 }

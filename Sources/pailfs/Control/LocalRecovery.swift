@@ -75,17 +75,16 @@ final class LocalRecovery {
         return try compose().answer(request) { true }
     }
 
-    /// Stores what else was promised, and gives the directory back. To be called at the end.
-    func finish() {
+    /// Stores what else was promised, and gives the directory back. To be called at the end; throws when something of that
+    /// could not be stored.
+    func finish() throws(CommandError) {
         defer { state = nil }
         switch state {
         case .journal(_, let journal)?: journal.close()
         case .remains?: break
         case .composition(let composition, _)?:
-            for file in composition.finish() {
-                Entry.say("pailfs: not stored: \(file.path) (\(file.reason))")
-            }
-            composition.close()
+            defer { composition.close() }
+            try composition.finishOrFail()
         case nil: break
         }
     }

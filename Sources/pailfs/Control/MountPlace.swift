@@ -35,13 +35,26 @@ struct MountPlace: Sendable {
         guard new || isLink || reason != ENOENT && reason != ENOTDIR else {
             throw CommandError("\(path) does not exist")
         }
-        let trimmed = path.reversed().drop { $0 == "/" }.reversed()
+        let trimmed = String(path.reversed().drop { $0 == "/" }.reversed())
+        if new { try requireNew(trimmed, as: path, reason) }
         let name = String(trimmed.reversed().prefix { $0 != "/" }.reversed())
         let parent = String(trimmed.dropLast(name.count))
         guard !name.isEmpty, name != ".", name != "..", let above = File.resolved(parent.isEmpty ? "." : parent) else {
             throw CommandError("\(path) cannot be reached: \(String(cString: strerror(reason)))")
         }
         return above == "/" ? "/\(name)" : "\(above)/\(name)"
+    }
+
+    /// What cannot be resolved and is there all the same must not pass for new: what is stored there would go instead.
+    private static func requireNew(_ trimmed: String, as path: String, _ reason: Int32) throws(CommandError) {
+        guard File.resolved(trimmed) == nil else {
+            throw CommandError("\(path) is no directory; leave out the slash at its end if that file is meant")
+        }
+        guard (try? LocalFileStatus(of: trimmed))?.kind != .symbolicLink else {
+            throw CommandError(
+                "\(path) is a symbolic link whose target cannot be reached: \(String(cString: strerror(reason))); "
+                    + "write the target's own path")
+        }
     }
 
     // MARK: asking

@@ -21,12 +21,20 @@ struct RecoverCommand: ParsableCommand {
             help: ArgumentHelp("Options, as for mount; with a URL.", valueName: "name=value,..."))
         var options: [String] = []
 
-        func open() throws -> RecoveryPlace { try RecoveryPlace(place, options: options) }
+        /// Does something there. What was promised besides is stored at the end, however that went.
+        func use(_ body: (RecoveryPlace) throws -> Void) throws {
+            let place = try RecoveryPlace(place, options: options)
+            do { try body(place) } catch {
+                try? place.finish()
+                throw error
+            }
+            try place.finish()
+        }
     }
 
     /// Which files.
     struct Choice: ParsableArguments {
-        @Argument(help: "Keys or numbers, as list shows them.") var names: [String] = []
+        @Argument(help: "Keys or numbers, as list shows them; @2 is a number and no key.") var names: [String] = []
         @Flag(help: "Every file.") var all = false
 
         func validate() throws {
@@ -40,14 +48,37 @@ struct RecoverCommand: ParsableCommand {
             if all { return files }
             var chosen: [RecoverableLine] = []
             for name in names {
-                let matching = files.filter { $0.key == name || "\($0.number)" == name }
-                guard !matching.isEmpty else {
-                    throw CommandError(
-                        "there is no file \(name) to recover; \"pailfs recover list\" shows what there is")
-                }
-                chosen += matching.filter { file in !chosen.contains { $0.number == file.number } }
+                let file = try Self.file(name, of: files)
+                if !chosen.contains(where: { $0.number == file.number }) { chosen.append(file) }
             }
             return chosen
+        }
+
+        /// The one file whose key or number `name` is; `@` in front says that it is a number. Compared by their bytes: as
+        /// text two spellings of an accent are equal.
+        static func file(_ name: String, of files: [RecoverableLine]) throws(CommandError) -> RecoverableLine {
+            // Stands for whatever bytes are no text, in a key and in what was typed.
+            guard !name.unicodeScalars.contains("\u{FFFD}") else {
+                throw CommandError("\(name) is no text that tells keys apart; name the file by its number, as @2")
+            }
+            let bytes = ByteString(name)
+            let digits = bytes.dropFirst(1)
+            let isNumber =
+                bytes.first == UInt8(ascii: "@") && !digits.isEmpty
+                && digits.bytes.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+            let matching = files.filter { file in
+                let number = ByteString("\(file.number)")
+                return isNumber ? number == digits : number == bytes || ByteString(file.key) == bytes
+            }
+            guard let file = matching.first else {
+                throw CommandError(
+                    "there is no file \(name) to recover; \"pailfs recover list\" shows what there is")
+            }
+            guard matching.count == 1 else {
+                let numbers = matching.map { "@\($0.number)" }.joined(separator: " or ")
+                throw CommandError("\(name) means \(matching.count) files; name one by its number, as \(numbers)")
+            }
+            return file
         }
     }
 
@@ -63,14 +94,15 @@ struct RecoverCommand: ParsableCommand {
         }
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            let files = try place.list()
-            guard json else {
-                for file in files { print(file.text) }
-                return
+            let json = json
+            try place.use { place in
+                let files = try place.list()
+                guard json else {
+                    for file in files { print(file.text) }
+                    return
+                }
+                print(try Output.json(Document(files: files)))
             }
-            print(try Output.json(Document(files: files)))
         }
     }
 
@@ -79,24 +111,27 @@ struct RecoverCommand: ParsableCommand {
             abstract: "Writes them to files in a directory, by their keys, and keeps them.")
         @Argument(help: "A directory, made if need be.") var directory: String
         @OptionGroup var place: Place
-        @Argument(help: "Keys or numbers, as list shows them; without any, every file.") var names: [String] = []
+        @Argument(help: "Keys or numbers, as list shows them, @2 for a number only; without any, every file.")
+        var names: [String] = []
         @Flag(help: "Also what a power cut may have changed.") var doubtful = false
         @Flag(help: "Also files of which bytes are gone, with zeros in their place.") var partial = false
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
             var choice = Choice()
             (choice.names, choice.all) = (names, names.isEmpty)
-            let files = try choice.files(of: place)
             let base = MountRequest.absolute(directory)
-            try RecoverCommand.each(files, "saved") { file throws(CommandError) in
-                let target = try file.target(below: base)
-                let answer = try place.act(
-                    .save(file: file.number, path: target, evenIfDoubtful: doubtful, evenIfPartial: partial))
-                var line = "\(file.key): \(target)"
-                if case .partlySaved(let missing) = answer { line += " (\(missing) missing, zeros are in their place)" }
-                print(line)
+            let (chosen, doubtful, partial) = (choice, doubtful, partial)
+            try place.use { place in
+                try RecoverCommand.each(try chosen.files(of: place), "saved") { file throws(CommandError) in
+                    let target = try file.target(below: base)
+                    let answer = try place.act(
+                        .save(file: file.number, path: target, evenIfDoubtful: doubtful, evenIfPartial: partial))
+                    var line = "\(file.key): \(target)"
+                    if case .partlySaved(let missing) = answer {
+                        line += " (\(missing) missing, zeros are in their place)"
+                    }
+                    print(line)
+                }
             }
         }
     }
@@ -109,11 +144,12 @@ struct RecoverCommand: ParsableCommand {
         @Flag(help: "Also what a power cut may have changed.") var doubtful = false
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
-                try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
-                print("\(file.key): stored")
+            let (choice, doubtful) = (choice, doubtful)
+            try place.use { place in
+                try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
+                    try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
+                    print("\(file.key): stored")
+                }
             }
         }
     }
@@ -124,12 +160,12 @@ struct RecoverCommand: ParsableCommand {
         @OptionGroup var choice: Choice
 
         mutating func run() throws {
-            let place = try place.open()
-            defer { place.finish() }
-            try RecoverCommand.each(try choice.files(of: place), "discarded") {
-                file throws(CommandError) in
-                try place.act(.discard(file: file.number))
-                print("\(file.key): discarded")
+            let choice = choice
+            try place.use { place in
+                try RecoverCommand.each(try choice.files(of: place), "discarded") { file throws(CommandError) in
+                    try place.act(.discard(file: file.number))
+                    print("\(file.key): discarded")
+                }
             }
         }
     }

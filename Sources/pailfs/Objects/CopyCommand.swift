@@ -76,7 +76,9 @@ struct CopyCommand: ParsableCommand {
     ) throws(CommandError) {
         let limits = session.capabilities
         guard info.version.size > limits.largestCopy else {
-            _ = try session.answer { store async throws(ObjectStoreError) in try await store.copy(request) }
+            _ = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
+                try await store.copy(request)
+            }
             return
         }
         guard limits.partCopy else {
@@ -95,12 +97,12 @@ struct CopyCommand: ParsableCommand {
             for index in 0..<count {
                 let range = index * step..<min(size, (index + 1) * step)
                 parts.append(
-                    try session.answer { store async throws(ObjectStoreError) in
+                    try session.answer(inTime: false) { store async throws(ObjectStoreError) in
                         try await store.uploadPartCopy(
                             PartRequest(key, upload, number: Int(index) + 1), from: request.source, range: range)
                     })
             }
-            _ = try session.answer { [parts] store async throws(ObjectStoreError) in
+            _ = try session.answer(inTime: false) { [parts] store async throws(ObjectStoreError) in
                 try await store.completeUpload(key, upload, parts: parts, condition: request.condition)
             }
         } catch {

@@ -247,17 +247,20 @@ private struct StoreCheckup {
 
     private func multipart(_ key: ObjectKey, _ report: DoctorReport) {
         report.check("multipart upload") { () throws(CommandError) in
-            try session.answer { store async throws(ObjectStoreError) in
-                let upload = try await store.createUpload(PutRequest(key))
-                do throws(ObjectStoreError) {
+            let upload = try session.answer { store async throws(ObjectStoreError) in
+                try await store.createUpload(PutRequest(key))
+            }
+            do throws(CommandError) {
+                try session.answer { store async throws(ObjectStoreError) in
                     let part = PartRequest(key, upload, number: 1)
                     _ = try await store.uploadPart(part, body: MemorySource(Self.body))
                     let parts = try await store.listParts(key, upload)
                     _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
-                } catch {
-                    try? await store.abortUpload(key, upload)
-                    throw error
                 }
+            } catch {
+                // Also of one that was not answered in time.
+                try? session.answer { store async throws(ObjectStoreError) in try await store.abortUpload(key, upload) }
+                throw error
             }
             return nil
         }

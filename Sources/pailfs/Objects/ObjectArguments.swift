@@ -58,11 +58,14 @@ struct ObjectStoreSession: Sendable {
     var capabilities: Capabilities { store.capabilities }
     var isAccount: Bool { request.bucket == nil }
 
-    /// What requests to the store answer. Give it few at a time: there is one deadline for all of them.
+    /// What requests to the store answer. Give it few at a time: there is one deadline for all of them, unless they copy bytes
+    /// or are as many as the store has pages, and so need not be `inTime`.
     func answer<Value: Sendable>(
-        _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
+        inTime: Bool = true, _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
-        try Composition.answer(request, pool) { [store] () async throws(ObjectStoreError) in try await body(store) }
+        try Composition.answer(request, pool, inTime: inTime) { [store] () async throws(ObjectStoreError) in
+            try await body(store)
+        }
     }
 
     /// Every page of a listing, each as soon as it is here.

@@ -13,7 +13,8 @@ struct ObjectTarget: Sendable {
     let isDirectory: Bool?
 
     /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
-    /// directory only when `whole`. A `new` path need not be there, and a link at its end is the object unless it is followed.
+    /// directory only when `whole`. A `new` path need not be there; with a slash at its end it is a directory then. A link at its
+    /// end is the object unless it is followed.
     init(
         _ text: String, options: [String], whole: Bool = false, new: Bool = false, following: Bool = true
     ) throws(CommandError) {
@@ -28,15 +29,23 @@ struct ObjectTarget: Sendable {
                     "the bucket does not have \(text) as it is here; \"pailfs flush --wait\" of it stores it first")
             }
             var request = try place.request(options: options)
-            path = request.prefix + place.key
+            // What is not there yet is a directory if a slash says so.
+            let isNewDirectory = new && !place.isDirectory && text.hasSuffix("/")
+            path = request.prefix + place.key + (isNewDirectory ? "/" : "")
             request.prefix = ""
             (self.request, self.mount, isDirectory) = (request, mount, place.isDirectory)
             return
         }
         var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
-        path = text.hasSuffix("/") ? request.prefix : request.prefix.dropLast(request.prefix.isEmpty ? 0 : 1)
+        path = Self.path(ofURL: text)
         request.prefix = ""
         (self.request, mount, isDirectory) = (request, nil, nil)
+    }
+
+    /// What follows `scheme://bucket/`, byte for byte: of keys, unlike of what is mounted, no slash may be left out.
+    static func path(ofURL text: String) -> ByteString {
+        let parts = text.utf8.split(separator: UInt8(ascii: "/"), maxSplits: 3, omittingEmptySubsequences: false)
+        return parts.count > 3 ? ByteString(parts[3]) : ""
     }
 
     /// Of a path in a mount with ro nothing is changed, unless the options say rw.

@@ -22,9 +22,12 @@ struct ClassCommand: ParsableCommand {
         guard classes.isEmpty || classes.contains(wanted) else {
             throw CommandError("\(wanted) is no storage class here; there are \(classes.joined(separator: ", "))")
         }
-        _ = try session.answer { store async throws(ObjectStoreError) in
-            let info = try await store.head(key, condition: nil)
-            return try await store.setStorageClass(of: key, to: wanted, ifMatch: info.version.etag)
+        let info = try session.answer { store async throws(ObjectStoreError) in
+            try await store.head(key, condition: nil)
+        }
+        // Of a large object it copies part after part, and aborts its upload when one fails.
+        _ = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
+            try await store.setStorageClass(of: key, to: wanted, ifMatch: info.version.etag)
         }
         session.target?.noteChange()
     }

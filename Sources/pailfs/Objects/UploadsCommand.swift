@@ -15,8 +15,8 @@ struct UploadsCommand: ParsableCommand {
         @OptionGroup var location: StoreOptions
 
         mutating func run() throws {
-            let (session, prefix) = try location.open(url)
-            for upload in try UploadsCommand.uploads(session, prefix) {
+            let (session, path) = try location.open(url)
+            for upload in try UploadsCommand.uploads(session, path) {
                 let parts = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
                     do throws(ObjectStoreError) { return try await store.listParts(upload.key, upload.upload) } catch {
                         // It ended meanwhile.
@@ -46,10 +46,10 @@ struct UploadsCommand: ParsableCommand {
             guard let age = DurationText.parse(olderThan) else {
                 throw CommandError("--older-than \(olderThan) is no time: write 90m, 12h or 7d")
             }
-            let (session, prefix) = try location.open(url, changing: true)
+            let (session, path) = try location.open(url, changing: true)
             let limit = SystemTime().now() + (.zero - age)
             var unknown = 0
-            for upload in try UploadsCommand.uploads(session, prefix) {
+            for upload in try UploadsCommand.uploads(session, path) {
                 guard let begun = upload.initiated else {
                     unknown += 1
                     continue
@@ -64,8 +64,10 @@ struct UploadsCommand: ParsableCommand {
         }
     }
 
+    /// Those of the key `path` and of the keys below it, as a mount of it would show them. The store goes by text alone, and has
+    /// more that start so.
     private static func uploads(
-        _ session: ObjectStoreSession, _ prefix: ByteString
+        _ session: ObjectStoreSession, _ path: ByteString
     ) throws(CommandError) -> [UploadInProgress] {
         guard !session.isAccount else {
             throw CommandError("\(session.request.url) names no bucket: uploads are listed bucket by bucket")
@@ -73,8 +75,14 @@ struct UploadsCommand: ParsableCommand {
         guard session.capabilities.listUploads else {
             throw CommandError("the store of \(session.request.url) cannot list its unfinished uploads")
         }
-        return try session.answer { store async throws(ObjectStoreError) in
-            try await store.listUploads(prefix: prefix)
+        let uploads = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
+            try await store.listUploads(prefix: path)
         }
+        return uploads.filter { isMeant($0.key.bytes, by: path) }
+    }
+
+    /// Whether a key is `path` or below it.
+    static func isMeant(_ key: ByteString, by path: ByteString) -> Bool {
+        path.isEmpty || key == path || key.hasPrefix(path.hasSuffix("/") ? path : path + "/")
     }
 }

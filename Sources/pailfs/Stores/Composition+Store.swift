@@ -92,9 +92,10 @@ extension Composition {
         try answer(request, pool) { () async throws(ObjectStoreError) in try await store.checkAccess() }
     }
 
-    /// What requests to the store of a command answer, in time; an error as the command tells it.
+    /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of
+    /// them has: each gives up by itself. An error is as the command tells it.
     static func answer<Value: Sendable>(
-        _ request: MountRequest, _ pool: WorkerPool,
+        _ request: MountRequest, _ pool: WorkerPool, inTime: Bool = true,
         _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
         let answer = WorkAnswer<Result<Value, ObjectStoreError>>()
@@ -102,7 +103,8 @@ extension Composition {
             do throws(ObjectStoreError) { return .success(try await body()) } catch { return .failure(error) }
         }
         // Tries come up to a quarter later.
-        let result = answer.wait(for: request.settings.timeout * 5 / 4 + .seconds(5))
+        let limit = request.settings.timeout * 5 / 4 + .seconds(5)
+        let result = answer.wait(for: inTime ? limit : nil)
         if result == nil { task.cancel() }
         switch result {
         case .success(let value)?: return value
