@@ -64,7 +64,7 @@ extension CachedObject {
         guard cache.disk.isUsable, !landing.checksums.isEmpty else { return shelve(id, fetch, buffer, epoch: epoch) }
         let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }
         guard cache.reserve(cost) else {
-            state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) }
+            cache.release(state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) })
             return shelve(id, fetch, buffer, epoch: epoch)
         }
         do throws(FileError) {
@@ -72,13 +72,14 @@ extension CachedObject {
             let checksums = blocks.runs.joined().map { ($0, landing.checksums[$0 - fetch.blocks.lowerBound]) }
             let passing = ShelvedBlocks(of: fetch, buffer: buffer, used: epoch, isPassing: true)
             let isUnread = isUncached && !passing.take(0)
-            let (queue, waits) = state.withLock { state in
-                state.land(blocks, in: fetch.chunk, cost: cost, checksums: checksums, epoch: epoch)
+            let (queue, waits, freed) = state.withLock { state in
+                let freed = state.land(blocks, in: fetch.chunk, cost: cost, checksums: checksums, epoch: epoch)
                 let waits = isUnread && state.fetches.isHeld(id) && state.chunks[fetch.chunk] != nil
                 if waits { state.chunks[fetch.chunk]?.shelved.append(passing) }
                 state.fetches.remove(id)
-                return (state.needsQueueing(), waits)
+                return (state.needsQueueing(), waits, freed)
             }
+            cache.release(freed)
             if queue { cache.enqueue(self) }
             if waits {
                 cache.shelf.admitPassing(passing, of: self)
@@ -90,8 +91,7 @@ extension CachedObject {
         } catch {
             cache.disk.failed(error, doing: "write")
             if let file = state.withLock({ $0.file }) { punch(blocks, of: fetch.chunk, in: file) }
-            state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) }
-            cache.release(cost)
+            cache.release(cost + state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) })
             shelve(id, fetch, buffer, epoch: epoch)
         }
     }

@@ -136,7 +136,10 @@ package final class CachedObject: Sendable {
                     unsafe copy(from: source, at: Int(position - start), into: target)
                     position = end
                 case .unverified(let chunk, let blocks):
-                    _ = verify(blocks, in: chunk)
+                    // What cannot be looked at is fetched anew.
+                    if !verify(blocks, in: chunk) {
+                        _ = state.withLock { $0.withdraw(BlockSet(blocks), from: chunk) }
+                    }
                 case .underWay, .missing:
                     let more = self.demand(position..<range.upperBound, sequential: sequential, holding: false)
                     demand.waits += more.waits

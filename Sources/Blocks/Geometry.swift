@@ -13,7 +13,13 @@ package struct Geometry: Hashable, Sendable {
 
     package init(size: Int64) { self.size = size }
 
-    package var chunkCount: Int { Int((size + Self.chunkSize - 1) / Self.chunkSize) }
+    package var chunkCount: Int { Self.count(of: Self.chunkSize, in: size) }
+
+    /// Of the object.
+    package var blockCount: Int { Self.count(of: Self.blockSize, in: size) }
+
+    /// A store may tell any length.
+    private static func count(of unit: Int64, in size: Int64) -> Int { Int(size / unit + (size % unit > 0 ? 1 : 0)) }
 
     /// Whether one request fetches the object whole.
     package var isSmall: Bool { size <= Self.chunkSize }

@@ -75,7 +75,7 @@ struct ObjectState {
     var presentBlocks = 0
     /// Whether every block is on disk.
     var isComplete: Bool {
-        Int64(presentBlocks) == (geometry.size + Geometry.blockSize - 1) / Geometry.blockSize
+        presentBlocks == geometry.blockCount
     }
     /// Whether this process knows every block to be right, and the next one can find out.
     var isKnownWhole: Bool {
@@ -212,19 +212,24 @@ struct ObjectState {
         return (free, geometry.charge(for: record.claimed, in: chunk) - before)
     }
 
-    /// Claimed blocks are on disk and right.
-    mutating func land(_ blocks: BlockSet, in chunk: Int, cost: Int64, checksums: [(Int, UInt32)], epoch: Int64) {
+    /// Claimed blocks are on disk and right. Answers the bytes that the quota gets back: of what has left since they were claimed.
+    mutating func land(
+        _ blocks: BlockSet, in chunk: Int, cost: Int64, checksums: [(Int, UInt32)], epoch: Int64
+    ) -> Int64 {
         landings -= 1
         presentBlocks += blocks.count
-        guard var record = chunks[chunk] else { return }
+        guard var record = chunks[chunk] else { return 0 }
         chunks[chunk] = nil
         record.present.formUnion(blocks)
         record.verified.formUnion(blocks)
         record.charged += cost
         record.used = epoch
         for (block, checksum) in checksums { record.checksums[block] = checksum }
+        let freed = overcharge(of: record, in: chunk)
+        record.charged -= freed
         chunks[chunk] = record
         changed.insert(chunk)
+        return freed
     }
 
     func isShelved(_ item: ShelvedBlocks) -> Bool { chunks[item.chunk]?.shelved.contains { $0 === item } ?? false }
@@ -240,11 +245,21 @@ struct ObjectState {
         return dropped
     }
 
-    /// Claimed blocks could not be written.
-    mutating func abandonLanding(_ blocks: BlockSet, in chunk: Int) {
+    /// Claimed blocks could not be written. Answers the bytes that the quota gets back, as `land` does.
+    mutating func abandonLanding(_ blocks: BlockSet, in chunk: Int) -> Int64 {
         landings -= 1
-        chunks[chunk]?.claimed.subtract(blocks)
         changed.insert(chunk)
+        guard var record = chunks[chunk] else { return 0 }
+        record.claimed.subtract(blocks)
+        let freed = overcharge(of: record, in: chunk)
+        record.charged -= freed
+        chunks[chunk] = record
+        return freed
+    }
+
+    /// What a chunk is charged for and does not take.
+    private func overcharge(of record: Chunk, in chunk: Int) -> Int64 {
+        max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
     }
 
     /// Present blocks of a chunk leave; their places stay claimed until `vacate`. Answers those that were present.
@@ -269,8 +284,8 @@ struct ObjectState {
         record.claimed.subtract(blocks)
         record.leaving.subtract(blocks)
         // A claim whose cost is not charged yet makes the rest look dearer than it is: then less is given back now, and
-        // the remainder when the chunk empties.
-        let freed = max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
+        // the remainder when it lands.
+        let freed = overcharge(of: record, in: chunk)
         record.charged -= freed
         chunks[chunk] = record
         changed.insert(chunk)

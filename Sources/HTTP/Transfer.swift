@@ -232,6 +232,8 @@ final class Transfer {
         easy.set(CURLOPT_PROTOCOLS_STR, "http,https")
         easy.set(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_1_1))
         easy.set(CURLOPT_NOSIGNAL, true)
+        // Nobody waits for the thread that still asks for a name when its transfer has ended.
+        easy.set(CURLOPT_QUICK_EXIT, true)
         easy.set(CURLOPT_USERAGENT, options.userAgent)
         easy.set(CURLOPT_BUFFERSIZE, 512 << 10)
         easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 512 << 10)

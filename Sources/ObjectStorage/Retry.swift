@@ -90,7 +90,9 @@ package struct Retrying: Interceptor {
     /// A try may also have waited for its turn.
     private func stillness(of error: ObjectStoreError, after length: Duration) -> Duration {
         if error.kind == .timedOut { return min(length, policy.deadline) }
-        return length < policy.deadline ? length : .zero
+        if length < policy.deadline { return length }
+        // No connection was made, which takes a while as well.
+        return error.kind == .unreachable ? policy.deadline / 3 : .zero
     }
 
     /// nil when the work is not ours. While the store does not answer it is asked again; when it goes on like that nobody
