@@ -122,6 +122,32 @@ import Testing
         #expect(requests[1]["x-amz-storage-class"] == "GLACIER")
     }
 
+    @Test(arguments: [FamilyProfile.generic, .minio, .ceph, .r2, .gcs])
+    func aStoreThatIgnoresTheConditionOfACopyIsNotToldOne(profile: FamilyProfile) async throws {
+        let fixture = try FamilyFixture(profile: profile) { _, _ in
+            LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.copy(CopyRequest(CopySource("a"), to: "b", condition: .absent))
+        }
+        #expect(error?.kind == .notSupported)
+        #expect(fixture.requests.isEmpty)
+        #expect(FamilyProfile.aws.capabilities.copyCondition)
+    }
+
+    @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
+    func aStoreThatIgnoresTheConditionOfAPutIsNotToldOne(condition: WriteCondition) async throws {
+        let fixture = try FamilyFixture(profile: .gcs) { _, _ in
+            LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of("")))\"")])
+        }
+        #expect(!fixture.store.capabilities.putIfAbsent && !fixture.store.capabilities.putIfMatch)
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("k", condition: condition), body: MemorySource([]))
+        }
+        #expect(error?.kind == .notSupported)
+        #expect(fixture.requests.isEmpty)
+    }
+
     @Test func aCopyNamesItsSourceEncodedAndItsClass() async throws {
         let fixture = try FamilyFixture { _, _ in
             LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")

@@ -6,6 +6,8 @@ extension FamilyProfile {
         var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
         profile.region = "us-east-1"
         profile.encryptionContextHeader = "server-side-encryption-context"
+        // Servers that do not know it copy all the same: MinIO and Ceph look at the source's conditions only.
+        profile.capabilities.copyCondition = false
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true
@@ -20,6 +22,7 @@ extension FamilyProfile {
     package static let aws = s3("aws") { profile in
         profile.addressing = .virtualHost
         profile.checksum = .crc64nvme
+        profile.capabilities.copyCondition = true
         profile.capabilities.deleteIfMatch = true
         profile.capabilities.prices = .amazonS3
     }
@@ -37,8 +40,6 @@ extension FamilyProfile {
     package static let r2 = s3("r2") { profile in
         profile.region = "auto"
         profile.capabilities.equalParts = true
-        // Destination conditions of copies have other names there.
-        profile.capabilities.copyCondition = false
         profile.capabilities.accessControl = false
         profile.capabilities.tags = false
         profile.capabilities.restore = false
@@ -47,6 +48,9 @@ extension FamilyProfile {
 
     package static let gcs = s3("gcs") { profile in
         profile.region = "auto"
+        // Writes have x-goog-if-generation-match instead, and ignore these (Cloud Storage XML API, "HTTP headers").
+        profile.capabilities.putIfAbsent = false
+        profile.capabilities.putIfMatch = false
         profile.capabilities.partCopy = false
         profile.capabilities.largestCopy = .max
         profile.capabilities.deleteBatch = 1

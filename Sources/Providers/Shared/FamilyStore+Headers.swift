@@ -20,7 +20,9 @@ extension FamilyStore {
         switch condition {
         case .absent:
             switch profile.createOnly {
-            case .ifNoneMatch: headers["If-None-Match"] = "*"
+            case .ifNoneMatch:
+                guard capabilities.putIfAbsent else { throw notSupported(call, "a condition that nothing is there") }
+                headers["If-None-Match"] = "*"
             case .header(let name):
                 // It does nothing in a bucket that has or had versions: whoever wants it has to look.
                 if try await hasVersions() { try await requireAbsent(call) }
