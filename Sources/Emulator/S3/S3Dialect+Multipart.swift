@@ -119,7 +119,7 @@ extension S3Dialect {
         try Self.compareChecksums(Self.checksums(root), parts)
         let record = try assemble(upload, parts, request)
         let stored = try S3Error.storing { () throws(StorageError) in
-            try bucket.complete(upload, parts: parts, as: record, if: condition)
+            try bucket.complete(upload, parts: parts, as: record, if: condition, refusesOvertaken: true)
         }
         completions.add(id, stored.record)
         return completed(stored.record, call)
