@@ -67,6 +67,19 @@ import Testing
         }
     }
 
+    @Test func theCustomersKeyGoesWithTheQuestionForPartsThatHaveChecksums() async throws {
+        let key = Base64.encode([UInt8](repeating: 7, count: 32))
+        let fixture = try FamilyFixture(profile: .aws) {
+            ($0.customerKey, $0.addressing) = (Secret(key), .path)
+        } answer: { _, _ in
+            LocalAnswer(200, body: "<ListPartsResult><IsTruncated>false</IsTruncated></ListPartsResult>")
+        }
+        _ = try? await fixture.store.listParts("k", UploadID("u"))
+        let request = try #require(fixture.requests.first)
+        #expect(request["x-amz-server-side-encryption-customer-algorithm"] == "AES256")
+        #expect(request["x-amz-server-side-encryption-customer-key"] == key)
+    }
+
     @Test func anObjectWithAnotherEncryptionKeepsIt() async throws {
         let fixture = try FamilyFixture {
             ($0.encryption, $0.encryptionKey, $0.encryptionContext) = ("aws:kms", "key-1", "eyJhIjoiYiJ9")

@@ -73,6 +73,8 @@ extension FamilyStore {
             call.collectLimit = 16 << 20
             call.query = [QueryItem("uploadId", upload.text)]
             if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
+            // Wanted where the upload has a checksum (Amazon S3 API reference, "ListParts").
+            if profile.checksum == .crc64nvme { addCustomerKey(to: &call.headers) }
             let response = try await send(call)
             let page = try read(call, response) { body throws(XMLError) in try FamilyDocuments.parts(body) }
             parts += page.parts
