@@ -135,6 +135,28 @@ import Testing
         #expect(requests[1]["x-amz-storage-class"] == "GLACIER")
     }
 
+    /// As Backblaze B2 does.
+    @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
+    func whereConditionsAreRefusedAHeadStandsInForThem(condition: WriteCondition) async throws {
+        let etag = "\"\(Hex.encode(MD5.of("")))\""
+        let fixture = try FamilyFixture { _, request in
+            if request["if-none-match"] != nil || request["if-match"] != nil { return .error(501, "NotImplemented") }
+            guard request.method == "HEAD" else { return LocalAnswer(200, [("ETag", etag)]) }
+            let isThere = condition == .absent ? request.path.hasSuffix("other") : request.path.hasSuffix("k")
+            return isThere
+                ? LocalAnswer(200, [("ETag", "\"abc\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT")])
+                : LocalAnswer(404)
+        }
+        let refused = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("other", condition: condition), body: MemorySource([]))
+        }
+        #expect(refused?.kind == (condition == .absent ? .preconditionFailed : .notFound))
+        #expect(fixture.store.capabilities.putIfAbsent && fixture.store.capabilities.putIfMatch)
+        _ = try await fixture.store.put(PutRequest("k", condition: condition), body: MemorySource([]))
+        #expect(fixture.requests.map(\.method) == ["PUT", "HEAD", "PUT", "HEAD", "PUT"])
+        #expect(!fixture.store.capabilities.putIfAbsent && !fixture.store.capabilities.putIfMatch)
+    }
+
     @Test(arguments: [FamilyProfile.generic, .minio, .ceph, .r2, .gcs])
     func aStoreThatIgnoresTheConditionOfACopyIsNotToldOne(profile: FamilyProfile) async throws {
         let fixture = try FamilyFixture(profile: profile) { _, _ in

@@ -35,6 +35,45 @@ extension FamilyStore {
         }
     }
 
+    /// Writes under `condition`. Where the server has none (Backblaze B2 answers NotImplemented), a HEAD right before stands in
+    /// for it, from then on by whoever asks.
+    func standingIn(
+        for condition: WriteCondition?, _ operation: ObjectStoreError.Operation, _ key: ObjectKey,
+        _ write: (WriteCondition?) async throws(ObjectStoreError) -> PutAnswer
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        do { return try await write(condition) } catch {
+            guard let condition, error.kind == .notSupported, error.status != nil,
+                case .ifNoneMatch = profile.createOnly
+            else { throw error }
+            try await look(for: condition, operation, key)
+            let answer = try await write(nil)
+            // It was the condition that was refused, and nothing else of the request.
+            learned.withLock { learned in
+                learned.capabilities.putIfAbsent = false
+                learned.capabilities.putIfMatch = false
+                learned.capabilities.copyCondition = false
+            }
+            return answer
+        }
+    }
+
+    private func look(
+        for condition: WriteCondition, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) {
+        var found: ETag?
+        do { found = try await head(key, condition: nil).version.etag } catch {
+            guard error.kind == .notFound else { throw error }
+        }
+        switch (condition, found) {
+        case (.absent, nil): return
+        case (.match(let wanted), let etag?) where wanted == etag: return
+        default:
+            throw ObjectStoreError(
+                found == nil ? .notFound : .preconditionFailed, operation, key: key, code: "PreconditionFailed",
+                message: found == nil ? "the object is gone" : "another version is there")
+        }
+    }
+
     private func requireAbsent(_ call: Call) async throws(ObjectStoreError) {
         guard let key = call.key else { return }
         do { _ = try await head(key, condition: nil) } catch {

@@ -114,8 +114,19 @@ extension FamilyStore {
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
         condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
+        guard metadata == nil else {
+            throw notSupported(Call(.completeUpload, .post, key), "other headers when an upload ends")
+        }
+        return try await standingIn(for: condition, .completeUpload, key) {
+            condition async throws(ObjectStoreError) in
+            try await completeUpload(key, upload, parts: parts, if: condition)
+        }
+    }
+
+    private func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], if condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
-        guard metadata == nil else { throw notSupported(call, "other headers when an upload ends") }
         call.query = [QueryItem("uploadId", upload.text)]
         try await add(condition, call, to: &call.headers)
         addCustomerKey(to: &call.headers)

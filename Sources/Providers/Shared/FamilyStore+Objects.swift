@@ -88,7 +88,12 @@ extension FamilyStore {
     package func put(
         _ request: PutRequest, body: any ByteSource
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await put(request, body: body, restated: [])
+        try await standingIn(for: request.condition, .put, request.key) {
+            condition async throws(ObjectStoreError) in
+            var request = request
+            request.condition = condition
+            return try await put(request, body: body, restated: [])
+        }
     }
 
     func put(
