@@ -86,7 +86,8 @@ package struct S3EndpointRules: EndpointRules {
         "s3.\(region).amazonaws.com\(region.hasPrefix("cn-") ? ".cn" : "")"
     }
 
-    /// `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1...`, with or without `dualstack.`.
+    /// `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1...`, with or without `dualstack.`; of PrivateLink
+    /// `s3.eu-west-1.vpce.amazonaws.com`.
     package func region(ofHost host: String) -> String? {
         guard let end = host.range(of: ".amazonaws.com") else { return nil }
         let labels = host[..<end.lowerBound].split(separator: ".").map(String.init)
@@ -95,6 +96,7 @@ package struct S3EndpointRules: EndpointRules {
         guard labels.dropLast().contains(where: { $0 == "s3" || $0 == "s3-fips" || $0 == "dualstack" }) else {
             return nil
         }
+        if last == "vpce" { return labels.dropLast().last }
         return last == "dualstack" ? nil : last
     }
 
