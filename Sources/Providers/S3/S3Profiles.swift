@@ -48,6 +48,9 @@ extension FamilyProfile {
 
     package static let gcs = s3("gcs") { profile in
         profile.region = "auto"
+        // Otherwise objects stored as gzip come unpacked and whole, whatever was asked for (Cloud Storage, "Transcoding of
+        // gzip-compressed files"). Nothing here unpacks what comes.
+        profile.readHeaders = [("Accept-Encoding", "gzip")]
         // Writes have x-goog-if-generation-match instead, and ignore these (Cloud Storage XML API, "HTTP headers").
         profile.capabilities.putIfAbsent = false
         profile.capabilities.putIfMatch = false

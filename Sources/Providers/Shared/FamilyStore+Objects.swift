@@ -20,6 +20,7 @@ extension FamilyStore {
 
     func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
         var call = Call(.head, .head, key)
+        for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
         let response = try await send(call)
@@ -35,6 +36,7 @@ extension FamilyStore {
         _ request: GetRequest, into sink: any ByteSink
     ) async throws(ObjectStoreError) -> GetAnswer {
         var call = Call(.get, .get, request.key)
+        for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(request.condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
         addTrafficLimit(to: &call.headers)
