@@ -207,16 +207,17 @@ extension FileCommit {
         do { try record?.attempting(attempt, request, condition, base: base) } catch { throw .journal(error) }
     }
 
-    /// nil when it is worth another try: the store lost the upload, or had an older try of ours.
+    /// nil when it is worth another try: the store lost the upload, or had an older try of ours. A HEAD stands in for the
+    /// condition when it `looks`.
     private func complete(
-        _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request
+        _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request, looks: Bool = false
     ) async throws(CommitError) -> CommitState.Landed? {
         guard let id = upload.id else { return nil }
         let headers = store.capabilities.headersAtCompletion ? request.metadata : nil
         let attempt = CommitState.Attempt(
             id: upload.attempt, key: upload.key, metadata: headers ?? upload.metadata, generation: request.generation,
             size: request.size)
-        let condition = try await condition(of: request)
+        let condition = try await condition(of: request, looks: looks)
         apply { $0.attempting(attempt) }
         try record(attempt.id, request, condition)
         let failure: ObjectStoreError
@@ -240,6 +241,10 @@ extension FileCommit {
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
             case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
                 if report({ $0.rejectedParts() }) { return nil }
+            // The key changed after the upload was begun: Amazon S3 never completes that one under a condition.
+            case .store(let reason) where reason.kind == .conflict && condition != nil:
+                if request.needsUpload { return try await complete(upload, parts, request, looks: true) }
+                if report({ $0.rejectedParts() }) { return nil }
             case .store, .staging, .journal, .baseGone, .cancelled: break
             }
             throw error
@@ -248,7 +253,7 @@ extension FileCommit {
 
     /// What the store shall check; where it cannot, a HEAD right before the commit does.
     private func condition(
-        of request: CommitState.Request, byCopy: Bool = false
+        of request: CommitState.Request, byCopy: Bool = false, looks: Bool = false
     ) async throws(CommitError) -> WriteCondition? {
         let condition = withShared { $0.state.condition(of: request) }
         let canCheck =
@@ -257,7 +262,7 @@ extension FileCommit {
             case .match: store.capabilities.putIfMatch
             case nil: true
             }
-        if canCheck, !byCopy || condition == nil || store.capabilities.copyCondition { return condition }
+        if canCheck, !looks, !byCopy || condition == nil || store.capabilities.copyCondition { return condition }
         let info = try await info(request.key)
         // An older try of ours may have landed late.
         if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.landed }) {

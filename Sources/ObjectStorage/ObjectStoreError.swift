@@ -70,6 +70,12 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case malformedAnswer
     }
 
+    /// The key changed after the upload was begun: under a condition no upload begun before that can be completed, though the
+    /// condition may hold (Amazon S3 user guide, "How to prevent object overwrites with conditional writes").
+    var isOfOvertakenUpload: Bool {
+        kind == .conflict && operation == .completeUpload && code == "ConditionalRequestConflict"
+    }
+
     /// Whether the same request can succeed when sent again.
     package var isRetryable: Bool {
         switch kind {

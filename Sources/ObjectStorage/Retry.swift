@@ -25,7 +25,7 @@ package struct RetryPolicy: Sendable, Hashable {
     package func delay(
         after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
     ) -> Duration? {
-        guard error.isRetryable else { return nil }
+        guard error.isRetryable, !error.isOfOvertakenUpload else { return nil }
         // A try that was silent for all of the deadline would be so for as long again.
         let limit = isTransfer ? deadline * 2 : error.kind == .timedOut ? deadline : deadline * 5 / 4
         if isTransfer, tries >= transferTries, elapsed >= deadline { return nil }
@@ -129,6 +129,7 @@ extension ObjectStoreError {
     fileprivate var mayFollowSuccess: Bool {
         switch kind {
         case .preconditionFailed, .noSuchUpload: true
+        case .conflict: operation == .completeUpload
         case .notFound: operation == .move || operation == .delete
         default: false
         }

@@ -96,6 +96,29 @@ import Testing
         #expect(!life.commit.needsCommit(before: Int64(6 * part)..<Int64(6 * part + 50)))
     }
 
+    /// As Amazon S3 does when the key changed after the upload was begun.
+    @Test(arguments: [false, true])
+    func anUploadThatTheStoreCompletesUnderNoConditionIsComparedByAHead(isReplaced: Bool) async throws {
+        let life = try first()
+        try await write(life)
+        store.fault = { [weak store] operation, _ in
+            operation == .completeUpload && store?.requests(.completeUpload).last?.writeCondition != nil
+                ? Rig.error(.conflict, operation) : nil
+        }
+        if isReplaced {
+            store.setObject("file", [1])
+            await #expect(throws: CommitError.self) {
+                try await life.commit.commit(to: "file", metadata: metadata, condition: .absent)
+            }
+            #expect(store.content("file") == [1])
+            #expect(store.uploadsInProgress.count == 1)
+        } else {
+            _ = try await life.commit.commit(to: "file", metadata: metadata, condition: .absent)
+            #expect(store.content("file") == content)
+            #expect(store.count(.createUpload) == 1)
+        }
+    }
+
     @Test func aCommitThatFailsKeepsTheUpload() async throws {
         let life = try first()
         try await write(life)

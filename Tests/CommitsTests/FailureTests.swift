@@ -133,6 +133,22 @@ struct FailureTests {
         #expect(rig.store.uploadsInProgress.isEmpty)
     }
 
+    /// As Amazon S3 answers when the key changed after the upload was begun: that upload fails for ever, the next one works.
+    @Test("begins a new upload when the store completes the one it had under no condition")
+    func overtakenUpload() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(3 * part + 1)
+        rig.store.fault = { [weak store = rig.store] operation, _ in
+            operation == .completeUpload && store?.count(.createUpload) == 1 ? Rig.error(.conflict, operation) : nil
+        }
+        try rig.stream(content)
+        try await rig.land(if: .absent)
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.createUpload) == 2)
+        #expect(rig.store.requests(.completeUpload).last?.writeCondition == .absent)
+        #expect(rig.store.uploadsInProgress.isEmpty)
+    }
+
     @Test("keeps the parts that arrived for the next try")
     func partsAreKept() async throws {
         let rig = try Rig()

@@ -339,6 +339,33 @@ extension ObjectRecord {
         #expect(try test.contentFiles == 2)
     }
 
+    @Test func aConditionIsRefusedWhoseKeyChangedSinceTheUploadBegan() throws {
+        let test = try TestLibrary()
+        var absent = WriteCondition()
+        absent.mustBeAbsent = true
+        var same = WriteCondition()
+        same.etags = ["new"]
+        func complete(_ upload: Upload, if condition: WriteCondition) throws {
+            let parts = try test.bucket.parts(of: upload, [ChosenPart(number: 1, etag: nil)], smallestPart: 0)
+            _ = try test.bucket.complete(
+                upload, parts: parts, as: .test("k", size: 5, etag: "e"), if: condition, refusesOvertaken: true)
+        }
+        try test.bucket.store("k", "old")
+        let first = try begin(test.bucket)
+        try add(1, "bytes", to: first, in: test.bucket)
+        try test.bucket.delete("k")
+        #expect(throws: StorageError.overtaken) { try complete(first, if: absent) }
+        try test.bucket.store("k", "new")
+        #expect(throws: StorageError.conditionFailed) { try complete(first, if: absent) }
+        #expect(throws: StorageError.overtaken) { try complete(first, if: same) }
+        let second = try begin(test.bucket)
+        try add(1, "other", to: second, in: test.bucket)
+        try complete(second, if: same)
+        #expect(try test.bucket.text("k") == "other")
+        try complete(first, if: WriteCondition())
+        #expect(try test.bucket.text("k") == "bytes")
+    }
+
     @Test func copiesShareTheirBytesOnDiskAndOutliveTheirSource() throws {
         let test = try TestLibrary()
         let source = try test.bucket.store("s", "0123456789")

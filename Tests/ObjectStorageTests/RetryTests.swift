@@ -16,6 +16,15 @@ import Testing
         }
     }
 
+    @Test func anUploadWhoseKeyChangedIsNotCompletedAgainUnderItsCondition() {
+        func delay(_ code: String) -> Duration? {
+            let error = ObjectStoreError(.conflict, .completeUpload, status: 409, code: code, message: "")
+            return RetryPolicy().delay(after: error, tries: 1, elapsed: .zero, isTransfer: false, random: 0)
+        }
+        #expect(delay("ConditionalRequestConflict") == nil)
+        #expect(delay("OperationAborted") != nil)
+    }
+
     @Test func delaysGrowAndEndAfterTheDeadline() throws {
         let policy = RetryPolicy()
         var last = Duration.zero

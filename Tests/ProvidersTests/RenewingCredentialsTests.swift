@@ -11,6 +11,7 @@ private final class Source: Sendable {
         var asked = 0
         var lifetime: Duration? = .seconds(3600)
         var failure: ObjectStoreError?
+        var isSilent = false
     }
 
     let time = ManualTime()
@@ -18,18 +19,20 @@ private final class Source: Sendable {
 
     var asked: Int { state.withLock { $0.asked } }
     func live(for lifetime: Duration?) { state.withLock { $0.lifetime = lifetime } }
+    func beSilent(_ isSilent: Bool) { state.withLock { $0.isSilent = isSilent } }
     func fail(_ kind: ObjectStoreError.Kind?) {
         state.withLock { $0.failure = kind.map { ObjectStoreError($0, .checkAccess, message: "no answer") } }
     }
 
     func credentials(gate: Gate? = nil) -> RenewingCredentials {
         RenewingCredentials(time: time) { [self] () async throws(ObjectStoreError) in
-            let (number, lifetime, failure) = state.withLock { state in
+            let (number, lifetime, failure, isSilent) = state.withLock { state in
                 state.asked += 1
-                return (state.asked, state.lifetime, state.failure)
+                return (state.asked, state.lifetime, state.failure, state.isSilent)
             }
             await gate?.pass()
             if let failure { throw failure }
+            if isSilent { return nil }
             return Credentials(
                 accessKeyID: "key\(number)", secretKey: Secret("secret"),
                 expires: lifetime.map { time.now() + $0 })
@@ -67,6 +70,26 @@ private final class Source: Sendable {
         await #expect(throws: ObjectStoreError.self) { try await credentials.current() }
         source.fail(nil)
         #expect(try await credentials.current()?.accessKeyID == "key4")
+    }
+
+    @Test func whoHadCredentialsDoesNotBecomeAnonymous() async throws {
+        let credentials = source.credentials()
+        _ = try await credentials.current()
+        source.beSilent(true)
+        source.time.advance(by: .seconds(3400))
+        #expect(try await credentials.current()?.accessKeyID == "key1")
+        source.time.advance(by: .seconds(300))
+        let error = await #expect(throws: ObjectStoreError.self) { try await credentials.current() }
+        #expect(error?.kind == .unreachable)
+        source.beSilent(false)
+        #expect(try await credentials.current()?.accessKeyID == "key4")
+    }
+
+    @Test func whoNeverHadCredentialsIsAnonymous() async throws {
+        let credentials = source.credentials()
+        source.beSilent(true)
+        for _ in 0..<2 { #expect(try await credentials.current() == nil) }
+        #expect(source.asked == 1)
     }
 
     @Test func refusedOnesAreReplacedAtOnce() async throws {

@@ -54,9 +54,26 @@ import Testing
         ("s3.dualstack.us-west-2.amazonaws.com", "us-west-2"), ("s3.amazonaws.com", nil),
         ("bucket.s3.ap-south-1.amazonaws.com", "ap-south-1"), ("s3.cn-north-1.amazonaws.com.cn", "cn-north-1"),
         ("store.example", nil), ("s3-accelerate.amazonaws.com", nil),
+        ("bucket.vpce-0a1-b2c.s3.us-east-1.vpce.amazonaws.com", "us-east-1"),
+        ("s3-fips.dualstack.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
     ])
     func amazonsHostsTellTheirRegion(host: String, region: String?) {
         #expect(S3EndpointRules().region(ofHost: host) == region)
+    }
+
+    @Test(arguments: [
+        (
+            "https://bucket.vpce-0a1-us-east-1a.s3.us-east-1.vpce.amazonaws.com",
+            "https://bucket.vpce-0a1-us-east-1a.s3.eu-west-1.vpce.amazonaws.com"
+        ),
+        (
+            "s3-fips.dualstack.us-east-1.amazonaws.com:443/us-east-1",
+            "s3-fips.dualstack.eu-west-1.amazonaws.com:443/us-east-1"
+        ),
+        ("s3-us-east-1.amazonaws.com", "s3-eu-west-1.amazonaws.com"), ("store.example", "store.example"),
+    ])
+    func anEndpointOfAnotherRegionKeepsTheRestOfItsName(endpoint: String, moved: String) {
+        #expect(FamilyEndpoint.moved(endpoint, from: "us-east-1", to: "eu-west-1") == moved)
     }
 
     @Test(arguments: [

@@ -288,6 +288,20 @@ import Testing
         #expect(error?.key == "k")
     }
 
+    @Test(arguments: [true, false])
+    func anArchivedObjectIsLookedAtWhetherItIsRestored(isOngoing: Bool) async throws {
+        let fixture = try FamilyFixture { _, request in
+            guard request.method == "HEAD" else { return .error(403, "InvalidObjectState") }
+            let restore = isOngoing ? [("x-amz-restore", "ongoing-request=\"true\"")] : []
+            return LocalAnswer(200, Self.object + [("x-amz-storage-class", "GLACIER")] + restore)
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.get(GetRequest("k"), into: CollectingSink())
+        }
+        #expect(error?.kind == .archived(restoring: isOngoing))
+        #expect(fixture.requests.map(\.method) == ["GET", "HEAD"])
+    }
+
     /// The answer to a HEAD does not say that the credentials have ended. Those that never end are not asked for again.
     @Test(arguments: ["token", nil])
     func aRefusalWithoutAReasonIsTriedWithOtherCredentials(token: String?) async throws {

@@ -67,6 +67,36 @@ import Testing
         }
     }
 
+    @Test func googleIsAskedForWhatItStoresAsGzipAsItIs() async throws {
+        let fixture = try FamilyFixture(profile: .gcs) { _, request in
+            let headers = Self.object + [("Content-Encoding", "gzip")]
+            guard request["range"] != nil else { return LocalAnswer(200, headers, body: "hello") }
+            return LocalAnswer(206, headers + [("Content-Range", "bytes 1-3/5")], body: "ell")
+        }
+        let sink = CollectingSink()
+        _ = try await fixture.store.get(GetRequest("k", range: 1..<4), into: sink)
+        // What is told to be gzip is not unpacked: these bytes are none.
+        #expect(sink.bytes == Array("ell".utf8))
+        _ = try await fixture.store.head("k", condition: nil)
+        for request in fixture.requests {
+            #expect(request["accept-encoding"] == "gzip")
+            #expect(request["authorization"]?.contains("accept-encoding") == false)
+        }
+    }
+
+    @Test func theCustomersKeyGoesWithTheQuestionForPartsThatHaveChecksums() async throws {
+        let key = Base64.encode([UInt8](repeating: 7, count: 32))
+        let fixture = try FamilyFixture(profile: .aws) {
+            ($0.customerKey, $0.addressing) = (Secret(key), .path)
+        } answer: { _, _ in
+            LocalAnswer(200, body: "<ListPartsResult><IsTruncated>false</IsTruncated></ListPartsResult>")
+        }
+        _ = try? await fixture.store.listParts("k", UploadID("u"))
+        let request = try #require(fixture.requests.first)
+        #expect(request["x-amz-server-side-encryption-customer-algorithm"] == "AES256")
+        #expect(request["x-amz-server-side-encryption-customer-key"] == key)
+    }
+
     @Test func anObjectWithAnotherEncryptionKeepsIt() async throws {
         let fixture = try FamilyFixture {
             ($0.encryption, $0.encryptionKey, $0.encryptionContext) = ("aws:kms", "key-1", "eyJhIjoiYiJ9")
@@ -120,6 +150,54 @@ import Testing
         #expect(requests[0]["x-amz-storage-class"] == "STANDARD_IA")
         #expect(requests[1]["if-match"] == "\"abc\"")
         #expect(requests[1]["x-amz-storage-class"] == "GLACIER")
+    }
+
+    /// As Backblaze B2 does.
+    @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
+    func whereConditionsAreRefusedAHeadStandsInForThem(condition: WriteCondition) async throws {
+        let etag = "\"\(Hex.encode(MD5.of("")))\""
+        let fixture = try FamilyFixture { _, request in
+            if request["if-none-match"] != nil || request["if-match"] != nil { return .error(501, "NotImplemented") }
+            guard request.method == "HEAD" else { return LocalAnswer(200, [("ETag", etag)]) }
+            let isThere = condition == .absent ? request.path.hasSuffix("other") : request.path.hasSuffix("k")
+            return isThere
+                ? LocalAnswer(200, [("ETag", "\"abc\""), ("Last-Modified", "Tue, 14 Nov 2023 22:13:20 GMT")])
+                : LocalAnswer(404)
+        }
+        let refused = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("other", condition: condition), body: MemorySource([]))
+        }
+        #expect(refused?.kind == (condition == .absent ? .preconditionFailed : .notFound))
+        #expect(fixture.store.capabilities.putIfAbsent && fixture.store.capabilities.putIfMatch)
+        _ = try await fixture.store.put(PutRequest("k", condition: condition), body: MemorySource([]))
+        #expect(fixture.requests.map(\.method) == ["PUT", "HEAD", "PUT", "HEAD", "PUT"])
+        #expect(!fixture.store.capabilities.putIfAbsent && !fixture.store.capabilities.putIfMatch)
+    }
+
+    @Test(arguments: [FamilyProfile.generic, .minio, .ceph, .r2, .gcs])
+    func aStoreThatIgnoresTheConditionOfACopyIsNotToldOne(profile: FamilyProfile) async throws {
+        let fixture = try FamilyFixture(profile: profile) { _, _ in
+            LocalAnswer(200, body: "<CopyObjectResult><ETag>\"e\"</ETag></CopyObjectResult>")
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.copy(CopyRequest(CopySource("a"), to: "b", condition: .absent))
+        }
+        #expect(error?.kind == .notSupported)
+        #expect(fixture.requests.isEmpty)
+        #expect(FamilyProfile.aws.capabilities.copyCondition)
+    }
+
+    @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
+    func aStoreThatIgnoresTheConditionOfAPutIsNotToldOne(condition: WriteCondition) async throws {
+        let fixture = try FamilyFixture(profile: .gcs) { _, _ in
+            LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of("")))\"")])
+        }
+        #expect(!fixture.store.capabilities.putIfAbsent && !fixture.store.capabilities.putIfMatch)
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("k", condition: condition), body: MemorySource([]))
+        }
+        #expect(error?.kind == .notSupported)
+        #expect(fixture.requests.isEmpty)
     }
 
     @Test func aCopyNamesItsSourceEncodedAndItsClass() async throws {

@@ -18,8 +18,16 @@ import Testing
         }
 
         let all = Mutex<[String: Object]>([:])
+        private let acts = Mutex(0)
 
         var paths: [String] { all.withLock { $0.keys.sorted() } }
+
+        func isFirstAct() -> Bool {
+            acts.withLock { acts in
+                acts += 1
+                return acts == 1
+            }
+        }
 
         func answer(_ request: LocalRequest) -> LocalAnswer {
             let path = String(request.path.dropFirst("/v1/AUTH_test/".count))
@@ -158,6 +166,36 @@ import Testing
             default: #expect(try await store.deleteMany(["big"]).isEmpty)
             }
             #expect(objects.paths == (act == 1 ? ["c/big"] : []))
+        }
+    }
+
+    /// The first request is carried out, and its answer is lost: the next try does not find the large object any more.
+    @Test(arguments: profiles) func segmentsGoWithTheirObjectWhenAnAnswerIsLost(profile: SwiftProfile) async throws {
+        for method in ["DELETE", "PUT"] {
+            let objects = Objects()
+            let fixture = try SwiftFixture(
+                profile: profile, { $0.smallestPart = 1 },
+                answer: { _, request in
+                    let answer = objects.answer(request)
+                    let isLarge = request.query.hasPrefix("multipart-manifest") || request["x-object-manifest"] != nil
+                    let isAct = request.method == method && request.path.hasSuffix("c/big") && !isLarge
+                    return isAct && objects.isFirstAct() ? LocalAnswer(503) : answer
+                })
+            let store = fixture.store
+            let (id, parts) = try await Self.upload(["hello", "world"], to: "big", in: store)
+            _ = try await store.completeUpload("big", id, parts: parts, condition: nil)
+            #expect(objects.paths.count == 3)
+            for attempt in 0..<2 {
+                let error = await fixture.error { store throws(ObjectStoreError) in
+                    if method == "PUT" {
+                        _ = try await store.put(PutRequest("big"), body: MemorySource([1]))
+                    } else {
+                        try await store.delete("big", ifMatch: nil)
+                    }
+                }
+                #expect((error == nil) == (attempt == 1))
+            }
+            #expect(objects.paths == (method == "PUT" ? ["c/big"] : []))
         }
     }
 

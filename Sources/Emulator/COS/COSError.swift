@@ -28,7 +28,7 @@ package enum COSSpelling: ErrorSpelling {
                 404, "NoSuchUpload",
                 "The specified multipart upload does not exist. The upload ID may be invalid, or the upload may have "
                     + "been aborted or completed.")
-        case .conditionFailed: COSError.preconditionFailed
+        case .conditionFailed, .overtaken: COSError.preconditionFailed
         case .invalidPart(let number):
             COSError(
                 400, "InvalidPart",

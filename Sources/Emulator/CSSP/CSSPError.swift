@@ -23,7 +23,7 @@ package struct CSSPError: Error, Sendable, Equatable {
         case .noSuchBucket, .noSuchKey, .noSuchUpload: self = .notFound
         case .bucketExists: self.init(202)
         case .bucketNotEmpty: self.init(409)
-        case .conditionFailed: self.init(412)
+        case .conditionFailed, .overtaken: self.init(412)
         case .invalidPart, .partOrder, .partTooSmall: self.init(400)
         case .system, .damaged, .directoryInUse: self.init(500, "\(error)")
         }

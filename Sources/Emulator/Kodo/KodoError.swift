@@ -34,7 +34,7 @@ package struct KodoError: Error, Sendable, Equatable {
         case .bucketNotEmpty: self.init(403, "the bucket is not empty")
         case .noSuchKey: self = .noSuchFile
         case .noSuchUpload: self = .noSuchUpload
-        case .conditionFailed: self = .exists
+        case .conditionFailed, .overtaken: self = .exists
         case .invalidPart(let number): self = .invalid("invalid part \(number)")
         case .partOrder: self = .invalid("part numbers are not in ascending order")
         case .partTooSmall(let number, let size, let smallest, _):

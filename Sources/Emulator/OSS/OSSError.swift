@@ -33,7 +33,7 @@ package enum OSSSpelling: ErrorSpelling {
                 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted "
                     + "or completed.")
         // The one condition that writes have is x-oss-forbid-overwrite.
-        case .conditionFailed:
+        case .conditionFailed, .overtaken:
             OSSError(
                 409, "FileAlreadyExists", "The object you specified already exists and can not be overwritten.",
                 ec: "0026-00000002")

@@ -42,14 +42,7 @@ extension S3Dialect {
         let bucket = try bucket(call)
         let (upload, number) = try uploadAndNumber(call, in: bucket)
         let encryption = upload.record.description.encryption
-        if case .customer(let keyMD5) = encryption {
-            let sent = try Self.customerKey(call.request, prefix: "x-amz-server-side-encryption-customer-")
-            guard sent == keyMD5 else {
-                throw S3Error.invalidRequest(
-                    "The multipart upload initiate requested encryption. Subsequent part requests must include the "
-                        + "appropriate encryption parameters.")
-            }
-        }
+        try Self.checkCustomerKey(upload, call.request)
         let (received, checksum) = try await receive(
             call, into: bucket, defaultAlgorithm: upload.record.checksumAlgorithm)
         if let wanted = upload.record.checksumAlgorithm, let got = checksum, got.algorithm != wanted {
@@ -68,9 +61,19 @@ extension S3Dialect {
         return ServerResponse(status: 200, headers: headers)
     }
 
+    private static func checkCustomerKey(_ upload: Upload, _ request: ServerRequest) throws(S3Error) {
+        guard case .customer(let keyMD5) = upload.record.description.encryption else { return }
+        guard try customerKey(request, prefix: "x-amz-server-side-encryption-customer-") == keyMD5 else {
+            throw S3Error.invalidRequest(
+                "The multipart upload initiate requested encryption. Subsequent part requests must include the "
+                    + "appropriate encryption parameters.")
+        }
+    }
+
     func listParts(_ call: S3Call) throws(S3Error) -> ServerResponse {
         let (bucket, request) = (try bucket(call), call.request)
         let upload = try upload(call, in: bucket)
+        if upload.record.checksumAlgorithm != nil { try Self.checkCustomerKey(upload, request) }
         let limit = min(request.parameter("max-parts").flatMap { Int($0) } ?? 1000, 1000)
         let marker = request.parameter("part-number-marker").flatMap { Int($0) } ?? 0
         let rest = upload.parts.filter { $0.number > marker }
@@ -119,7 +122,7 @@ extension S3Dialect {
         try Self.compareChecksums(Self.checksums(root), parts)
         let record = try assemble(upload, parts, request)
         let stored = try S3Error.storing { () throws(StorageError) in
-            try bucket.complete(upload, parts: parts, as: record, if: condition)
+            try bucket.complete(upload, parts: parts, as: record, if: condition, refusesOvertaken: true)
         }
         completions.add(id, stored.record)
         return completed(stored.record, call)

@@ -30,6 +30,10 @@ package enum S3Spelling: ErrorSpelling {
                 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted "
                     + "or completed.")
         case .conditionFailed: S3Error.preconditionFailed
+        case .overtaken:
+            S3Error(
+                409, "ConditionalRequestConflict",
+                "The conditional request cannot succeed due to a conflicting operation against this resource.")
         case .invalidPart(let number):
             S3Error(
                 400, "InvalidPart",

@@ -40,6 +40,8 @@ package struct WriteCondition: Sendable {
 
     package init() {}
 
+    var isEmpty: Bool { !mustBeAbsent && etags == nil }
+
     func check(_ current: StoredObject?) throws(StorageError) {
         if mustBeAbsent, current != nil { throw .conditionFailed }
         guard let etags else { return }
@@ -75,7 +77,19 @@ package final class Bucket: Sendable {
         var objects = SortedIndex<ByteString, StoredObject>()
         var uploads = SortedIndex<UploadPlace, Upload>()
         var sequence: UInt64 = 0
+        /// When keys that uploads are in progress of were last removed.
+        var removals: [ByteString: UInt64] = [:]
         var isDeleted = false
+
+        func hasUpload(of key: ByteString) -> Bool {
+            uploads.entry(at: uploads.firstPosition { $0.key < key })?.key.key == key
+        }
+
+        mutating func noteRemoval(of key: ByteString) {
+            guard hasUpload(of: key) else { return }
+            sequence += 1
+            removals[key] = sequence
+        }
     }
 
     let directory: String
@@ -141,13 +155,14 @@ package final class Bucket: Sendable {
         state.withLock { $0.objects.list(request) }
     }
 
-    /// Makes `content` the object that `record` describes; the record's segments are taken from the content.
+    /// Makes `content` the object that `record` describes; the record's segments are taken from the content. Refused when the
+    /// key has changed since the upload that had `begun`.
     package func put(
-        _ record: ObjectRecord, content: Content, if condition: WriteCondition = WriteCondition()
+        _ record: ObjectRecord, content: Content, if condition: WriteCondition = WriteCondition(), begun: UInt64? = nil
     ) throws(StorageError) -> StoredObject {
         var record = record
         record.segments = content.segments
-        return try commit(record, content: content) { current throws(StorageError) in
+        return try commit(record, content: content, begun: begun) { current throws(StorageError) in
             try condition.check(current)
         }
     }
@@ -201,7 +216,9 @@ package final class Bucket: Sendable {
     ) throws(StorageError) -> StoredObject? {
         let removed = try state.withLock { (state) throws(StorageError) in
             try condition.check(state.objects[key])
-            return state.objects.remove(key)
+            let removed = state.objects.remove(key)
+            if removed != nil { state.noteRemoval(of: key) }
+            return removed
         }
         guard let removed else { return nil }
         Disk.unlink("\(objectsDirectory)/\(removed.fileName)")
@@ -211,7 +228,7 @@ package final class Bucket: Sendable {
     }
 
     private func commit(
-        _ record: ObjectRecord, content: Content, removing source: StoredObject? = nil,
+        _ record: ObjectRecord, content: Content, removing source: StoredObject? = nil, begun: UInt64? = nil,
         check: (StoredObject?) throws(StorageError) -> Void
     ) throws(StorageError) -> StoredObject {
         let temporary = "\(objectsDirectory)/\(Bucket.temporaryPrefix)\(RandomID.hex())"
@@ -222,9 +239,12 @@ package final class Bucket: Sendable {
             (object, old) = try state.withLock { (state) throws(StorageError) in
                 guard !state.isDeleted else { throw .noSuchBucket }
                 try check(state.objects[record.key])
+                let changed = max(state.objects[record.key]?.sequence ?? 0, state.removals[record.key] ?? 0)
+                if let begun, changed > begun { throw .overtaken }
                 if let source {
                     guard state.objects[source.record.key] === source else { throw .noSuchKey }
                     _ = state.objects.remove(source.record.key)
+                    state.noteRemoval(of: source.record.key)
                 }
                 state.sequence += 1
                 let object = StoredObject(record: record, content: content, sequence: state.sequence)

@@ -9,6 +9,8 @@ package enum StorageError: Error, Sendable, Equatable {
     case noSuchUpload
     /// The key exists although it must not, or its ETag is another.
     case conditionFailed
+    /// The key was written or removed after the upload began, whose completion has a condition.
+    case overtaken
     /// A part that was never uploaded, or whose ETag is another.
     case invalidPart(number: Int)
     /// Part numbers that do not ascend.
@@ -32,6 +34,7 @@ extension StorageError: CustomStringConvertible {
         case .noSuchKey: "no such key"
         case .noSuchUpload: "no such upload"
         case .conditionFailed: "a condition of the request does not hold"
+        case .overtaken: "the key changed since the upload began"
         case .invalidPart(let number): "part \(number) is missing or another"
         case .partOrder: "part numbers do not ascend"
         case .partTooSmall(let number, let size, let smallest, _):

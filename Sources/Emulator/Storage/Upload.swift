@@ -193,9 +193,11 @@ extension Bucket {
         return parts
     }
 
-    /// Joins `parts` of the upload into the object `record` without copying a byte, and ends the upload.
+    /// Joins `parts` of the upload into the object `record` without copying a byte, and ends the upload. One that
+    /// `refusesOvertaken` takes a condition that holds only of a key that has not changed since the upload began.
     package func complete(
-        _ upload: Upload, parts: [PartRecord], as record: ObjectRecord, if condition: WriteCondition
+        _ upload: Upload, parts: [PartRecord], as record: ObjectRecord, if condition: WriteCondition,
+        refusesOvertaken: Bool = false
     ) throws(StorageError) -> StoredObject {
         guard upload.close() else { throw .noSuchUpload }
         let held = upload.state.withLock { $0.parts }
@@ -209,7 +211,8 @@ extension Bucket {
         // Kept from the start: until the commit succeeds the files belong to the parts.
         let joined = Content(contents.flatMap(\.segments), in: contentDirectory, kept: true)
         let object: StoredObject
-        do { object = try put(record, content: joined, if: condition) } catch {
+        let begun = refusesOvertaken && !condition.isEmpty ? upload.place.sequence : nil
+        do { object = try put(record, content: joined, if: condition, begun: begun) } catch {
             upload.reopen()
             throw error
         }
@@ -227,7 +230,10 @@ extension Bucket {
     }
 
     private func end(_ upload: Upload) {
-        state.withLock { _ = $0.uploads.remove(upload.place) }
+        state.withLock { state in
+            _ = state.uploads.remove(upload.place)
+            if !state.hasUpload(of: upload.place.key) { state.removals[upload.place.key] = nil }
+        }
         // Whoever still holds the upload must not keep the bytes of its parts alive.
         let parts = upload.state.withLock { state in
             defer { state.parts = [:] }

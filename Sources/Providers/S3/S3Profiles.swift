@@ -6,6 +6,8 @@ extension FamilyProfile {
         var profile = FamilyProfile(name: name, signer: SigV4Signer(), endpoints: S3EndpointRules())
         profile.region = "us-east-1"
         profile.encryptionContextHeader = "server-side-encryption-context"
+        // Servers that do not know it copy all the same: MinIO and Ceph look at the source's conditions only.
+        profile.capabilities.copyCondition = false
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true
@@ -20,6 +22,7 @@ extension FamilyProfile {
     package static let aws = s3("aws") { profile in
         profile.addressing = .virtualHost
         profile.checksum = .crc64nvme
+        profile.capabilities.copyCondition = true
         profile.capabilities.deleteIfMatch = true
         profile.capabilities.prices = .amazonS3
     }
@@ -37,8 +40,6 @@ extension FamilyProfile {
     package static let r2 = s3("r2") { profile in
         profile.region = "auto"
         profile.capabilities.equalParts = true
-        // Destination conditions of copies have other names there.
-        profile.capabilities.copyCondition = false
         profile.capabilities.accessControl = false
         profile.capabilities.tags = false
         profile.capabilities.restore = false
@@ -47,6 +48,12 @@ extension FamilyProfile {
 
     package static let gcs = s3("gcs") { profile in
         profile.region = "auto"
+        // Otherwise objects stored as gzip come unpacked and whole, whatever was asked for (Cloud Storage, "Transcoding of
+        // gzip-compressed files"). Nothing here unpacks what comes.
+        profile.readHeaders = [("Accept-Encoding", "gzip")]
+        // Writes have x-goog-if-generation-match instead, and ignore these (Cloud Storage XML API, "HTTP headers").
+        profile.capabilities.putIfAbsent = false
+        profile.capabilities.putIfMatch = false
         profile.capabilities.partCopy = false
         profile.capabilities.largestCopy = .max
         profile.capabilities.deleteBatch = 1
@@ -82,7 +89,8 @@ package struct S3EndpointRules: EndpointRules {
         "s3.\(region).amazonaws.com\(region.hasPrefix("cn-") ? ".cn" : "")"
     }
 
-    /// `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1...`, with or without `dualstack.`.
+    /// `s3.eu-west-1.amazonaws.com`, `s3-eu-west-1...`, with or without `dualstack.`; of PrivateLink
+    /// `s3.eu-west-1.vpce.amazonaws.com`.
     package func region(ofHost host: String) -> String? {
         guard let end = host.range(of: ".amazonaws.com") else { return nil }
         let labels = host[..<end.lowerBound].split(separator: ".").map(String.init)
@@ -91,6 +99,7 @@ package struct S3EndpointRules: EndpointRules {
         guard labels.dropLast().contains(where: { $0 == "s3" || $0 == "s3-fips" || $0 == "dualstack" }) else {
             return nil
         }
+        if last == "vpce" { return labels.dropLast().last }
         return last == "dualstack" ? nil : last
     }
 

@@ -60,6 +60,16 @@ struct FamilyEndpoint: Sendable, Hashable {
     /// The host that an endpoint names; empty when it names none.
     static func host(of endpoint: String) -> String { (try? Place(endpoint))?.host ?? "" }
 
+    /// The endpoint with another region in the name of its host: where it stands last, as labels in front may hold it too.
+    static func moved(_ endpoint: String, from region: String, to other: String) -> String {
+        guard let place = endpoint.range(of: host(of: endpoint)) else { return endpoint }
+        let host = String(endpoint[place].reversed())
+        guard let label = host.range(of: String(region.reversed())) else { return endpoint }
+        let tail = String(host[..<label.lowerBound].reversed())
+        let head = String(host[label.upperBound...].reversed())
+        return "\(endpoint[..<place.lowerBound])\(head)\(other)\(tail)\(endpoint[place.upperBound...])"
+    }
+
     private static func isAddress(_ host: String) -> Bool {
         host.hasPrefix("[") || host == "localhost" || host.split(separator: ".").allSatisfy { UInt8($0) != nil }
     }

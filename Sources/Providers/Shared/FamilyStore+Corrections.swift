@@ -82,23 +82,35 @@ extension FamilyStore {
         return learned.withLock { $0.clock.learn(response, now: now, tolerance: tolerance) }
     }
 
-    /// Signs for another region from now on. The host stays, unless it is the provider's own, whose name holds the region.
+    /// Signs for another region from now on.
     private func learnRegion(_ region: String?, not used: String?) -> Bool {
         guard profile.followsRegion, let region, !region.isEmpty, region != used else { return false }
         // Another request may have learned it while this one was under way.
         if learned.withLock({ $0.region }) == region { return true }
-        let isOwn = settings.endpoint.map { profile.endpoints.owns(FamilyEndpoint.host(of: $0)) } ?? true
-        let endpoint =
-            isOwn
-            ? try? FamilyEndpoint(
-                nil, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
-            : learned.withLock { $0.endpoint }
-        guard let endpoint else { return false }
+        guard let endpoint = endpoint(in: region) else { return false }
         learned.withLock { learned in
             learned.region = region
             learned.endpoint = endpoint
         }
         return true
+    }
+
+    /// The host stays, unless it is the provider's own and its name holds the region: then it is of another one. What else it
+    /// says stays as well, such as a private link or FIPS.
+    private func endpoint(in region: String) -> FamilyEndpoint? {
+        var moved: String?
+        if let stated = settings.endpoint {
+            let host = FamilyEndpoint.host(of: stated)
+            let rules = profile.endpoints
+            if host != rules.everyRegion {
+                guard rules.owns(host), let named = rules.region(ofHost: host) else {
+                    return learned.withLock { $0.endpoint }
+                }
+                moved = FamilyEndpoint.moved(stated, from: named, to: region)
+            }
+        }
+        return try? FamilyEndpoint(
+            moved, bucket: settings.bucket, region: region, addressing: settings.addressing, profile: profile)
     }
 
     /// Goes where a redirect points to, when that is the provider's and no step back to plain HTTP.

@@ -20,7 +20,9 @@ extension FamilyStore {
         switch condition {
         case .absent:
             switch profile.createOnly {
-            case .ifNoneMatch: headers["If-None-Match"] = "*"
+            case .ifNoneMatch:
+                guard capabilities.putIfAbsent else { throw notSupported(call, "a condition that nothing is there") }
+                headers["If-None-Match"] = "*"
             case .header(let name):
                 // It does nothing in a bucket that has or had versions: whoever wants it has to look.
                 if try await hasVersions() { try await requireAbsent(call) }
@@ -30,6 +32,45 @@ extension FamilyStore {
             guard capabilities.putIfMatch else { throw notSupported(call, "a condition on what is overwritten") }
             headers["If-Match"] = "\"\(etag.text)\""
         case nil: break
+        }
+    }
+
+    /// Writes under `condition`. Where the server has none (Backblaze B2 answers NotImplemented), a HEAD right before stands in
+    /// for it, from then on by whoever asks.
+    func standingIn(
+        for condition: WriteCondition?, _ operation: ObjectStoreError.Operation, _ key: ObjectKey,
+        _ write: (WriteCondition?) async throws(ObjectStoreError) -> PutAnswer
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        do { return try await write(condition) } catch {
+            guard let condition, error.kind == .notSupported, error.status != nil,
+                case .ifNoneMatch = profile.createOnly
+            else { throw error }
+            try await look(for: condition, operation, key)
+            let answer = try await write(nil)
+            // It was the condition that was refused, and nothing else of the request.
+            learned.withLock { learned in
+                learned.capabilities.putIfAbsent = false
+                learned.capabilities.putIfMatch = false
+                learned.capabilities.copyCondition = false
+            }
+            return answer
+        }
+    }
+
+    private func look(
+        for condition: WriteCondition, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) {
+        var found: ETag?
+        do { found = try await head(key, condition: nil).version.etag } catch {
+            guard error.kind == .notFound else { throw error }
+        }
+        switch (condition, found) {
+        case (.absent, nil): return
+        case (.match(let wanted), let etag?) where wanted == etag: return
+        default:
+            throw ObjectStoreError(
+                found == nil ? .notFound : .preconditionFailed, operation, key: key, code: "PreconditionFailed",
+                message: found == nil ? "the object is gone" : "another version is there")
         }
     }
 

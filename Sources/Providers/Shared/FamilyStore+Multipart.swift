@@ -73,6 +73,8 @@ extension FamilyStore {
             call.collectLimit = 16 << 20
             call.query = [QueryItem("uploadId", upload.text)]
             if let marker { call.query.append(QueryItem("part-number-marker", String(marker))) }
+            // Wanted where the upload has a checksum (Amazon S3 API reference, "ListParts").
+            if profile.checksum == .crc64nvme { addCustomerKey(to: &call.headers) }
             let response = try await send(call)
             let page = try read(call, response) { body throws(XMLError) in try FamilyDocuments.parts(body) }
             parts += page.parts
@@ -112,8 +114,19 @@ extension FamilyStore {
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
         condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
+        guard metadata == nil else {
+            throw notSupported(Call(.completeUpload, .post, key), "other headers when an upload ends")
+        }
+        return try await standingIn(for: condition, .completeUpload, key) {
+            condition async throws(ObjectStoreError) in
+            try await completeUpload(key, upload, parts: parts, if: condition)
+        }
+    }
+
+    private func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], if condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
-        guard metadata == nil else { throw notSupported(call, "other headers when an upload ends") }
         call.query = [QueryItem("uploadId", upload.text)]
         try await add(condition, call, to: &call.headers)
         addCustomerKey(to: &call.headers)

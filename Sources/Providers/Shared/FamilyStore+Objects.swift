@@ -20,6 +20,7 @@ extension FamilyStore {
 
     func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
         var call = Call(.head, .head, key)
+        for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
         let response = try await send(call)
@@ -35,6 +36,7 @@ extension FamilyStore {
         _ request: GetRequest, into sink: any ByteSink
     ) async throws(ObjectStoreError) -> GetAnswer {
         var call = Call(.get, .get, request.key)
+        for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(request.condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
         addTrafficLimit(to: &call.headers)
@@ -49,29 +51,33 @@ extension FamilyStore {
         let wanted = request.range
         let condition = request.condition
         let refused = Mutex<ObjectStoreError?>(nil)
-        let response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
-            try await send(call, sink: verifying) { [self, call] response in
-                guard response.isSuccess else { return .collect }
-                // A body that does not start where it was asked to must not reach the sink.
-                if let problem = Self.problem(response, asked: wanted) {
-                    refused.withLock { $0 = malformed(call, response, problem) }
-                    return .refuse
-                }
-                // Nor one of another version, from a store that ignores the condition.
-                if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"], ETag(answered) != etag
-                {
-                    refused.withLock {
-                        $0 = ObjectStoreError(
-                            .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
-                            message: "the object is another version now",
-                            requestID: errors.requestID(response))
+        let response: HTTPResponse
+        do throws(ObjectStoreError) {
+            response = try await verifying.bounding(request.key) { () async throws(ObjectStoreError) in
+                try await send(call, sink: verifying) { [self, call] response in
+                    guard response.isSuccess else { return .collect }
+                    // A body that does not start where it was asked to must not reach the sink.
+                    if let problem = Self.problem(response, asked: wanted) {
+                        refused.withLock { $0 = malformed(call, response, problem) }
+                        return .refuse
                     }
-                    return .refuse
+                    // Nor one of another version, from a store that ignores the condition.
+                    if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"],
+                        ETag(answered) != etag
+                    {
+                        refused.withLock {
+                            $0 = ObjectStoreError(
+                                .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
+                                message: "the object is another version now",
+                                requestID: errors.requestID(response))
+                        }
+                        return .refuse
+                    }
+                    if wanted == nil { verifying.expect(promise(response.headers)) }
+                    return .deliver
                 }
-                if wanted == nil { verifying.expect(promise(response.headers)) }
-                return .deliver
             }
-        }
+        } catch { throw await lookInto(error) }
         if let error = refused.withLock({ $0 }) { throw error }
         let answered = request.range == nil ? nil : Self.contentRange(response.headers)
         let total = answered?.total ?? response.delivered
@@ -85,10 +91,25 @@ extension FamilyStore {
             info: try info(call, response, size: total), range: ByteRange(at: start, count: response.delivered))
     }
 
+    /// A refusal to read. Archived objects are refused in the same words while they are restored: a HEAD tells.
+    private func lookInto(_ refusal: ObjectStoreError) async -> ObjectStoreError {
+        guard case .archived = refusal.kind, let key = refusal.key,
+            let info = try? await head(key, condition: nil), info.restore == .ongoing
+        else { return refusal }
+        var refusal = refusal
+        refusal.kind = .archived(restoring: true)
+        return refusal
+    }
+
     package func put(
         _ request: PutRequest, body: any ByteSource
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await put(request, body: body, restated: [])
+        try await standingIn(for: request.condition, .put, request.key) {
+            condition async throws(ObjectStoreError) in
+            var request = request
+            request.condition = condition
+            return try await put(request, body: body, restated: [])
+        }
     }
 
     func put(

@@ -31,6 +31,9 @@ package final class RenewingCredentials: CredentialsProvider {
     private let time: any TimeSource
     private let state = Mutex(State())
     private static let pause = Duration.seconds(10)
+    private static let silence = ObjectStoreError(
+        .unreachable, .checkAccess, code: "NoCredentials",
+        message: "where the credentials came from there are none now")
 
     /// `margin` is how long before their end credentials are no longer handed out without trying for new ones.
     package init(margin: Duration = .seconds(300), time: any TimeSource, source: @escaping Source) {
@@ -66,7 +69,12 @@ package final class RenewingCredentials: CredentialsProvider {
 
     private func renew(or fallback: Credentials?) async throws(ObjectStoreError) -> Credentials? {
         let result: Result<Credentials?, ObjectStoreError>
-        do throws(ObjectStoreError) { result = .success(try await source()) } catch { result = .failure(error) }
+        do throws(ObjectStoreError) {
+            let credentials = try await source()
+            // A service that is not there is silent as well: whoever had credentials does not become anonymous by that.
+            if credentials == nil, state.withLock({ $0.credentials != nil }) { throw Self.silence }
+            result = .success(credentials)
+        } catch { result = .failure(error) }
         let waiting = state.withLock { state in
             if case .success(let credentials) = result {
                 (state.credentials, state.isKnown, state.isRefused) = (credentials, true, false)

@@ -17,6 +17,7 @@ extension SwiftStore {
             try SwiftMetadata.add(metadata, to: &call)
         }
         let replaced = try await segmentsToReplace(request.key, nil, for: call)
+        leave(replaced, at: request.key)
         let response = try await send(call)
         guard let etag = response.headers["Etag"] else {
             throw malformed(call, response, "the answer has no ETag")

@@ -148,8 +148,12 @@ extension SwiftStore {
                 throw error
             }
         }
+        // The object has these now.
         replaced.remove(upload.text)
-        learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
+        learned.withLock { learned in
+            learned.uploads.removeValue(forKey: upload)
+            learned.leaving[key]?.remove(upload.text)
+        }
         try await deleteSegment(segments.marker(key, upload), .completeUpload, key)
         await replace(replaced, at: key, by: .large)
         return PutAnswer(etag: etag)

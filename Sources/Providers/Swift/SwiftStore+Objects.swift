@@ -68,6 +68,7 @@ extension SwiftStore {
         try addNewObject(request, to: &call)
         let replaced = try await segmentsToReplace(request.key, request.condition, for: call)
         let md5 = try seal(&call, body)
+        leave(replaced, at: request.key)
         let etag = try stored(call, try await send(call, body: body), md5: md5)
         await replace(replaced, at: request.key, by: .plain)
         return PutAnswer(etag: etag)
@@ -97,9 +98,11 @@ extension SwiftStore {
             let look = call(.delete, .head, key)
             do throws(ObjectStoreError) { owned = try await segmentsOwned(by: try await send(look), look) } catch {
                 guard error.kind == .notFound else { throw error }
+                await replace([], at: key, by: nil)
                 return
             }
         }
+        leave(owned, at: key)
         do { try await send(call(.delete, .delete, key)) } catch { guard error.kind == .notFound else { throw error } }
         await replace(owned, at: key, by: nil)
     }

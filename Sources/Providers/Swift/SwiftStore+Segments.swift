@@ -44,12 +44,20 @@ extension SwiftStore {
         return try await segmentsOwned(by: response, look)
     }
 
+    /// To be called before what replaces or deletes the object that `owned` belong to: when its answer is lost, the next try
+    /// does not find them any more.
+    func leave(_ owned: Set<String>, at key: ObjectKey) {
+        guard !owned.isEmpty else { return }
+        learned.withLock { $0.leaving[key, default: []].formUnion(owned) }
+    }
+
     /// The key has another object, or none, and `owned` belong to nobody. What cannot be deleted now is tried again with
     /// the next.
     func replace(_ owned: Set<String>, at key: ObjectKey, by shape: Shape?) async {
         let orphans = learned.withLock { learned in
             if let shape { learned.shapes.insert(shape, for: key) } else { learned.shapes.removeValue(for: key) }
-            learned.orphans.formUnion(owned)
+            let left = learned.leaving.removeValue(forKey: key) ?? []
+            learned.orphans.formUnion(owned.union(left))
             defer { learned.orphans = [] }
             return learned.orphans
         }

@@ -37,6 +37,8 @@ package final class SwiftStore: ObjectStore {
         /// What listings showed as empty and turned out to be large, by key, time and size as listed.
         var unlisted = LRU<ListedState, ObjectVersion>(capacity: 16_384)
         var uploads: [UploadID: SwiftUpload] = [:]
+        /// Uploads whose segments belong to an object that a request was sent to replace or delete, whose answer has not come.
+        var leaving: [ObjectKey: Set<String>] = [:]
         /// Uploads whose segments belong to no object and could not be deleted yet.
         var orphans: Set<String> = []
         /// Most entries of a page that the server gives when asked for them.
