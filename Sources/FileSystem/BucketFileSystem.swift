@@ -160,8 +160,8 @@ package final class BucketFileSystem: FileSystemOperations {
         guard isKept == true else { return }
         let learned = attributes
         files.find(ino)?.state.withLock { state in
-            guard !state.isDirty, state.attributes.version?.etag == info.version.etag else { return }
-            state.attributes = learned
+            guard state.attributes.version?.etag == info.version.etag else { return }
+            state.learn(learned)
         }
     }
 
