@@ -211,7 +211,8 @@ extension BucketFileSystem {
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
-        if rows.contains(where: { $0.isPending }) { throw notEmpty }
+        // Files that are being written need not be in the bucket, however far below it they are.
+        if rows.contains(where: { $0.isPending }) || dirtyFiles(below: directory.ino) > 0 { throw notEmpty }
         let page = try await remote { [doomed] store throws(ObjectStoreError) in
             try await store.list(ListRequest(prefix: prefix, limit: 2), without: doomed)
         }

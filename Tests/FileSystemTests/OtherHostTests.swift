@@ -89,6 +89,27 @@ import Testing
         #expect(tree.store.content("f") == Self.theirs)
     }
 
+    /// Of a file that is being written nothing need be in the bucket.
+    @Test(arguments: ["rmdir", "rename"])
+    func aDirectoryIsNotTakenAwayFromUnderAFileThatIsWritten(act: String) async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        try await tree.makeDirectory("d/e")
+        try await tree.makeDirectory("other")
+        try await tree.store("d/e/f", [1])
+        let file = try await tree.open("d/e/f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, [2, 3], at: 0)
+        for key in ["d/e/", "d/e/f"] as [ObjectKey] { tree.store.removeObject(key) }
+        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) {
+            if act == "rmdir" { try await tree.removeDirectory("d") } else { try await tree.rename("other", to: "d") }
+        }
+        try await tree.close(file)
+        #expect(tree.store.content("d/e/f") == [2, 3])
+        try await tree.unlink("d/e/f")
+        try await tree.removeDirectory("d/e")
+        try await tree.removeDirectory("d")
+    }
+
     // MARK: While a rename goes on
 
     /// Of objects made of parts the ETag does not tell whether they are the same.
