@@ -167,7 +167,8 @@ extension BucketFileSystem {
             case .symlink: 0o777
             }
         // Of a link of the store's own kind no listing tells the length.
-        let target = attributes.kind == .symlink ? targets.withLock { $0.peek(ino)?.count } : nil
+        let known = attributes.kind == .symlink ? targets.withLock { $0.peek(ino) } : nil
+        let target = known.flatMap { $0.etag == attributes.version?.etag ? $0.text.count : nil }
         return FileStatus(
             ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
             uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,

@@ -100,14 +100,30 @@ import Testing
         let file = try await tree.open("d/e/f", OpenFlags(reads: false, writes: true, truncate: true))
         try await tree.write(file, [2, 3], at: 0)
         for key in ["d/e/", "d/e/f"] as [ObjectKey] { tree.store.removeObject(key) }
-        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) {
-            if act == "rmdir" { try await tree.removeDirectory("d") } else { try await tree.rename("other", to: "d") }
+        let refused = MountedTree.Failure(kind: .notEmpty, reason: "")
+        if act == "rmdir" {
+            await #expect(throws: refused) { try await tree.removeDirectory("d") }
+        } else {
+            await #expect(throws: refused) { try await tree.rename("other", to: "d") }
         }
         try await tree.close(file)
         #expect(tree.store.content("d/e/f") == [2, 3])
         try await tree.unlink("d/e/f")
         try await tree.removeDirectory("d/e")
         try await tree.removeDirectory("d")
+    }
+
+    @Test func aLinkLeadsWhereTheyHaveLedIt() async throws {
+        let tree = try MountedTree()
+        try await tree.symlink("l", "one")
+        #expect(try await tree.readLink("l") == "one")
+        tree.store.setObject("l.rclonelink", Array("another".utf8))
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.readLink("l") == "another")
+        #expect(try await tree.find("l").size == 7)
+        tree.store.forgetRequests()
+        #expect(try await tree.readLink("l") == "another")
+        #expect(tree.store.requests.isEmpty)
     }
 
     // MARK: While a rename goes on
