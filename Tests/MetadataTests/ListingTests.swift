@@ -71,6 +71,13 @@ import Testing
         #expect(try fixture.cache.directory(.root).freshUntil == start + .seconds(60))
     }
 
+    @Test(arguments: [Duration.zero, .seconds(60)])
+    func aMissingNameIsBelievedNoLongerThanAnythingElse(ttl: Duration) throws {
+        let fixture = try CacheFixture(ttl: ttl)
+        try fixture.cache.recordAbsent("a", in: .root, since: fixture.cache.beginRequest())
+        #expect(try fixture.isAbsent("a") == (ttl > .zero))
+    }
+
     @Test func relistingKeepsInodesUpdatesVersionsAndDropsWhatIsGone() throws {
         let fixture = try CacheFixture()
         try fixture.list(["a", "b", "c", "d/"])
