@@ -115,7 +115,11 @@ extension BucketFileSystem {
         }
     }
 
-    func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
+    /// As the metadata cache has it, for which what counts for too long was learned before the clock was set back.
+    func isFresh(_ entry: Entry) -> Bool {
+        let (now, ttl) = (time.now(), metadata.ttl)
+        return entry.isPending || entry.freshUntil > now && entry.freshUntil <= now + ttl + ttl
+    }
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 

@@ -243,7 +243,8 @@ package final class MetadataCache: Sendable {
     func entry(_ row: EntryRow, name: ByteString, in directory: DirectoryRow, _ clock: Clock) -> Entry {
         let covered: Int64? = recollection.withLock { recollection in
             guard recollection.hasListed(row.parent) else { return nil }
-            return recollection.listedAt(row.parent, row.component, through: row.component)
+            return recollection.listedAt(
+                row.parent, row.component, through: row.component, latest: clock.latest)
         }
         return Entry(
             ino: InodeNumber(row: row.ino), parent: InodeNumber(row: row.parent), component: row.component, name: name,
