@@ -367,17 +367,33 @@ extension BucketFileSystem {
             try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")), without: doomed)
         }
         try cached { metadata throws(MetadataError) in try ingest.add(page) }
-        if let entry = try present(name, in: parent) { return entry }
+        if let entry = try present(name, in: parent) {
+            // What lies past the page may be remembered from long ago.
+            guard let frontier = ingest.frontier else { return entry }
+            if entry.isPending || entry.component < frontier { return entry }
+        }
         if page.next != nil {
             for role in [NameCodec.Role.directory, .link] {
                 guard let component = metadata.codec.component(base, role) else { continue }
+                // The object, which the page shows, comes before a link to the name.
+                if role == .link, let entry = try present(name, in: parent),
+                    entry.component == metadata.codec.component(base, .object)
+                {
+                    return entry
+                }
                 let start = metadata.beginRequest()
                 let exact = try await remote { [doomed] store throws(ObjectStoreError) in
                     try await store.list(ListRequest(prefix: ingest.key + component, limit: 1), without: doomed)
                 }
                 guard let object = exact.objects.first,
                     role == .directory || object.key.bytes == ingest.key + component
-                else { continue }
+                else {
+                    try cached { metadata throws(MetadataError) in
+                        let known = try metadata.directory(of: component, in: parent)
+                        if let known { try metadata.recordGone(known, since: start) }
+                    }
+                    continue
+                }
                 let attributes =
                     role == .directory
                     ? Attributes(kind: .directory, mtime: start.at) : Attributes(object, kind: .symlink)
@@ -385,6 +401,7 @@ extension BucketFileSystem {
                     try metadata.recordRemote(component, in: parent, attributes, metadata: nil, since: start)
                 }
             }
+            if let entry = try present(name, in: parent) { return entry }
         }
         try cached { metadata throws(MetadataError) in
             try metadata.recordAbsent(name, in: parent, since: ingest.start)

@@ -126,6 +126,24 @@ import Testing
         #expect(tree.store.requests.isEmpty)
     }
 
+    /// A page of the listing does not reach as far as its name.
+    @Test func aDirectoryThatIsGoneIsGoneBesideManyNamesThatBeginSo() async throws {
+        var capabilities = Capabilities()
+        capabilities.listPage = 10
+        let tree = try MountedTree(capabilities: capabilities)
+        for number in 10..<40 { tree.store.setObject(ObjectKey("log-\(number)"), [1]) }
+        tree.store.setObject("log/f", [1])
+        #expect(try await tree.find("log").kind == .directory)
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.find("log").kind == .directory)
+        tree.store.removeObject("log/f")
+        tree.time.advance(by: .seconds(61))
+        await #expect(throws: MountedTree.Failure(kind: .notFound, reason: "")) { _ = try await tree.find("log") }
+        tree.store.setObject("log", [1, 2])
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.find("log").size == 2)
+    }
+
     // MARK: While a rename goes on
 
     /// Of objects made of parts the ETag does not tell whether they are the same.
