@@ -99,13 +99,18 @@ extension BucketFileSystem {
                     start.component = place.component
                     continue
                 }
-                let answer = self.reply(for: row, nameOnly: !attributes)
+                let answer = self.reply(for: row, noting: false)
                 guard let status = answer.status else { continue }
                 let next = place.offset + 1
+                let isKindOpen = mayBeLink(row)
                 let entry = DirectoryEntry(
                     name: row.name, status: status, offset: next, entryTimeout: answer.entryTimeout,
-                    attributeTimeout: answer.attributeTimeout, isKindOpen: mayBeLink(row))
+                    attributeTimeout: answer.attributeTimeout, isKindOpen: isKindOpen)
                 guard reply.append(entry) else { return true }
+                // Of a name alone the kernel learns no length.
+                if attributes, !isKindOpen, status.kind == .file {
+                    shownSizes.withLock { _ = $0.insert(status.size, for: status.ino) }
+                }
                 place.offset = next
                 handedOut.append(place)
             }

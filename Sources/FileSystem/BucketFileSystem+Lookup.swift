@@ -127,9 +127,9 @@ extension BucketFileSystem {
         EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
     }
 
-    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Of a listing of names it
-    /// does not take more than those.
-    func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
+    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Without `noting` it is not
+    /// sure yet that it takes the length.
+    func reply(for entry: Entry, noting: Bool = true) -> EntryReply {
         var entry = current(entry)
         var file = files.find(entry.ino)
         // A commit may have come to its end since the entry was read, and its file have left the table.
@@ -145,7 +145,7 @@ extension BucketFileSystem {
         if file == nil, needsHeaders(entry) { (timeout, attributeTimeout) = (.zero, .zero) }
         let attributes = file?.attributes ?? entry.attributes
         return EntryReply(
-            status: nameOnly ? status(entry.ino, attributes) : shown(entry.ino, attributes), entryTimeout: timeout,
+            status: noting ? shown(entry.ino, attributes) : status(entry.ino, attributes), entryTimeout: timeout,
             attributeTimeout: attributeTimeout)
     }
 

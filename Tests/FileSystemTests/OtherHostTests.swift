@@ -144,6 +144,28 @@ import Testing
         #expect(try await tree.find("log").size == 2)
     }
 
+    /// An entry that does not fit into the answer of a listing tells the kernel no length: an open makes it ask.
+    @Test func onlyEntriesThatTheKernelGetsTellItTheirLength() async throws {
+        let tree = try MountedTree()
+        for key in ["a", "b"] as [ObjectKey] { tree.store.setObject(key, Self.theirs) }
+        let handle = try await tree.run(tree.system.openDirectory(.root))
+        let reply = SmallReply(capacity: 3)
+        try await tree.run(
+            tree.system.readDirectory(.root, handle: handle, from: 0, attributes: true, into: reply))
+        #expect(reply.entries.map(\.name) == [".", "..", "a"])
+        tree.system.releaseDirectory(.root, handle: handle)
+        let flags = OpenFlags(reads: true, writes: false)
+        let known = try await tree.run(tree.system.open(try #require(reply.entries.last?.status.ino), flags: flags))
+        guard case .present(let other, _) = try tree.rooms.metadata.lookup("b", in: .root) else {
+            Issue.record("it was listed")
+            return
+        }
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
+            _ = try await tree.run(tree.system.open(other.ino, flags: flags))
+        }
+        try await tree.close((try #require(reply.entries.last?.status.ino), known.handle))
+    }
+
     // MARK: While a rename goes on
 
     /// Of objects made of parts the ETag does not tell whether they are the same.
