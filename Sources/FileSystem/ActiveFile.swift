@@ -82,6 +82,16 @@ final class ActiveFile: Sendable {
         var deleteAtRelease: Deletion?
         /// What went wrong in the background for good: told once, by the next close or fsync.
         var unreported: FileSystemError?
+
+        /// Takes in what headers tell that nobody had looked at. What programs have set or changed here stays.
+        mutating func learn(_ known: Attributes) {
+            attributes.mode = attributes.mode ?? known.mode
+            attributes.uid = attributes.uid ?? known.uid
+            attributes.gid = attributes.gid ?? known.gid
+            guard !isDirty, !isUntold, attributes.version?.etag == known.version?.etag else { return }
+            (attributes.mtime, attributes.ctime) = (known.mtime, known.ctime)
+            attributes.headersKnown = known.headersKnown
+        }
     }
 
     let ino: InodeNumber

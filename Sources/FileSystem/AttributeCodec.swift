@@ -44,6 +44,15 @@ package enum AttributeCodec {
         metadata.user.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
     }
 
+    /// The same of headers with the longest values of what pailfs itself writes into them, `commitHeader` among it.
+    static func longestCost(_ metadata: ObjectMetadata, commitHeader: String) -> Int {
+        var others = metadata
+        for name in ["mode", "uid", "gid", "mtime", commitHeader] { others.user[name] = nil }
+        // Up to UInt16.max, UInt32.max and 9999999999.999999999; an id of 32 digits with a number.
+        let longest = [("mode", 5), ("uid", 10), ("gid", 10), ("mtime", 20), (commitHeader, 32 + 1 + 10)]
+        return longest.reduce(cost(others)) { $0 + $1.0.utf8.count + $1.1 }
+    }
+
     /// Decimal, unless that has no file type and the same digits in octal do.
     private static func bits(_ text: String) -> UInt16? {
         let known: Set<UInt16> = [0o100000, 0o040000, 0o120000]

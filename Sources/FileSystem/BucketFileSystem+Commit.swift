@@ -192,21 +192,20 @@ extension BucketFileSystem {
         do { try overlay.record.describe(headers) } catch { throw FileSystemError(error) }
     }
 
-    /// Headers nobody looked at yet would be lost by the new object.
+    /// Headers nobody looked at yet would be lost by the new object, and those that came while the file was open by what is
+    /// known of it afterwards.
     func learnHeadersToKeep(of file: ActiveFile) async throws(FileSystemError) {
-        guard let entry = try? entry(file.ino), !entry.isPending, !entry.attributes.headersKnown else { return }
-        let learned: Entry
-        do throws(FileSystemError) { learned = try await learnHeaders(of: entry) } catch {
-            // The commit finds that out, and decides.
-            guard error.kind == .notFound else { throw error }
-            return
+        guard let entry = try? entry(file.ino), !entry.isPending else { return }
+        var known = entry.attributes
+        if !known.headersKnown {
+            do throws(FileSystemError) { known = try await learnHeaders(of: entry).attributes } catch {
+                // The commit finds that out, and decides.
+                guard error.kind == .notFound else { throw error }
+                return
+            }
         }
-        file.state.withLock { state in
-            let known = state.attributes
-            state.attributes.mode = known.mode ?? learned.attributes.mode
-            state.attributes.uid = known.uid ?? learned.attributes.uid
-            state.attributes.gid = known.gid ?? learned.attributes.gid
-        }
+        let learned = known
+        file.state.withLock { $0.learn(learned) }
     }
 
     /// The object is there: its bytes become clean ones, and the file reads them from now on.

@@ -59,7 +59,9 @@ extension BucketFileSystem {
         while true {
             let key: ObjectKey
             do throws(FileSystemError) { key = try conflictKey(of: file.ino, others) } catch {
-                throw .store(ObjectStoreError(.local(errno: EIO), .put, message: error.reason))
+                let cause = ObjectStoreError(.local(errno: EIO), .put, message: error.reason)
+                // A name that cannot be made, because it would be too long or shown as another, never can.
+                throw error.mayPass ? CommitError.store(cause) : .conflict(cause)
             }
             do throws(CommitError) {
                 _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)

@@ -99,13 +99,18 @@ extension BucketFileSystem {
                     start.component = place.component
                     continue
                 }
-                let answer = self.reply(for: row, nameOnly: !attributes)
+                let answer = self.reply(for: row, noting: false)
                 guard let status = answer.status else { continue }
                 let next = place.offset + 1
+                let isKindOpen = mayBeLink(row)
                 let entry = DirectoryEntry(
                     name: row.name, status: status, offset: next, entryTimeout: answer.entryTimeout,
-                    attributeTimeout: answer.attributeTimeout, isKindOpen: mayBeLink(row))
+                    attributeTimeout: answer.attributeTimeout, isKindOpen: isKindOpen)
                 guard reply.append(entry) else { return true }
+                // Of a name alone the kernel learns no length.
+                if attributes, !isKindOpen, status.kind == .file {
+                    shownSizes.withLock { _ = $0.insert(status.size, for: status.ino) }
+                }
                 place.offset = next
                 handedOut.append(place)
             }
@@ -211,7 +216,8 @@ extension BucketFileSystem {
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
-        if rows.contains(where: { $0.isPending }) { throw notEmpty }
+        // Files that are being written need not be in the bucket, however far below it they are.
+        if rows.contains(where: { $0.isPending }) || dirtyFiles(below: directory.ino) > 0 { throw notEmpty }
         let page = try await remote { [doomed] store throws(ObjectStoreError) in
             try await store.list(ListRequest(prefix: prefix, limit: 2), without: doomed)
         }

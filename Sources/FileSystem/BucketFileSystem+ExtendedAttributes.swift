@@ -1,5 +1,6 @@
 package import Basics
 import Blocks
+import Commits
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -222,12 +223,13 @@ extension BucketFileSystem {
         try edit(&headers)
         // Setting the same costs nothing.
         if headers == before { return }
-        let current = if let file { file.attributes } else { try entry(ino).attributes }
-        let cost = AttributeCodec.cost(AttributeCodec.encode(current, over: headers))
-        guard cost <= store.capabilities.metadataBudget else {
+        // What every commit has to carry, whatever time and owner the file has then. No more than there was is never too much.
+        let cost = AttributeCodec.longestCost(headers, commitHeader: CommitOptions.commitHeader)
+        guard cost <= store.capabilities.metadataBudget || AttributeCodec.cost(headers) <= AttributeCodec.cost(before)
+        else {
             throw FileSystemError(
                 .argumentTooLong,
-                "attributes take \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
+                "attributes take up to \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
         }
         guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
         // Carried by the commit that comes anyway, if the file has a name still.

@@ -115,7 +115,11 @@ extension BucketFileSystem {
         }
     }
 
-    func isFresh(_ entry: Entry) -> Bool { entry.isPending || entry.freshUntil > time.now() }
+    /// As the metadata cache has it, for which what counts for too long was learned before the clock was set back.
+    func isFresh(_ entry: Entry) -> Bool {
+        let (now, ttl) = (time.now(), metadata.ttl)
+        return entry.isPending || entry.freshUntil > now && entry.freshUntil <= now + ttl + ttl
+    }
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 
@@ -123,9 +127,9 @@ extension BucketFileSystem {
         EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
     }
 
-    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Of a listing of names it
-    /// does not take more than those.
-    func reply(for entry: Entry, nameOnly: Bool = false) -> EntryReply {
+    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Without `noting` it is not
+    /// sure yet that it takes the length.
+    func reply(for entry: Entry, noting: Bool = true) -> EntryReply {
         var entry = current(entry)
         var file = files.find(entry.ino)
         // A commit may have come to its end since the entry was read, and its file have left the table.
@@ -141,7 +145,7 @@ extension BucketFileSystem {
         if file == nil, needsHeaders(entry) { (timeout, attributeTimeout) = (.zero, .zero) }
         let attributes = file?.attributes ?? entry.attributes
         return EntryReply(
-            status: nameOnly ? status(entry.ino, attributes) : shown(entry.ino, attributes), entryTimeout: timeout,
+            status: noting ? shown(entry.ino, attributes) : status(entry.ino, attributes), entryTimeout: timeout,
             attributeTimeout: attributeTimeout)
     }
 
@@ -167,7 +171,8 @@ extension BucketFileSystem {
             case .symlink: 0o777
             }
         // Of a link of the store's own kind no listing tells the length.
-        let target = attributes.kind == .symlink ? targets.withLock { $0.peek(ino)?.count } : nil
+        let known = attributes.kind == .symlink ? targets.withLock { $0.peek(ino) } : nil
+        let target = known.flatMap { $0.etag == attributes.version?.etag ? $0.text.count : nil }
         return FileStatus(
             ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
             uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,
@@ -362,17 +367,33 @@ extension BucketFileSystem {
             try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")), without: doomed)
         }
         try cached { metadata throws(MetadataError) in try ingest.add(page) }
-        if let entry = try present(name, in: parent) { return entry }
+        if let entry = try present(name, in: parent) {
+            // What lies past the page may be remembered from long ago.
+            guard let frontier = ingest.frontier else { return entry }
+            if entry.isPending || entry.component < frontier { return entry }
+        }
         if page.next != nil {
             for role in [NameCodec.Role.directory, .link] {
                 guard let component = metadata.codec.component(base, role) else { continue }
+                // The object, which the page shows, comes before a link to the name.
+                if role == .link, let entry = try present(name, in: parent),
+                    entry.component == metadata.codec.component(base, .object)
+                {
+                    return entry
+                }
                 let start = metadata.beginRequest()
                 let exact = try await remote { [doomed] store throws(ObjectStoreError) in
                     try await store.list(ListRequest(prefix: ingest.key + component, limit: 1), without: doomed)
                 }
                 guard let object = exact.objects.first,
                     role == .directory || object.key.bytes == ingest.key + component
-                else { continue }
+                else {
+                    try cached { metadata throws(MetadataError) in
+                        let known = try metadata.directory(of: component, in: parent)
+                        if let known { try metadata.recordGone(known, since: start) }
+                    }
+                    continue
+                }
                 let attributes =
                     role == .directory
                     ? Attributes(kind: .directory, mtime: start.at) : Attributes(object, kind: .symlink)
@@ -380,6 +401,7 @@ extension BucketFileSystem {
                     try metadata.recordRemote(component, in: parent, attributes, metadata: nil, since: start)
                 }
             }
+            if let entry = try present(name, in: parent) { return entry }
         }
         try cached { metadata throws(MetadataError) in
             try metadata.recordAbsent(name, in: parent, since: ingest.start)

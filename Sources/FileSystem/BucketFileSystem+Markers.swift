@@ -82,6 +82,9 @@ extension BucketFileSystem {
         }
     }
 
+    /// Names that are asked for where three would tell; it costs the same.
+    private static let shownOthers = 100
+
     /// Whether nothing else is in a directory without a marker.
     private func isLast(
         _ leavingKey: ObjectKey, _ leaving: InodeNumber?, in directory: InodeNumber
@@ -91,15 +94,20 @@ extension BucketFileSystem {
         let others = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory, after: nil, limit: 3)
         }
-        if others.contains(where: { $0.ino != leaving && !$0.isPending }) { return false }
+        // Another host may have removed what was seen long ago.
+        if others.contains(where: { $0.ino != leaving && !$0.isPending && isFresh($0) }) { return false }
         if state.isComplete && state.isFresh { return true }
         let key = try key(of: directory)
         await jobs.sendRemovals(at: key.bytes)
+        let ingest = try? metadata.beginListing(of: directory)
         let page = try await remote { [doomed] store throws(ObjectStoreError) in
             try await store.list(
-                ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: 3), without: doomed)
+                ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: Self.shownOthers), without: doomed)
         }
-        return !page.objects.contains { $0.key != leavingKey }
-            && !page.commonPrefixes.contains { $0.bytes != leavingKey.bytes }
+        let keys = page.objects.map(\.key) + page.commonPrefixes
+        // `rm -r` asks about the next ones, too. The entry that leaves stays until its caller has taken it away.
+        let isPast = page.next != nil && keys.allSatisfy { $0.bytes < leavingKey.bytes }
+        if leaving == nil || isPast || keys.contains(leavingKey) { try? ingest?.add(page) }
+        return keys.allSatisfy { $0 == leavingKey }
     }
 }

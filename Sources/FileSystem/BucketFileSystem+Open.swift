@@ -45,7 +45,8 @@ extension BucketFileSystem {
         case outdated(Int64)
     }
 
-    /// Makes the handle; nothing here waits. What others have open the kernel knows.
+    /// Makes the handle; nothing here waits. What others have open the kernel knows. Of a file that is to be emptied it hears
+    /// nothing before that is done.
     private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> Opening {
         guard let file = activateNamed(entry) else { return .leaving }
         guard file.ino == entry.ino else {
@@ -58,14 +59,14 @@ extension BucketFileSystem {
             letGo(file)
             return .outdated(size)
         }
-        shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
+        if !flags.truncate { shownSizes.withLock { _ = $0.insert(size, for: entry.ino) } }
         let reads = kernelReads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags, reads: reads)))
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
         let keepCache = pageCacheVersions.withLock { versions in
             guard let etag else { return file.isDirty }
             let isSame = versions.value(for: entry.ino) == etag
-            versions.insert(etag, for: entry.ino)
+            if !flags.truncate { versions.insert(etag, for: entry.ino) }
             return isSame
         }
         return .done(OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing))
@@ -91,6 +92,9 @@ extension BucketFileSystem {
             if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
             try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0)
         } catch {
+            // The kernel keeps its pages and its length, whatever was done to the file.
+            shownSizes.withLock { _ = $0.removeValue(for: entry.ino) }
+            pageCacheVersions.withLock { _ = $0.removeValue(for: entry.ino) }
             if let work = close(opened.handle) { await work() }
             handles.settle(opened.handle)
             throw error

@@ -72,7 +72,7 @@ extension BucketFileSystem {
         attributes.version = ObjectVersion(
             etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
         let entry = try takeIn(component, in: parent, attributes, headers)
-        targets.withLock { _ = $0.insert(target, for: entry.ino) }
+        note(target, of: entry.ino, attributes.version)
         return reply(for: entry)
     }
 
@@ -99,10 +99,28 @@ extension BucketFileSystem {
     }
 
     package func readLink(_ ino: InodeNumber) -> Outcome<ByteString> {
-        if let target = targets.withLock({ $0.value(for: ino) }) { return .success(target) }
+        if let target = targets.withLock({ $0.value(for: ino) }), isCurrent(target, of: ino) {
+            return .success(target.text)
+        }
         return later { [self] () async throws(FileSystemError) in
             try await asking(about: ino) { () async throws(FileSystemError) in try await target(of: ino) }
         }
+    }
+
+    private func note(_ target: ByteString, of ino: InodeNumber, _ version: ObjectVersion?) {
+        let target = LinkTarget(etag: version?.etag, text: target, askedAt: time.now())
+        targets.withLock { _ = $0.insert(target, for: ino) }
+    }
+
+    /// Whether nothing newer is known of a link than its target. While the store is away nobody can ask; an entry that is gone
+    /// or ours has nothing newer at the store.
+    private func isCurrent(_ target: LinkTarget, of ino: InodeNumber) -> Bool {
+        guard !watch.isAway, let entry = try? entry(ino), !entry.isPending else { return true }
+        guard target.etag == entry.attributes.version?.etag else { return false }
+        // What a listing tells of a link of the store's own kind need not tell one target from another.
+        guard isNative(entry) else { return true }
+        let now = time.now()
+        return target.askedAt <= now && now < target.askedAt + metadata.ttl
     }
 
     private func target(of ino: InodeNumber) async throws(FileSystemError) -> ByteString {
@@ -116,12 +134,12 @@ extension BucketFileSystem {
                 try await store.symlinkTarget(of: key)
             }
             let target = NativeLink.path(to: linked, from: key.bytes)
-            targets.withLock { _ = $0.insert(target, for: ino) }
+            note(target, of: ino, version)
             return target
         }
         let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: ino) }
         if let target = headers.flatMap({ AttributeCodec.linkTarget($0) }) {
-            targets.withLock { _ = $0.insert(target, for: ino) }
+            note(target, of: ino, version)
             return target
         }
         let length = Int(version.size)
@@ -136,7 +154,7 @@ extension BucketFileSystem {
             try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
         } catch { throw FileSystemError(error) }
         let target = buffer.prefix(length)
-        targets.withLock { _ = $0.insert(target, for: ino) }
+        note(target, of: ino, version)
         return target
     }
 

@@ -58,8 +58,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
-    /// Targets of symbolic links; a link is never changed in place.
-    let targets = Mutex(LRU<InodeNumber, ByteString>(capacity: 4096))
+    /// Targets of symbolic links.
+    let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
     let namespace = KeyGate()
     let names = KeyGate()
     let leaving = LeavingFiles()
@@ -160,8 +160,8 @@ package final class BucketFileSystem: FileSystemOperations {
         guard isKept == true else { return }
         let learned = attributes
         files.find(ino)?.state.withLock { state in
-            guard !state.isDirty, state.attributes.version?.etag == info.version.etag else { return }
-            state.attributes = learned
+            guard state.attributes.version?.etag == info.version.etag else { return }
+            state.learn(learned)
         }
     }
 
@@ -240,6 +240,13 @@ struct LastError: Sendable {
     let at: Timestamp
 
     var text: String { "\(operation): \(error.reason)" }
+}
+
+/// The target of one version of a symbolic link.
+struct LinkTarget: Sendable {
+    let etag: ETag?
+    let text: ByteString
+    let askedAt: Timestamp
 }
 
 /// Reads that were answered, and how.

@@ -12,6 +12,9 @@ struct Clock {
     func until(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, ttl) }
     func negativeUntil(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, negativeTTL) }
 
+    /// What was learned later than this was learned before the clock was set back.
+    var latest: Int64 { Self.add(now, ttl) }
+
     /// Whether something that counts until `limit` counts now. What was learned more than a ttl in the future was
     /// learned before the clock was set back.
     func isFresh(until limit: Int64, lifetime: Int64) -> Bool {
@@ -27,7 +30,9 @@ struct Clock {
         if row.isPending || row.ino == 1 { return until(now) }
         let stale = max(row.staleAt ?? .min, directory.staleAt ?? .min)
         var newest = Int64.min
-        for learned in [row.checkedAt, directory.listedAt ?? .min, covered ?? .min] where learned > stale {
+        // What was learned before the clock was set back must not hide what was learned since.
+        for learned in [row.checkedAt, directory.listedAt ?? .min, covered ?? .min]
+        where learned > stale && learned <= latest {
             newest = max(newest, learned)
         }
         return newest == .min ? .min : until(newest)

@@ -94,13 +94,13 @@ package final class ListingIngest: Sendable {
         let state = progress.withLock { $0 }
         guard scope == .all, state.isAtEnd else { return }
         let start = start
-        let ino = directory.row
+        let (ino, now) = (directory.row, cache.clock.now)
         let isRecorded = try cache.write { (connection) throws(SQLiteError) in
             if self.running.isSuperseded { return false }
             guard let entry = try EntryRow.find(connection, ino: ino) else { return false }
             var row = try DirectoryRow.find(connection, ino: ino)
-            // A listing begun later may have ended earlier: what it says stands.
-            if start.at.nanosecondCount < row.listedAt ?? .min { return true }
+            // A listing begun later may have ended earlier: what it says stands, unless it is from the future.
+            if let listedAt = row.listedAt, start.at.nanosecondCount < listedAt, listedAt <= now { return true }
             row.listedAt = start.at.nanosecondCount
             if state.own != .marker, (entry.ours ?? 0) <= start.sequence {
                 row.hasMarker = false

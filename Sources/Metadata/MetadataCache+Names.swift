@@ -250,7 +250,10 @@ extension MetadataCache {
     private func knownMissing(
         _ component: ByteString, in parent: Int64, stale: Int64, _ clock: Clock, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
-        var newest = recollection.withLock { $0.listedAt(parent, component, through: component) } ?? .min
+        let listedAt = recollection.withLock {
+            $0.listedAt(parent, component, through: component, latest: clock.latest)
+        }
+        var newest = listedAt ?? .min
         if let tombstone = try Tombstone.find(connection, parent: parent, component: component) {
             if tombstone.ours == pendingChange { return .max }
             newest = max(newest, tombstone.removedAt)

@@ -129,13 +129,15 @@ extension MetadataCache {
     // MARK: Pieces
 
     /// When the newest listing that has covered a component began, complete or not; the least number if none has.
-    /// Whatever was asked before that must not be laid over it, because it would count as being as new.
+    /// Whatever was asked before that must not be laid over it, because it would count as being as new; one from the future
+    /// was made before the clock was set back, and must not stay on top until then.
     func listedAt(
         _ component: ByteString, in directory: Int64, except listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
-        let complete = try DirectoryRow.find(connection, ino: directory).listedAt
+        let now = clock.now
+        let complete = try DirectoryRow.find(connection, ino: directory).listedAt.flatMap { $0 <= now ? $0 : nil }
         let partial = recollection.withLock {
-            $0.listedAt(directory, component, through: component, except: listing)
+            $0.listedAt(directory, component, through: component, except: listing, latest: now)
         }
         return max(complete ?? .min, partial ?? .min)
     }

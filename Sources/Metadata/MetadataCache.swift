@@ -19,7 +19,7 @@ import Synchronization
 package final class MetadataCache: Sendable {
     package let codec: NameCodec
     private let lifetime: Mutex<Duration>
-    /// How long the store's word counts that one name is missing.
+    /// How long the store's word counts that one name is missing, if `ttl` is not less.
     package let negativeTTL: Duration
 
     let database: Database
@@ -180,7 +180,7 @@ package final class MetadataCache: Sendable {
         let invalidated = invalidatedAt.load(ordering: .relaxed)
         if now <= invalidated, now > invalidated - 1_000_000 { now = invalidated + 1 }
         return Clock(
-            now: now, ttl: ttl.nanosecondCount, negativeTTL: negativeTTL.nanosecondCount,
+            now: now, ttl: ttl.nanosecondCount, negativeTTL: min(negativeTTL, ttl).nanosecondCount,
             updates: updates.load(ordering: .acquiring))
     }
 
@@ -243,7 +243,8 @@ package final class MetadataCache: Sendable {
     func entry(_ row: EntryRow, name: ByteString, in directory: DirectoryRow, _ clock: Clock) -> Entry {
         let covered: Int64? = recollection.withLock { recollection in
             guard recollection.hasListed(row.parent) else { return nil }
-            return recollection.listedAt(row.parent, row.component, through: row.component)
+            return recollection.listedAt(
+                row.parent, row.component, through: row.component, latest: clock.latest)
         }
         return Entry(
             ino: InodeNumber(row: row.ino), parent: InodeNumber(row: row.parent), component: row.component, name: name,

@@ -42,12 +42,15 @@ struct Recollection {
         stretches[directory] = known
     }
 
-    /// When the newest listing, other than `except`, that covers all of `first...last` began.
+    /// When the newest listing, other than `except`, that covers all of `first...last` began. One from after `latest` was
+    /// made before the clock was set back.
     func listedAt(
-        _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil
+        _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil, latest: Int64
     ) -> Int64? {
         guard let known = stretches[directory] else { return nil }
-        return known.lazy.filter { $0.listing != listing && $0.covers(first, through: last) }.map(\.checkedAt).max()
+        return known.lazy
+            .filter { $0.listing != listing && $0.checkedAt <= latest && $0.covers(first, through: last) }
+            .map(\.checkedAt).max()
     }
 
     func hasListed(_ directory: Int64) -> Bool { stretches[directory] != nil }

@@ -46,6 +46,28 @@ import Testing
         }
     }
 
+    @Test func whatIsSetIsNotTooMuchForTheNextCommit() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", [1])
+        let ino = try await tree.find("f").ino
+        var length = 1600
+        while length > 0 {
+            let value = ByteString(Array(repeating: 7, count: length))
+            do throws(MountedTree.Failure) {
+                try await tree.run(
+                    tree.system.setExtendedAttribute("user.big", of: ino, to: value, mode: .createOrReplace))
+                break
+            } catch {
+                try #require(error.kind == .argumentTooLong)
+                length -= 1
+            }
+        }
+        #expect(length > 500)
+        tree.time.advance(by: .nanoseconds(123_456_789))
+        try await tree.store("f", [2, 3])
+        #expect(tree.store.content("f") == [2, 3])
+    }
+
     @Test func headersThatComeWithTheContentAreShownFromThenOn() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["mode": "33216", "uid": "7", "mtime": "99.5"]))

@@ -111,6 +111,27 @@ import Testing
         #expect(tree.system.recoverableFiles().isEmpty)
     }
 
+    /// There is no name beside it: one that begins so would be another's, or the store allows none that long.
+    @Test(arguments: ["a%%file", "long"])
+    func whatCannotBeStoredBesideIsKept(name: String) async throws {
+        var capabilities = Capabilities()
+        capabilities.longestKey = 20
+        let tree = try MountedTree(capabilities: name == "long" ? capabilities : Capabilities(), ttl: .zero)
+        let key: ObjectKey = name == "long" ? "long" : "a"
+        tree.store.setObject("a/other", Self.old)
+        tree.store.setObject(key, Self.old)
+        _ = try await tree.names("")
+        let file = try await tree.open(name, OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject(key, Self.theirs)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(tree.system.recoverableFiles().map(\.here) == [[0..<Int64(Self.ours.count)]])
+        #expect(try await tree.load(name) == Self.theirs)
+        #expect(tree.store.content(key) == Self.theirs)
+        #expect(tree.store.keys.count == 2)
+        try await tree.remount()
+    }
+
     /// A version that was below the bytes must not come back under them.
     @Test(arguments: [MountPolicy.Durability.remote, .local])
     func theDescriptorOfWhatIsStoredElsewhereIsStale(_ durability: MountPolicy.Durability) async throws {

@@ -103,6 +103,29 @@ import Testing
         #expect(try await tree.names("") == ["d", "e"])
     }
 
+    @Test func removingTheLastFileKeepsADirectoryWhoseOthersAreGoneElsewhere() async throws {
+        let tree = try MountedTree()
+        for name in ["d/a", "d/b", "d/c"] { tree.store.setObject(ObjectKey(name), [1]) }
+        #expect(try await tree.names("d") == ["a", "b", "c"])
+        tree.time.advance(by: .seconds(61))
+        for key in ["d/b", "d/c"] as [ObjectKey] { tree.store.removeObject(key) }
+        try await tree.unlink("d/a")
+        #expect(tree.store.keys == ["d/"])
+        #expect(try await tree.find("d").kind == .directory)
+    }
+
+    @Test func aDirectoryThatWasListedLongAgoIsAskedForItsOthersOnce() async throws {
+        let tree = try MountedTree()
+        let names = (0..<20).map { "f\($0 + 10)" }
+        for name in names { tree.store.setObject(ObjectKey("d/\(name)"), [1]) }
+        #expect(try await tree.names("d") == names)
+        tree.time.advance(by: .seconds(61))
+        tree.store.forgetRequests()
+        for name in names.dropLast() { try await tree.unlink("d/\(name)") }
+        #expect(tree.store.count(.list) < 5)
+        #expect(try await tree.names("d") == ["f29"])
+    }
+
     @Test(arguments: Act.allCases)
     func whatNobodyHasSeenOfADirectoryStays(act: Act) async throws {
         let tree = try MountedTree()

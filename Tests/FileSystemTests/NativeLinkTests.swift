@@ -29,6 +29,14 @@ import Testing
         #expect(try await tree.readLink("d/e/far") == "../file")
     }
 
+    @Test func whereTheyLeadIsAskedAgain() async throws {
+        let tree = try await tree()
+        #expect(try await tree.readLink("down") == "d/file")
+        _ = try await tree.store.putSymlink(PutRequest("down"), target: "top")
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.readLink("down") == "top")
+    }
+
     @Test func theySurviveBeingRenamedByThemselvesAndWithTheirDirectory() async throws {
         let tree = try await tree()
         try await tree.rename("d/near", to: "d/other")

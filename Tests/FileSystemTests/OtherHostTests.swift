@@ -89,6 +89,83 @@ import Testing
         #expect(tree.store.content("f") == Self.theirs)
     }
 
+    /// Of a file that is being written nothing need be in the bucket.
+    @Test(arguments: ["rmdir", "rename"])
+    func aDirectoryIsNotTakenAwayFromUnderAFileThatIsWritten(act: String) async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        try await tree.makeDirectory("d/e")
+        try await tree.makeDirectory("other")
+        try await tree.store("d/e/f", [1])
+        let file = try await tree.open("d/e/f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, [2, 3], at: 0)
+        for key in ["d/e/", "d/e/f"] as [ObjectKey] { tree.store.removeObject(key) }
+        let refused = MountedTree.Failure(kind: .notEmpty, reason: "")
+        if act == "rmdir" {
+            await #expect(throws: refused) { try await tree.removeDirectory("d") }
+        } else {
+            await #expect(throws: refused) { try await tree.rename("other", to: "d") }
+        }
+        try await tree.close(file)
+        #expect(tree.store.content("d/e/f") == [2, 3])
+        try await tree.unlink("d/e/f")
+        try await tree.removeDirectory("d/e")
+        try await tree.removeDirectory("d")
+    }
+
+    @Test func aLinkLeadsWhereTheyHaveLedIt() async throws {
+        let tree = try MountedTree()
+        try await tree.symlink("l", "one")
+        #expect(try await tree.readLink("l") == "one")
+        tree.store.setObject("l.rclonelink", Array("another".utf8))
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.readLink("l") == "another")
+        #expect(try await tree.find("l").size == 7)
+        tree.store.forgetRequests()
+        #expect(try await tree.readLink("l") == "another")
+        #expect(tree.store.requests.isEmpty)
+    }
+
+    /// A page of the listing does not reach as far as its name.
+    @Test func aDirectoryThatIsGoneIsGoneBesideManyNamesThatBeginSo() async throws {
+        var capabilities = Capabilities()
+        capabilities.listPage = 10
+        let tree = try MountedTree(capabilities: capabilities)
+        for number in 10..<40 { tree.store.setObject(ObjectKey("log-\(number)"), [1]) }
+        tree.store.setObject("log/f", [1])
+        #expect(try await tree.find("log").kind == .directory)
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.find("log").kind == .directory)
+        tree.store.removeObject("log/f")
+        tree.time.advance(by: .seconds(61))
+        await #expect(throws: MountedTree.Failure(kind: .notFound, reason: "")) { _ = try await tree.find("log") }
+        tree.store.setObject("log", [1, 2])
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.find("log").size == 2)
+    }
+
+    /// An entry that does not fit into the answer of a listing tells the kernel no length: an open makes it ask.
+    @Test func onlyEntriesThatTheKernelGetsTellItTheirLength() async throws {
+        let tree = try MountedTree()
+        for key in ["a", "b"] as [ObjectKey] { tree.store.setObject(key, Self.theirs) }
+        let handle = try await tree.run(tree.system.openDirectory(.root))
+        let reply = SmallReply(capacity: 3)
+        try await tree.run(
+            tree.system.readDirectory(.root, handle: handle, from: 0, attributes: true, into: reply))
+        #expect(reply.entries.map(\.name) == [".", "..", "a"])
+        tree.system.releaseDirectory(.root, handle: handle)
+        let flags = OpenFlags(reads: true, writes: false)
+        let known = try await tree.run(tree.system.open(try #require(reply.entries.last?.status.ino), flags: flags))
+        guard case .present(let other, _) = try tree.rooms.metadata.lookup("b", in: .root) else {
+            Issue.record("it was listed")
+            return
+        }
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
+            _ = try await tree.run(tree.system.open(other.ino, flags: flags))
+        }
+        try await tree.close((try #require(reply.entries.last?.status.ino), known.handle))
+    }
+
     // MARK: While a rename goes on
 
     /// Of objects made of parts the ETag does not tell whether they are the same.

@@ -71,6 +71,30 @@ import Testing
         #expect(try fixture.cache.directory(.root).freshUntil == start + .seconds(60))
     }
 
+    @Test func aClockThatIsSetBackFreezesNoDirectory() throws {
+        let fixture = try CacheFixture()
+        try fixture.list(["a", "b", "c"])
+        fixture.time.setWallClock(fixture.time.now() + .seconds(-86_400))
+        #expect(try !fixture.cache.directory(.root).isFresh)
+        #expect(try fixture.isFresh("a") == false)
+        let start = fixture.cache.beginRequest()
+        let c = try fixture.cache.recordRemote("c", in: .root, fixture.file("v2"), metadata: nil, since: start)
+        #expect(c?.attributes.version?.etag == ETag("v2"))
+        #expect(try fixture.isFresh("c") == true)
+        try fixture.list(["a", "d"])
+        #expect(try fixture.names() == ["a", "d"])
+        #expect(try fixture.cache.directory(.root).isFresh)
+        #expect(try fixture.isFresh("a") == true)
+        #expect(try fixture.isAbsent("b"))
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(60)])
+    func aMissingNameIsBelievedNoLongerThanAnythingElse(ttl: Duration) throws {
+        let fixture = try CacheFixture(ttl: ttl)
+        try fixture.cache.recordAbsent("a", in: .root, since: fixture.cache.beginRequest())
+        #expect(try fixture.isAbsent("a") == (ttl > .zero))
+    }
+
     @Test func relistingKeepsInodesUpdatesVersionsAndDropsWhatIsGone() throws {
         let fixture = try CacheFixture()
         try fixture.list(["a", "b", "c", "d/"])
