@@ -81,7 +81,7 @@ struct MountRequest: Sendable {
     /// A path given to a command, from the root on.
     static func absolute(_ path: String) -> String { absolute(path, in: workingDirectory) }
 
-    private static func absolute(_ path: String, in directory: String) -> String {
+    static func absolute(_ path: String, in directory: String) -> String {
         path.isEmpty || path.hasPrefix("/") ? path : directory + "/" + path
     }
 }

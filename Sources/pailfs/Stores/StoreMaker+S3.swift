@@ -6,7 +6,7 @@ extension StoreMaker {
     /// Amazon S3, and what speaks its protocol.
     func s3() throws(ObjectStoreError) -> Provider {
         let sources = S3Credentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
+            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
         let endpoint = settings.endpoint ?? sources.endpoint
         let profile = FamilyProfile.s3(endpoint: endpoint)
         return try family(

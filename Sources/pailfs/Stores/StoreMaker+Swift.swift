@@ -8,7 +8,7 @@ extension StoreMaker {
     func swift() throws(ObjectStoreError) -> Provider {
         let sources = SwiftCredentials(
             environment: request.environment, profile: settings.profile,
-            endpoint: settings.authURL ?? settings.endpoint, region: settings.region)
+            endpoint: settings.authURL ?? settings.endpoint, region: settings.region, text: text)
         guard let found = try sources.find() else {
             throw ObjectStoreError(
                 .credentialsRejected, .checkAccess, code: "NoCredentials",

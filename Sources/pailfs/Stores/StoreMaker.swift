@@ -16,6 +16,9 @@ struct StoreMaker: Sendable {
 
     var settings: MountSettings { request.settings }
 
+    /// Reads the files in which people keep credentials.
+    var text: @Sendable (String) -> String? { { [request] path in request.credentialText(path) } }
+
     func make() throws(ObjectStoreError) -> any ObjectStore {
         let provider = try provider()
         if let bucket = request.bucket { return try provider.open(BucketEntry(name: bucket)) }
@@ -58,10 +61,18 @@ struct StoreMaker: Sendable {
                 .invalidRequest, .checkAccess, code: "BadKeyFile", message: "sse-customer-key-file \(path): \(reason)")
         }
         let bytes: [UInt8]
-        do { bytes = try File(path).read(0..<4096) } catch { throw bad("\(error)") }
+        do { bytes = try File(path, followsLinks: true).read(0..<4096) } catch { throw bad("\(error)") }
         if bytes.count == 32 { return Secret(Base64.encode(bytes)) }
         let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
         guard let key = Base64.decode(text), key.count == 32 else { throw bad("it holds no key of 32 bytes") }
         return Secret(text)
+    }
+}
+
+extension MountRequest {
+    /// The text of a file in which people keep credentials. A relative path starts where the mount was asked for: the process
+    /// that serves it works in another directory.
+    func credentialText(_ path: String) -> String? {
+        CredentialFiles.readText(Self.absolute(path, in: directory))
     }
 }
