@@ -21,7 +21,7 @@ struct MountRequest: Sendable {
     private(set) var changes: [String] = []
     /// Transfers at a time, as mounted.
     let mostTransfers: Int
-    let environment: [String: String]
+    private(set) var environment: [String: String]
     /// Where relative paths in the options start.
     let directory: String
 
@@ -47,7 +47,8 @@ struct MountRequest: Sendable {
         let sources: OptionSources
         var settings: MountSettings
         do throws(SettingsError) {
-            sources = try OptionSources(for: parsed, optionLists: options, environment: environment)
+            sources = try OptionSources(
+                for: parsed, optionLists: options, environment: environment, directory: directory)
             settings = try MountSettings(sources.options)
         } catch { throw CommandError(error) }
         let directory = directory ?? Self.workingDirectory
@@ -75,6 +76,17 @@ struct MountRequest: Sendable {
         request.changes = lists
         return request
     }
+
+    /// The request with what its files say now in its environment, for the processes that serve the mount: those that take
+    /// it over shall serve the same, whatever the files say by then.
+    func keepingFound() -> MountRequest {
+        var request = self
+        request.environment[OptionSources.keptVariable] = sources.kept
+        return request
+    }
+
+    /// What `keepingFound` adds to the environment.
+    static let keptVariables = [OptionSources.keptVariable]
 
     private static var workingDirectory: String { Directory.working ?? "/" }
 

@@ -53,7 +53,10 @@ struct MountCommand: ParsableCommand {
     var foreground = false
 
     mutating func run() throws {
-        let request = try MountRequest(arguments, environment: Entry.environment)
+        // A new mount looks for itself.
+        let environment = Entry.environment.filter { !MountRequest.keptVariables.contains($0.key) }
+        let request = try MountRequest(arguments, environment: environment).keepingFound()
+        for name in MountRequest.keptVariables { setenv(name, request.environment[name] ?? "", 1) }
         if foreground, request.settings.restarts { Glibc.exit(Holder.run(request.words, foreground: true)) }
         if foreground { Glibc.exit(MountProcess(request, report: .terminal).run()) }
         try Launcher.launch(request)

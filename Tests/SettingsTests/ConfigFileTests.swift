@@ -90,6 +90,26 @@ struct ConfigFileTests {
             ])
     }
 
+    @Test func whatWasFoundIsKeptForWhoTakesTheMountOver() throws {
+        let directory = try TemporaryDirectory()
+        let text = "ro\nheader = X-One: a = 1,%\t\u{e9}\n[s3://photos]\nttl = 2\n"
+        try text.write(toFile: directory.path("a config"), atomically: false, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory.path("a config"))
+        let url = try BucketURL(parsing: "s3://photos")
+        var environment = ["PAILFS_CONFIG": "a config", "PAILFS_REGION": "x"]
+        let before = try OptionSources(
+            for: url, optionLists: ["ttl=3"], environment: environment, directory: directory.path)
+        #expect(before.options.map(\.name) == ["ro", "header", "ttl", "region", "ttl"])
+        try "no option".write(toFile: directory.path("a config"), atomically: false, encoding: .utf8)
+        environment[OptionSources.keptVariable] = before.kept
+        #expect(try OptionSources(for: url, optionLists: ["ttl=3"], environment: environment) == before)
+        // Where the files said nothing, nothing is read either.
+        environment[OptionSources.keptVariable] = ""
+        let nothing = try OptionSources(
+            for: url, optionLists: [], environment: environment, directory: directory.path)
+        #expect(nothing.options.map(\.name) == ["region"])
+    }
+
     @Test func linesMayEndAsOnWindows() throws {
         let text = "# for all\r\nro\r\n\r\n[s3://photos]\r\nttl = 2\r\n"
         let file = try ConfigFile(parsing: text, path: "config")
