@@ -67,6 +67,12 @@ struct MountRequest: Sendable {
         self.environment = environment
     }
 
+    /// The environment of a process that takes a mount over: what an earlier version mounted goes on in the directory that
+    /// had its name by the option endpoint alone.
+    static func takingOver(_ environment: [String: String]) -> [String: String] {
+        environment.merging([FoundStore.keptVariable: ""]) { kept, _ in kept }
+    }
+
     /// The request of a mount that is there, with what it was told since.
     func changed(by lists: [String]) throws(CommandError) -> MountRequest {
         var request = self
@@ -77,16 +83,18 @@ struct MountRequest: Sendable {
         return request
     }
 
-    /// The request with what its files say now in its environment, for the processes that serve the mount: those that take
-    /// it over shall serve the same, whatever the files say by then.
+    /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
+    /// serve the mount: those that take it over shall serve the same, whatever the files say by then.
     func keepingFound() -> MountRequest {
         var request = self
         request.environment[OptionSources.keptVariable] = sources.kept
+        // Whoever makes the store tells what is wrong.
+        request.environment[FoundStore.keptVariable] = (try? foundStore())?.kept
         return request
     }
 
     /// What `keepingFound` adds to the environment.
-    static let keptVariables = [OptionSources.keptVariable]
+    static let keptVariables = [OptionSources.keptVariable, FoundStore.keptVariable]
 
     private static var workingDirectory: String { Directory.working ?? "/" }
 

@@ -9,7 +9,7 @@ extension StoreMaker {
             environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
         let appID = sources.appID
         var provider = try family(
-            .cos, sources.provider(engine: engine, time: time), endpoint: settings.endpoint ?? sources.endpoint,
+            .cos, sources.provider(engine: engine, time: time), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
         let open = provider.open
         provider.open = { (entry) throws(ObjectStoreError) in

@@ -8,7 +8,7 @@ extension StoreMaker {
         let sources = KodoCredentials(environment: request.environment, profile: settings.profile, text: text)
         let credentials = FixedCredentials(sources.find()?.credentials)
         var client = KodoClient.Settings()
-        client.endpoint = settings.endpoint ?? sources.endpoint
+        client.endpoint = endpoint(sources.endpoint)
         client.region = settings.region
         client.domain = settings.downloadDomain
         (client.isSecure, client.signsTime) = (sources.isSecure, sources.signsTime)

@@ -10,7 +10,7 @@ extension StoreMaker {
         var profile = FamilyProfile.oss(cnameExclusions: settings.nameExclusions, path: settings.pathStyle)
         if settings.signature == .v1 { profile.signer = OSSV1Signer() }
         return try family(
-            profile, sources.provider(engine: engine, time: time), endpoint: settings.endpoint ?? sources.endpoint,
+            profile, sources.provider(engine: engine, time: time), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
     }
 }

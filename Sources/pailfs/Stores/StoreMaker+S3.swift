@@ -7,7 +7,7 @@ extension StoreMaker {
     func s3() throws(ObjectStoreError) -> Provider {
         let sources = S3Credentials(
             environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
-        let endpoint = settings.endpoint ?? sources.endpoint
+        let endpoint = endpoint(sources.endpoint)
         let profile = FamilyProfile.s3(endpoint: endpoint)
         return try family(
             profile, sources.provider(engine: engine, time: time), endpoint: endpoint,

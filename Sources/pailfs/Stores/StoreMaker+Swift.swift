@@ -38,7 +38,7 @@ extension StoreMaker {
             container.profile = .cssp
             container.verifiesChecksums = settings.checksums == .verify
             container.headers = settings.headers.map { ($0.name, $0.value) }
-            let address = try sources.address(of: entry.name, endpoint: settings.endpoint)
+            let address = try sources.address(of: entry.name, endpoint: endpoint(nil))
             return SwiftStore(
                 container, authenticator: CSSPAuthenticator(address, credentials: credentials, time: time),
                 engine: engine, time: time)

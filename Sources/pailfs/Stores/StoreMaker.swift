@@ -17,7 +17,10 @@ struct StoreMaker: Sendable {
     var settings: MountSettings { request.settings }
 
     /// Reads the files in which people keep credentials.
-    var text: @Sendable (String) -> String? { { [request] path in request.credentialText(path) } }
+    var text: @Sendable (String) -> String? { request.credentialText }
+
+    /// The option, or else what is `found` now or was when the bucket was mounted.
+    func endpoint(_ found: String?) -> String? { settings.endpoint ?? request.keptStore?.endpoint ?? found }
 
     func make() throws(ObjectStoreError) -> any ObjectStore {
         let provider = try provider()
@@ -70,9 +73,9 @@ struct StoreMaker: Sendable {
 }
 
 extension MountRequest {
-    /// The text of a file in which people keep credentials. A relative path starts where the mount was asked for: the process
-    /// that serves it works in another directory.
-    func credentialText(_ path: String) -> String? {
-        CredentialFiles.readText(Self.absolute(path, in: directory))
+    /// Tells the text of a file in which people keep credentials. A relative path starts where the mount was asked for: the
+    /// process that serves it works in another directory.
+    var credentialText: @Sendable (String) -> String? {
+        { [directory] path in CredentialFiles.readText(Self.absolute(path, in: directory)) }
     }
 }
