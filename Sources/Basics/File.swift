@@ -25,14 +25,16 @@ package final class File: Sendable {
     /// The path it was opened by, for messages; the file may have another one by now.
     package let path: String
 
-    /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP). `isDirect` goes
+    /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP) unless
+    /// `followsLinks`, which is for files that people name: secrets are mounted as links in containers. `isDirect` goes
     /// around the page cache, where the file system can (EINVAL elsewhere): offsets, lengths and the memory have to be
     /// multiples of 4 KiB then. open(2) with O_DIRECT
     package init(
         _ path: String, _ access: Access = .read, create: Creation = .never, permissions: UInt16 = 0o600,
-        isDirect: Bool = false
+        isDirect: Bool = false, followsLinks: Bool = false
     ) throws(FileError) {
-        var options: FileDescriptor.OpenOptions = [.closeOnExec, .noFollow]
+        var options: FileDescriptor.OpenOptions = [.closeOnExec]
+        if !followsLinks { options.insert(.noFollow) }
         if isDirect { options.insert(FileDescriptor.OpenOptions(rawValue: linux_o_direct)) }
         switch create {
         case .never: break

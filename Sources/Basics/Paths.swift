@@ -121,7 +121,7 @@ package enum Directory {
     }
 }
 
-/// What lstat(2) tells of a path; a symbolic link is not followed.
+/// What lstat(2) tells of a path, where a symbolic link is not followed, or fstat(2) of an open file.
 package struct LocalFileStatus: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case file, directory, symbolicLink, other
@@ -146,6 +146,19 @@ package struct LocalFileStatus: Sendable, Hashable {
             if errno == ENOENT { return nil }
             throw FileError(errno: errno, operation: "stat", path: path)
         }
+        self.init(status)
+    }
+
+    /// Of the file that was opened, whatever its path names by now.
+    package init(of file: File) throws(FileError) {
+        var status = stat()
+        if fstat(file.rawDescriptor, &status) != 0 {
+            throw FileError(errno: errno, operation: "stat", path: file.path)
+        }
+        self.init(status)
+    }
+
+    private init(_ status: stat) {
         switch status.st_mode & Glibc.S_IFMT {
         case Glibc.S_IFREG: kind = .file
         case Glibc.S_IFDIR: kind = .directory

@@ -101,14 +101,16 @@ package final class FuseSession: Sendable {
                 throw error
             }
         }
-        serve(session, whenReady: whenReady)
+        let hasFailed = serve(session, whenReady: whenReady)
         if state.withLock({ $0.isHandingOver }) {
             // Programs wait for what is not answered now until the next worker has it from the kernel.
             bridge.pending.settle(for: Self.settlement)
             return .handedOver
         }
+        // Not after the drain, which may take long: what is mounted there by then may be somebody else's, and even have our
+        // device number, which the kernel gives away again.
+        detachAfterLoop(hasFailed: hasFailed)
         bridge.pending.drain()
-        detach()
         held?.release()
         invalidator.detach()
         fuse_session_destroy(session)
@@ -197,7 +199,8 @@ package final class FuseSession: Sendable {
         return (list + options.kernelFlags).joined(separator: ",")
     }
 
-    private func serve(_ session: OpaquePointer, whenReady: @escaping @Sendable () -> Void) {
+    /// Whether the loop ended with an error, which leaves the mount in place.
+    private func serve(_ session: OpaquePointer, whenReady: @escaping @Sendable () -> Void) -> Bool {
         linux_catch_signal(Self.wakeSignal)
         var wake = sigset_t()
         sigemptyset(&wake)
@@ -225,6 +228,7 @@ package final class FuseSession: Sendable {
         if status < 0 { logger.error("the kernel connection failed", metadata: ["errno": "\(-status)"]) }
         state.withLock { ($0.session, $0.thread) = (nil, nil) }
         loopEnded.signal()
+        return status < 0
     }
 
     /// Waits until the kernel has an answer about the root, which it only gets through INIT and one whole request.
@@ -261,6 +265,16 @@ package final class FuseSession: Sendable {
         do { try mountpoint.unmount(lazily: true) } catch {
             logger.warning("detaching failed", metadata: ["reason": "\(error.message)"])
         }
+    }
+
+    /// Where nobody here has ended the mount somebody has unmounted it, or its connection was aborted and it is there, dead:
+    /// a mount that answers is another's. One whose loop has failed is not asked, as nobody would answer.
+    private func detachAfterLoop(hasFailed: Bool) {
+        let (isEnding, device) = state.withLock { ($0.isEnding, $0.device) }
+        guard hasFailed || isEnding || mountpoint.mounted?.device == device && mountpoint.isDead else {
+            return state.withLock { $0.device = nil }
+        }
+        detach()
     }
 
     private func detachAndStop() {

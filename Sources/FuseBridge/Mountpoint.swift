@@ -35,7 +35,7 @@ package struct Mountpoint: Sendable, Hashable {
     /// Proves that a mount can be made here, and removes a dead one left by a process that died.
     package func prepare(allowOther: Bool) throws(FuseError) {
         if let there = mounted {
-            guard there.type.hasPrefix("fuse"), Self.isDead(path) else {
+            guard there.type.hasPrefix("fuse"), isDead else {
                 throw FuseError(
                     "\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
             }
@@ -96,7 +96,7 @@ package struct Mountpoint: Sendable, Hashable {
 
     /// Whether nobody serves what is mounted there. The kernel answers stat(2) from what it remembers of a dead mount, but
     /// never statvfs(3).
-    private static func isDead(_ path: String) -> Bool {
+    var isDead: Bool {
         var space = statvfs()
         return statvfs(path, &space) != 0 && errno == ENOTCONN
     }

@@ -11,9 +11,13 @@ package enum CacheLocation {
     }
 
     /// The name of the directory for one bucket and prefix at one endpoint: the same for the same content of the bucket,
-    /// different for anything else. Readable, and at most 200 bytes.
-    package static func name(scheme: String, endpoint: String?, bucket: String, prefix: ByteString) -> String {
-        let parts = [ByteString(scheme), ByteString(host(of: endpoint)), ByteString(bucket), prefix]
+    /// different for anything else. `account` is whose the bucket is, where its name does not tell. Readable, and at most 200
+    /// bytes.
+    package static func name(
+        scheme: String, endpoint: String?, account: String? = nil, bucket: String, prefix: ByteString
+    ) -> String {
+        let place = host(of: endpoint) + (account.map { "@" + $0 } ?? "")
+        let parts = [ByteString(scheme), ByteString(place), ByteString(bucket), prefix]
         let name = parts.map(encoded).joined(separator: ",")
         if name.utf8.count <= 200 { return name }
         let digits = String(fingerprint(name), radix: 36)

@@ -31,7 +31,9 @@ package struct ConfigFile: Sendable, Hashable {
     package init(parsing text: String, path: String) throws(SettingsError) {
         self.path = path
         var sections = [Section(url: nil, entries: [])]
-        for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        // A carriage return and its line feed are one Character.
+        let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        for (index, line) in lines.enumerated() {
             let line = (number: index + 1, text: line.trimmed)
             guard let first = line.text.first, first != "#", first != ";" else { continue }
             if first == "[" {
@@ -58,15 +60,15 @@ package struct ConfigFile: Sendable, Hashable {
             .flatMap(\.entries)
     }
 
-    /// Reads a file; nil when there is none. One that others than its owner and root may write is refused: it says where
-    /// requests go.
+    /// Reads a file, or what a symbolic link leads to; nil when there is none. One that others than its owner and root may
+    /// write is refused: it says where requests go.
     package static func load(_ path: String) throws(SettingsError) -> ConfigFile? {
         let bytes: [UInt8]
         let status: LocalFileStatus
         do throws(FileError) {
-            guard let found = try LocalFileStatus(of: path) else { return nil }
-            let file = try File(path)
-            (status, bytes) = (found, try file.read(0..<min(file.size, 1 << 20)))
+            guard try LocalFileStatus(of: path) != nil else { return nil }
+            let file = try File(path, followsLinks: true)
+            (status, bytes) = (try LocalFileStatus(of: file), try file.read(0..<min(file.size, 1 << 20)))
         } catch { throw .badFile(path: path, line: nil, reason: "\(error)") }
         if status.kind == .file {
             guard status.owner == 0 || status.owner == LocalFileStatus.ourUser else {

@@ -1,3 +1,4 @@
+import Basics
 package import ObjectStorage
 
 /// An option as somebody gave it, and where.
@@ -46,13 +47,18 @@ package struct OptionSources: Sendable, Hashable {
     package init(
         files: [(path: String, entries: [ConfigFile.Entry])], optionLists: [String], environment: [String: String]
     ) {
-        var options = files.flatMap { file in
+        let found = files.flatMap { file in
             file.entries.map {
                 GivenOption(
                     name: $0.name, value: $0.value,
                     origin: .file(path: file.path, line: $0.line, isGeneral: $0.isGeneral))
             }
         }
+        self.init(found: found, optionLists: optionLists, environment: environment)
+    }
+
+    private init(found: [GivenOption], optionLists: [String], environment: [String: String]) {
+        var options = found
         for option in OptionTable.options where option.isListed {
             guard let text = environment[option.environmentName], !text.isEmpty else { continue }
             options.append(GivenOption(name: option.name, value: text, origin: .environment))
@@ -66,13 +72,19 @@ package struct OptionSources: Sendable, Hashable {
     }
 
     /// What is given for a bucket, or without one for every mount. `PAILFS_CONFIG` names the files to read, separated by
-    /// colons; without it they are `/etc/pailfs/config` and the user's own. Fails with `.badFile`.
+    /// colons; without it they are `/etc/pailfs/config` and the user's own. Relative ones start at `directory`; nil is the
+    /// working directory. With `keptVariable` no file is read. Fails with `.badFile`.
     package init(
-        for url: BucketURL?, optionLists: [String], environment: [String: String]
+        for url: BucketURL?, optionLists: [String], environment: [String: String], directory: String? = nil
     ) throws(SettingsError) {
+        if let found = environment[Self.keptVariable].flatMap(Self.found) {
+            self.init(found: found, optionLists: optionLists, environment: environment)
+            return
+        }
         var files: [(path: String, entries: [ConfigFile.Entry])] = []
         for path in Self.paths(environment) {
-            guard let file = try ConfigFile.load(path) else { continue }
+            let place = directory.map { path.hasPrefix("/") ? path : "\($0)/\(path)" } ?? path
+            guard let file = try ConfigFile.load(place) else { continue }
             files.append((path, file.entries(for: url)))
         }
         self.init(files: files, optionLists: optionLists, environment: environment)
@@ -89,6 +101,39 @@ package struct OptionSources: Sendable, Hashable {
             paths.append((home == "/" ? "" : home) + "/.config/pailfs/config")
         }
         return paths
+    }
+}
+
+extension OptionSources {
+    /// The variable in which the processes of a mount find what the files said when it was mounted: one that takes it over
+    /// must not serve something else because a file was changed since. Not an argument, as headers may be secrets.
+    package static let keptVariable = "PAILFS_KEPT_OPTIONS"
+
+    /// What the files said, for `keptVariable`.
+    package var kept: String {
+        options.compactMap { given -> String? in
+            guard case .file(let path, let line, let isGeneral) = given.origin else { return nil }
+            var texts = [path, given.name]
+            if let value = given.value { texts.append(value) }
+            let encoded = texts.map { PercentEncoding.encode($0, keepingSlash: true) }.joined(separator: " ")
+            return "\(line) \(isGeneral ? 1 : 0) \(encoded)"
+        }.joined(separator: "\n")
+    }
+
+    /// nil for what `kept` does not make.
+    private static func found(_ kept: String) -> [GivenOption]? {
+        var found: [GivenOption] = []
+        for entry in kept.split(separator: "\n") {
+            let fields = entry.split(separator: " ", omittingEmptySubsequences: false)
+            guard fields.count == 4 || fields.count == 5, let line = Int(fields[0]) else { return nil }
+            let texts = fields[2...].compactMap { field in
+                PercentEncoding.decode(field).map { String(decoding: $0, as: UTF8.self) }
+            }
+            guard texts.count == fields.count - 2 else { return nil }
+            let origin = GivenOption.Origin.file(path: texts[0], line: line, isGeneral: fields[1] == "1")
+            found.append(GivenOption(name: texts[1], value: texts.count == 3 ? texts[2] : nil, origin: origin))
+        }
+        return found
     }
 }
 

@@ -51,9 +51,11 @@ struct CacheDirectory: Sendable {
     /// Where it is, for the request's bucket and prefix.
     static func path(of request: MountRequest) throws(CommandError) -> String {
         guard let parent = Self.parent(of: request) else { throw Self.noParent }
+        let found: FoundStore
+        do { found = try request.foundStore() } catch { throw CommandError(error, request) }
         let name = CacheLocation.name(
-            scheme: request.scheme.rawValue, endpoint: request.settings.endpoint, bucket: request.bucket ?? "",
-            prefix: request.prefix)
+            scheme: request.scheme.rawValue, endpoint: found.endpoint ?? request.settings.endpoint,
+            account: found.account, bucket: request.bucket ?? "", prefix: request.prefix)
         return parent + "/" + name
     }
 

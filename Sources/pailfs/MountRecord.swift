@@ -21,10 +21,10 @@ struct MountRecord: Sendable {
         let directory = Self.directory
         try Directory.create(directory)
         let status = try LocalFileStatus(of: directory)
-        guard let status, status.kind == .directory, status.owner == LocalFileStatus.ourUser else {
+        guard status?.owner == LocalFileStatus.ourUser, Self.isTrusted(directory) else {
             throw FileError(errno: EPERM, operation: "trust the directory", path: directory)
         }
-        for path in Self.paths(of: mountpoint) where Self.isLeft(path) { try File.remove(path) }
+        for path in Self.paths(of: mountpoint) where Self.isLeft(path) { try? File.remove(path) }
         // Of mounts elsewhere, too: nobody may ever mount there again.
         for path in Self.paths(of: nil) where Self.process(of: path).map(Self.isGone) ?? false && Self.isLeft(path) {
             try? File.remove(path)
@@ -61,7 +61,7 @@ struct MountRecord: Sendable {
 
     /// The processes that serve or served a mount here and have not finished.
     static func all(of mountpoint: Mountpoint) -> [MountRecord] {
-        paths(of: mountpoint).compactMap { path in (try? File(path, .readWrite)).map { MountRecord($0) } }
+        paths(of: mountpoint).compactMap { path in open(path).map { MountRecord($0) } }
     }
 
     /// The process that keeps the mount.
@@ -95,10 +95,18 @@ struct MountRecord: Sendable {
         return "/tmp/pailfs-\(geteuid())"
     }
 
-    /// Where the records of a user's mounts may be: what that user's environment says is not known to others.
+    /// Where the records of a user's mounts may be: they were made in other sessions, too, and what another user's environment
+    /// says is not known.
     static func directories(of user: UInt32) -> [String] {
-        if user == geteuid() { return [directory] }
-        return ["/run/user/\(user)/pailfs", "/tmp/pailfs-\(user)"] + (user == 0 ? ["/run/pailfs"] : [])
+        let ours = user == geteuid() ? [directory] : []
+        let others = ["/run/user/\(user)/pailfs", "/tmp/pailfs-\(user)"] + (user == 0 ? ["/run/pailfs"] : [])
+        return ours + others.filter { !ours.contains($0) }
+    }
+
+    /// Whether what is in a directory was put there by `user` or root: in /tmp anybody may make one of any name.
+    static func isTrusted(_ directory: String, for user: UInt32 = LocalFileStatus.ourUser) -> Bool {
+        guard let status = try? LocalFileStatus(of: directory), status.kind == .directory else { return false }
+        return (status.owner == user || status.owner == 0) && status.permissions & 0o022 == 0
     }
 
     static func prefix(of mountpoint: Mountpoint) -> String {
@@ -112,13 +120,23 @@ struct MountRecord: Sendable {
 
     /// Whether no process has the record.
     private static func isLeft(_ path: String) -> Bool {
-        guard let file = try? File(path, .readWrite) else { return false }
+        guard let file = open(path) else { return false }
         return (try? file.tryLock()) == true
     }
 
+    /// nil for one that belongs to another user, too.
+    private static func open(_ path: String) -> File? {
+        guard let file = try? File(path, .readWrite), let status = try? LocalFileStatus(of: file),
+            status.kind == .file, status.owner == LocalFileStatus.ourUser || status.owner == 0
+        else { return nil }
+        return file
+    }
+
     private static func paths(of mountpoint: Mountpoint?) -> [String] {
-        let (directory, prefix) = (directory, mountpoint.map { ByteString(Self.prefix(of: $0)) } ?? "")
-        let names = (try? Directory.names(in: directory)) ?? []
-        return names.filter { $0.hasPrefix(prefix) }.map { "\(directory)/\($0)" }
+        let prefix = mountpoint.map { ByteString(Self.prefix(of: $0)) } ?? ""
+        return directories(of: LocalFileStatus.ourUser).filter { isTrusted($0) }.flatMap { directory in
+            let names = (try? Directory.names(in: directory)) ?? []
+            return names.filter { $0.hasPrefix(prefix) }.map { "\(directory)/\($0)" }
+        }
     }
 }

@@ -21,7 +21,7 @@ struct MountRequest: Sendable {
     private(set) var changes: [String] = []
     /// Transfers at a time, as mounted.
     let mostTransfers: Int
-    let environment: [String: String]
+    private(set) var environment: [String: String]
     /// Where relative paths in the options start.
     let directory: String
 
@@ -47,7 +47,8 @@ struct MountRequest: Sendable {
         let sources: OptionSources
         var settings: MountSettings
         do throws(SettingsError) {
-            sources = try OptionSources(for: parsed, optionLists: options, environment: environment)
+            sources = try OptionSources(
+                for: parsed, optionLists: options, environment: environment, directory: directory)
             settings = try MountSettings(sources.options)
         } catch { throw CommandError(error) }
         let directory = directory ?? Self.workingDirectory
@@ -66,6 +67,12 @@ struct MountRequest: Sendable {
         self.environment = environment
     }
 
+    /// The environment of a process that takes a mount over: what an earlier version mounted goes on in the directory that
+    /// had its name by the option endpoint alone.
+    static func takingOver(_ environment: [String: String]) -> [String: String] {
+        environment.merging([FoundStore.keptVariable: ""]) { kept, _ in kept }
+    }
+
     /// The request of a mount that is there, with what it was told since.
     func changed(by lists: [String]) throws(CommandError) -> MountRequest {
         var request = self
@@ -76,12 +83,25 @@ struct MountRequest: Sendable {
         return request
     }
 
+    /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
+    /// serve the mount: those that take it over shall serve the same, whatever the files say by then.
+    func keepingFound() -> MountRequest {
+        var request = self
+        request.environment[OptionSources.keptVariable] = sources.kept
+        // Whoever makes the store tells what is wrong.
+        request.environment[FoundStore.keptVariable] = (try? foundStore())?.kept
+        return request
+    }
+
+    /// What `keepingFound` adds to the environment.
+    static let keptVariables = [OptionSources.keptVariable, FoundStore.keptVariable]
+
     private static var workingDirectory: String { Directory.working ?? "/" }
 
     /// A path given to a command, from the root on.
     static func absolute(_ path: String) -> String { absolute(path, in: workingDirectory) }
 
-    private static func absolute(_ path: String, in directory: String) -> String {
+    static func absolute(_ path: String, in directory: String) -> String {
         path.isEmpty || path.hasPrefix("/") ? path : directory + "/" + path
     }
 }

@@ -53,7 +53,12 @@ struct MountCommand: ParsableCommand {
     var foreground = false
 
     mutating func run() throws {
-        let request = try MountRequest(arguments, environment: Entry.environment)
+        // A new mount looks for itself.
+        let environment = Entry.environment.filter { !MountRequest.keptVariables.contains($0.key) }
+        let request = try MountRequest(arguments, environment: environment).keepingFound()
+        for name in MountRequest.keptVariables {
+            if let text = request.environment[name] { setenv(name, text, 1) } else { unsetenv(name) }
+        }
         if foreground, request.settings.restarts { Glibc.exit(Holder.run(request.words, foreground: true)) }
         if foreground { Glibc.exit(MountProcess(request, report: .terminal).run()) }
         try Launcher.launch(request)
@@ -104,7 +109,8 @@ struct WorkCommand: ParsableCommand {
         if !foreground { report.keepFromChildren() }
         do {
             let held = try HeldConnection()
-            var request = try MountRequest(arguments, directory: directory, environment: Entry.environment)
+            let environment = held.isTakenOver ? MountRequest.takingOver(Entry.environment) : Entry.environment
+            var request = try MountRequest(arguments, directory: directory, environment: environment)
             if held.isTakenOver {
                 request = try request.changed(by: LiveSettings.kept(in: CacheDirectory.path(of: request)))
             }

@@ -64,6 +64,16 @@ import Testing
         #expect(error.errno == ELOOP)
     }
 
+    @Test func aSymbolicLinkIsFollowedWhereThatIsAskedFor() throws {
+        try File(directory.path("f"), .readWrite, create: .exclusive).write([1, 2, 3], at: 0)
+        try FileManager.default.createSymbolicLink(
+            atPath: directory.path("link"), withDestinationPath: directory.path("f"))
+        let file = try File(directory.path("link"), followsLinks: true)
+        let status = try LocalFileStatus(of: file)
+        #expect(status.kind == .file && status.size == 3)
+        #expect(try LocalFileStatus(of: directory.path("link"))?.kind == .symbolicLink)
+    }
+
     @Test func aHoleGivesSpaceBackAndReadsAsZeros() throws {
         let file = try File(directory.path("f"), .readWrite, create: .exclusive)
         try file.write([UInt8](repeating: 7, count: 64 << 10), at: 0)

@@ -90,6 +90,45 @@ struct ConfigFileTests {
             ])
     }
 
+    @Test func whatWasFoundIsKeptForWhoTakesTheMountOver() throws {
+        let directory = try TemporaryDirectory()
+        let text = "ro\nheader = X-One: a = 1,%\t\u{e9}\n[s3://photos]\nttl = 2\n"
+        try text.write(toFile: directory.path("a config"), atomically: false, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: directory.path("a config"))
+        let url = try BucketURL(parsing: "s3://photos")
+        var environment = ["PAILFS_CONFIG": "a config", "PAILFS_REGION": "x"]
+        let before = try OptionSources(
+            for: url, optionLists: ["ttl=3"], environment: environment, directory: directory.path)
+        #expect(before.options.map(\.name) == ["ro", "header", "ttl", "region", "ttl"])
+        try "no option".write(toFile: directory.path("a config"), atomically: false, encoding: .utf8)
+        environment[OptionSources.keptVariable] = before.kept
+        #expect(try OptionSources(for: url, optionLists: ["ttl=3"], environment: environment) == before)
+        // Where the files said nothing, nothing is read either.
+        environment[OptionSources.keptVariable] = ""
+        let nothing = try OptionSources(
+            for: url, optionLists: [], environment: environment, directory: directory.path)
+        #expect(nothing.options.map(\.name) == ["region"])
+    }
+
+    @Test func linesMayEndAsOnWindows() throws {
+        let text = "# for all\r\nro\r\n\r\n[s3://photos]\r\nttl = 2\r\n"
+        let file = try ConfigFile(parsing: text, path: "config")
+        let entries = file.entries(for: try BucketURL(parsing: "s3://photos"))
+        #expect(entries.map { "\($0.line) \($0.name) \($0.value ?? "-")" } == ["2 ro -", "5 ttl 2"])
+    }
+
+    @Test func aLinkLeadsToTheFile() throws {
+        let directory = try TemporaryDirectory()
+        let (path, link) = (directory.path("..data"), directory.path("config"))
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: path)
+        #expect(throws: SettingsError.self, "a link that leads nowhere") { try ConfigFile.load(link) }
+        try "ttl = 1".write(toFile: path, atomically: false, encoding: .utf8)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: path)
+        #expect(try ConfigFile.load(link)?.entries(for: nil).map(\.name) == ["ttl"])
+        try FileManager.default.setAttributes([.posixPermissions: 0o666], ofItemAtPath: path)
+        #expect(throws: SettingsError.self, "what counts is the file's mode") { try ConfigFile.load(link) }
+    }
+
     @Test func aFileThatOthersMayWriteIsRefused() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path("config")

@@ -17,10 +17,13 @@ package struct CSSPCredentials: Sendable {
         return nil
     }
 
+    /// The URL that the environment names.
+    package var endpoint: String? { value("CSSP_URL") }
+
     /// Where the account of `container` is. `endpoint` is a container's URL as the console shows it, or the same without
     /// the container; nil takes `CSSP_URL`. Throws with the remedy.
     package func address(of container: String, endpoint: String?) throws(ObjectStoreError) -> StorageAddress {
-        guard var url = endpoint ?? value("CSSP_URL") else {
+        guard var url = endpoint ?? self.endpoint else {
             throw Self.unusable("no URL says where \(container) is: set endpoint or CSSP_URL to the container's URL")
         }
         while url.hasSuffix("/") { url.removeLast() }

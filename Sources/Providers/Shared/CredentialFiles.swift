@@ -2,9 +2,10 @@ import Basics
 
 /// Reading of the small files in which people keep credentials.
 package enum CredentialFiles {
-    /// The text of a file, up to a MiB; nil when there is none that can be read.
+    /// The text of a file, or of what a symbolic link leads to, up to a MiB; nil when there is none that can be read.
     package static func readText(_ path: String) -> String? {
-        guard let file = try? File(path), let bytes = try? file.read(0..<min(file.size, 1 << 20)) else { return nil }
+        guard let file = try? File(path, followsLinks: true), let bytes = try? file.read(0..<min(file.size, 1 << 20))
+        else { return nil }
         return String(decoding: bytes, as: UTF8.self)
     }
 

@@ -28,8 +28,7 @@ struct ControlPlace: Sendable, Hashable {
         var found: [(place: ControlPlace, made: Timestamp)] = []
         for directory in MountRecord.directories(of: user) {
             // What another user could have put there is not asked.
-            guard let status = try? LocalFileStatus(of: directory), status.kind == .directory, status.owner == user
-            else { continue }
+            guard MountRecord.isTrusted(directory, for: user) else { continue }
             for name in (try? Directory.names(in: directory)) ?? []
             where name.hasPrefix(prefix) && name.hasSuffix(ByteString(suffix)) {
                 let place = ControlPlace(directory: directory, name: name.description)

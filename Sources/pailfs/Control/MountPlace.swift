@@ -62,12 +62,21 @@ struct MountPlace: Sendable {
     /// How long the next worker of a mount may take to come up.
     private static let patience = Duration.seconds(10)
 
-    /// Where a path of the mount is in the bucket, and how the mount gets there.
+    /// Where a path of the mount is in the bucket, and how the mount gets there. For the mount's own user alone: whoever
+    /// makes a store from the answer obeys its options and environment, which root must not on a user's word.
     func locate(_ path: ByteString) throws(CommandError) -> ObjectPlace {
+        try Self.requireOwner(mount.owner, user: LocalFileStatus.ourUser, of: mountpoint.path)
         guard case .located(let place) = try ask(.locate(path: path), within: .seconds(30)) else {
             throw CommandError("the process that serves \(given) does not tell where that is in the bucket")
         }
         return place
+    }
+
+    static func requireOwner(_ owner: UInt32?, user: UInt32, of path: String) throws(CommandError) {
+        guard let owner, owner != user else { return }
+        throw CommandError(
+            "\(path) was mounted by user \(owner), whose options and credentials this takes; run it as that user "
+                + "(sudo -u '#\(owner)' pailfs ...), or write scheme://bucket")
     }
 
     /// Asks the process that serves the mount. Without a deadline it waits as long as that lives.

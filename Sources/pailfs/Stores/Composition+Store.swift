@@ -7,12 +7,14 @@ import Settings
 import Synchronization
 
 extension Composition {
-    /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials.
+    /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials. What is not was proved
+    /// when it was mounted: to refuse it now would end a mount that is served.
     static func openStore(
         _ request: MountRequest, checked: Bool = true, pool: WorkerPool, meter: RequestMeter = RequestMeter(),
         traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let store = try makeStore(
+        if checked { try checkSurroundings(request) }
+        let store = try makeUncheckedStore(
             request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
         if checked { try check(store, request, pool) }
         return store
@@ -23,8 +25,16 @@ extension Composition {
         _ request: MountRequest, meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(),
         throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
-        let options = request.settings
         try checkSurroundings(request)
+        return try makeUncheckedStore(
+            request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
+    }
+
+    private static func makeUncheckedStore(
+        _ request: MountRequest, meter: RequestMeter, traffic: HTTPTraffic, throttle: Throttle?, time: any TimeSource,
+        logger: Logger
+    ) throws(CommandError) -> any ObjectStore {
+        let options = request.settings
         let engine = HTTPEngine(httpOptions(options), traffic: traffic)
         let provider: any ObjectStore
         do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {

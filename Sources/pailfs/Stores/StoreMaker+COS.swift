@@ -6,10 +6,10 @@ extension StoreMaker {
     /// Tencent Cloud COS. A bucket's name without the account's number gets it where the user's files tell it.
     func cos() throws(ObjectStoreError) -> Provider {
         let sources = COSCredentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
+            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
         let appID = sources.appID
         var provider = try family(
-            .cos, sources.provider(engine: engine, time: time), endpoint: settings.endpoint ?? sources.endpoint,
+            .cos, sources.provider(engine: engine, time: time), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
         let open = provider.open
         provider.open = { (entry) throws(ObjectStoreError) in

@@ -21,21 +21,21 @@ extension StoreMaker {
         let (environment, profile, bucket) = (request.environment, settings.profile, request.bucket ?? "")
         switch request.scheme {
         case .s3:
-            let sources = S3Credentials(environment: environment, profile: profile, bucket: bucket)
+            let sources = S3Credentials(environment: environment, profile: profile, bucket: bucket, text: text)
             return try await identity(
                 sources.provider(engine: engine, time: time), found: sources.find()?.origin ?? "a role of this machine")
         case .oss:
-            let sources = OSSCredentials(environment: environment, profile: profile, bucket: bucket)
+            let sources = OSSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
             return try await identity(
                 sources.provider(engine: engine, time: time), found: "what OSS's tools use, or a role")
         case .cos:
-            let sources = COSCredentials(environment: environment, profile: profile, bucket: bucket)
+            let sources = COSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
             let isHere = sources.find() != nil
             return try await identity(
                 sources.provider(engine: engine, time: time),
                 found: isHere ? "what COS's tools use" : "a role of this machine")
         case .kodo:
-            return KodoCredentials(environment: environment, profile: profile).find().map {
+            return KodoCredentials(environment: environment, profile: profile, text: text).find().map {
                 Identity(keyID: $0.credentials.accessKeyID, origin: $0.origin)
             }
         case .cssp:
@@ -45,7 +45,7 @@ extension StoreMaker {
         case .swift:
             let sources = SwiftCredentials(
                 environment: environment, profile: profile, endpoint: settings.authURL ?? settings.endpoint,
-                region: settings.region)
+                region: settings.region, text: text)
             return try sources.find().map { Identity(keyID: nil, origin: $0.origin) }
         }
     }

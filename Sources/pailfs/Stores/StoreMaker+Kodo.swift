@@ -5,10 +5,10 @@ import Settings
 extension StoreMaker {
     /// Qiniu Kodo, whose regions are asked for and whose objects are read from a domain.
     func kodo() throws(ObjectStoreError) -> Provider {
-        let sources = KodoCredentials(environment: request.environment, profile: settings.profile)
+        let sources = KodoCredentials(environment: request.environment, profile: settings.profile, text: text)
         let credentials = FixedCredentials(sources.find()?.credentials)
         var client = KodoClient.Settings()
-        client.endpoint = settings.endpoint ?? sources.endpoint
+        client.endpoint = endpoint(sources.endpoint)
         client.region = settings.region
         client.domain = settings.downloadDomain
         (client.isSecure, client.signsTime) = (sources.isSecure, sources.signsTime)

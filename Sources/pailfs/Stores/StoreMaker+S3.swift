@@ -6,8 +6,8 @@ extension StoreMaker {
     /// Amazon S3, and what speaks its protocol.
     func s3() throws(ObjectStoreError) -> Provider {
         let sources = S3Credentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "")
-        let endpoint = settings.endpoint ?? sources.endpoint
+            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
+        let endpoint = endpoint(sources.endpoint)
         let profile = FamilyProfile.s3(endpoint: endpoint)
         return try family(
             profile, sources.provider(engine: engine, time: time), endpoint: endpoint,

@@ -8,7 +8,7 @@ extension StoreMaker {
     func swift() throws(ObjectStoreError) -> Provider {
         let sources = SwiftCredentials(
             environment: request.environment, profile: settings.profile,
-            endpoint: settings.authURL ?? settings.endpoint, region: settings.region)
+            endpoint: settings.authURL ?? settings.endpoint, region: settings.region, text: text)
         guard let found = try sources.find() else {
             throw ObjectStoreError(
                 .credentialsRejected, .checkAccess, code: "NoCredentials",
@@ -38,7 +38,7 @@ extension StoreMaker {
             container.profile = .cssp
             container.verifiesChecksums = settings.checksums == .verify
             container.headers = settings.headers.map { ($0.name, $0.value) }
-            let address = try sources.address(of: entry.name, endpoint: settings.endpoint)
+            let address = try sources.address(of: entry.name, endpoint: endpoint(nil))
             return SwiftStore(
                 container, authenticator: CSSPAuthenticator(address, credentials: credentials, time: time),
                 engine: engine, time: time)

@@ -16,6 +16,12 @@ struct StoreMaker: Sendable {
 
     var settings: MountSettings { request.settings }
 
+    /// Reads the files in which people keep credentials.
+    var text: @Sendable (String) -> String? { request.credentialText }
+
+    /// The option, or else what is `found` now or was when the bucket was mounted.
+    func endpoint(_ found: String?) -> String? { settings.endpoint ?? request.keptStore?.endpoint ?? found }
+
     func make() throws(ObjectStoreError) -> any ObjectStore {
         let provider = try provider()
         if let bucket = request.bucket { return try provider.open(BucketEntry(name: bucket)) }
@@ -58,10 +64,18 @@ struct StoreMaker: Sendable {
                 .invalidRequest, .checkAccess, code: "BadKeyFile", message: "sse-customer-key-file \(path): \(reason)")
         }
         let bytes: [UInt8]
-        do { bytes = try File(path).read(0..<4096) } catch { throw bad("\(error)") }
+        do { bytes = try File(path, followsLinks: true).read(0..<4096) } catch { throw bad("\(error)") }
         if bytes.count == 32 { return Secret(Base64.encode(bytes)) }
         let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
         guard let key = Base64.decode(text), key.count == 32 else { throw bad("it holds no key of 32 bytes") }
         return Secret(text)
+    }
+}
+
+extension MountRequest {
+    /// Tells the text of a file in which people keep credentials. A relative path starts where the mount was asked for: the
+    /// process that serves it works in another directory.
+    var credentialText: @Sendable (String) -> String? {
+        { [directory] path in CredentialFiles.readText(Self.absolute(path, in: directory)) }
     }
 }
