@@ -2,6 +2,7 @@ package import Basics
 import Commits
 package import Metadata
 import ObjectStorage
+import Synchronization
 
 /// opendir, readdir, mkdir, rmdir.
 extension BucketFileSystem {
