@@ -51,6 +51,7 @@ package final class FileRecord: Sendable {
     ) {
         (self.id, self.journal, self.jobs) = (id, journal, jobs)
         var intent = intent
+        intent.isLeft = nil
         if !isUntried {
             intent.ancestors.append(intent.identity)
             intent.identity = RandomID.hex()

@@ -203,7 +203,7 @@ package struct Recovery: Sendable {
 
     /// Whether programs may have it open as it was.
     private func isStillOpen(_ intent: FileIntent) -> Bool {
-        isRestart && intent.boot == journal.boot && !intent.isWithdrawn
+        isRestart && intent.boot == journal.boot && !intent.isWithdrawn && intent.isLeft != true
     }
 
     /// Whether a program was told that all of it is safe, or goes on as if nothing had happened: then an object without its newest

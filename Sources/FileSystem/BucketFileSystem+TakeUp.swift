@@ -115,6 +115,8 @@ extension BucketFileSystem {
             }
         }
         var unpromised = plan.unpromised
+        // Whoever has these open has to hear of it from the next process as well.
+        var told: Set<IntentID> = []
         for (id, intent) in plan.open {
             do throws(FileSystemError) {
                 if try !isBegun(intent) {
@@ -127,13 +129,19 @@ extension BucketFileSystem {
                     "a file that was open cannot be gone on with",
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
-            giveUp(intent)
+            if giveUp(intent) { told.insert(id) }
             unpromised.append((id, intent))
         }
+        var left: [JournalChange] = []
         for (id, intent) in unpromised {
             do throws(StagingError) {
                 // Some of its bytes, or all, may be in an upload alone.
                 if try rooms.staging.hold(intent.staging) > 0 || intent.needsUpload {
+                    var intent = intent
+                    if !policy.readOnly, intent.isLeft != true, !told.contains(id) {
+                        intent.isLeft = true
+                        left.append(.file(id, intent))
+                    }
                     kept.withLock { $0[id] = intent }
                     continue
                 }
@@ -141,6 +149,10 @@ extension BucketFileSystem {
             // Nothing was written to it.
             try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
             do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch { throw FileSystemError(error) }
+        }
+        // A process that goes on with this mount must not take them for what programs have open.
+        if !left.isEmpty {
+            try journalled { journal throws(JournalingError) in try journal.write(left, flushed: true) }
         }
         let count = kept.withLock { $0.count }
         if count > 0 {
@@ -210,10 +222,11 @@ extension BucketFileSystem {
         do { try staged.setModified(modified) } catch { throw FileSystemError(error) }
     }
 
-    /// Whoever has the file open must not write on as if nothing were missing.
-    private func giveUp(_ intent: FileIntent) {
-        guard let entry = (try? metadata.entry(at: intent.key)) ?? nil else { return }
+    /// Whoever has the file open must not write on as if nothing were missing. False when it is not known who that is.
+    private func giveUp(_ intent: FileIntent) -> Bool {
+        guard let entry = (try? metadata.entry(at: intent.key)) ?? nil else { return false }
         interrupted.withLock { _ = $0.insert(entry.ino) }
+        return true
     }
 
     /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what

@@ -37,6 +37,7 @@ struct RowText {
             text.member("boot", intent.boot)
             text.member("isFlushed", intent.isFlushed)
             text.member("changed", intent.changed)
+            if let isLeft = intent.isLeft { text.member("isLeft", isLeft) }
         }
     }
 
