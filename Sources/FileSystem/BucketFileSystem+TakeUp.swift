@@ -134,21 +134,24 @@ extension BucketFileSystem {
         }
         var left: [JournalChange] = []
         for (id, intent) in unpromised {
-            do throws(StagingError) {
-                // Some of its bytes, or all, may be in an upload alone.
-                if try rooms.staging.hold(intent.staging) > 0 || intent.needsUpload {
-                    var intent = intent
-                    if !policy.readOnly, intent.isLeft != true, !told.contains(id) {
-                        intent.isLeft = true
-                        left.append(.file(id, intent))
-                    }
-                    kept.withLock { $0[id] = intent }
-                    continue
+            if try isUntouched(intent) {
+                // A mount that may not write only looks.
+                if policy.readOnly { continue }
+                try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
+                do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch {
+                    throw FileSystemError(error)
                 }
-            } catch { throw FileSystemError(error) }
-            // Nothing was written to it.
-            try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
-            do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch { throw FileSystemError(error) }
+                continue
+            }
+            do throws(StagingError) { _ = try rooms.staging.hold(intent.staging) } catch {
+                throw FileSystemError(error)
+            }
+            var intent = intent
+            if !policy.readOnly, intent.isLeft != true, !told.contains(id) {
+                intent.isLeft = true
+                left.append(.file(id, intent))
+            }
+            kept.withLock { $0[id] = intent }
         }
         // A process that goes on with this mount must not take them for what programs have open.
         if !left.isEmpty {
@@ -161,6 +164,16 @@ extension BucketFileSystem {
                 metadata: ["files": "\(count)"])
         }
         return promised
+    }
+
+    /// Whether there is nothing of a file that anybody could want. Staged bytes do not tell: a file that was cut, or made longer,
+    /// has none, and the bytes of a small one that was promised may be in the journal alone.
+    private func isUntouched(_ intent: FileIntent) throws(FileSystemError) -> Bool {
+        guard !intent.isAcknowledged, !intent.isFlushed, !intent.needsUpload else { return false }
+        if try !isBegun(intent) { return true }
+        let map = StagingArea.recordedMap(
+            of: intent.staging, in: rooms.staging.directory, baseSize: intent.baseSize)
+        return map == ExtentMap(baseSize: intent.baseSize)
     }
 
     /// Whether a program can have been told of a change: the staging file is there before.

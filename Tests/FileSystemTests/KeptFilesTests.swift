@@ -1,0 +1,68 @@
+import Basics
+import Commits
+import FileSystem
+import Journaling
+import Metadata
+import ObjectStorage
+import Staging
+import TestSupport
+import Testing
+
+/// What a process leaves is there for the next one, also where no staged bytes tell of it.
+@Suite(.timeLimit(.minutes(2))) struct KeptFilesTests {
+    private static let readWrite = OpenFlags(reads: true, writes: true)
+
+    /// A promise without a staged byte outlives a mount that may only look.
+    @Test(arguments: [0, 5_000_000])
+    func aMountThatMayNotWriteKeepsPromises(size: Int64) async throws {
+        let tree = try MountedTree(durability: .local)
+        try await tree.store("f", Array("old".utf8))
+        try await tree.remount()
+        let store = tree.store
+        store.fault = { operation, key in
+            [.put, .copy].contains(operation)
+                ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
+        }
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        if size > 0 {
+            var change = AttributeChange()
+            change.size = size
+            _ = try await tree.run(tree.system.setAttributes(file.0, to: change, handle: file.1))
+        }
+        try await tree.close(file)
+        #expect(try tree.rooms.journal.contents().files.values.map(\.isAcknowledged) == [true])
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        tree.policy.readOnly = true
+        try await tree.mountAgain()
+        #expect(try tree.rooms.journal.contents().files.values.map(\.isAcknowledged) == [true])
+        let looked = tree.system
+        defer { withExtendedLifetime(looked) {} }
+        store.fault = nil
+        tree.policy.readOnly = false
+        try await tree.mountAgain()
+        try await tree.remount()
+        #expect(store.info("f")?.version.size == size)
+        #expect(tree.system.recoverableFiles().isEmpty)
+    }
+
+    /// A file that was only cut has no staged byte, and somebody cut it all the same.
+    @Test func aFileThatWasOnlyCutIsKept() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", Array("the first version".utf8))
+        try await tree.store("untouched", [1])
+        try await tree.remount()
+        let file = try await tree.open("f", Self.readWrite)
+        var change = AttributeChange()
+        change.size = 3
+        _ = try await tree.run(tree.system.setAttributes(file.0, to: change, handle: file.1))
+        _ = try await tree.open("new", Self.readWrite, create: true)
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        try await tree.mountAgain()
+        #expect(tree.system.recoverableFiles().map(\.intent.key) == ["f"])
+        #expect(tree.system.recoverableFiles().map { $0.map?.size } == [3])
+    }
+}
