@@ -65,4 +65,32 @@ import Testing
         #expect(tree.system.recoverableFiles().map(\.intent.key) == ["f"])
         #expect(tree.system.recoverableFiles().map { $0.map?.size } == [3])
     }
+
+    /// A store that checks no conditions is asked before each commit, by the next process as well.
+    @Test func whatAnotherHostStoredIsNotReplacedByTheNextProcess() async throws {
+        var capabilities = Capabilities()
+        (capabilities.putIfMatch, capabilities.putIfAbsent, capabilities.copyCondition) = (false, false, false)
+        let tree = try MountedTree(capabilities: capabilities, durability: .local)
+        let store = tree.store
+        store.setObject("f", Array("old".utf8))
+        store.fault = { operation, key in
+            operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
+        }
+        try await tree.store("f", Array("ours".utf8))
+        for _ in 0..<5000 {
+            if try tree.rooms.journal.contents().files.values.contains(where: { $0.attempt != nil }) { break }
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        store.setObject("f", Array("theirs".utf8))
+        store.fault = nil
+        try await tree.mountAgain()
+        _ = await tree.system.shutDown()
+        #expect(store.content("f") == Array("theirs".utf8))
+        let beside = try #require(store.keys.first { $0 != "f" })
+        #expect(store.content(beside) == Array("ours".utf8))
+    }
 }
