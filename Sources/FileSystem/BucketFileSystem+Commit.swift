@@ -139,7 +139,9 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
-        let (base, condition) = file.state.withLock { ($0.base, $0.condition) }
+        let (base, condition, fallback) = file.state.withLock { ($0.base, $0.condition, $0.fallback) }
+        // What was promised before may still be on its way, though nobody waits for it.
+        await fallback?.commit.quiesce()
         let version: ObjectVersion
         do throws(CommitError) {
             version = try await overlay.commit.commit(

@@ -118,6 +118,7 @@ extension BucketFileSystem {
         defer { replacedFile?.writing.leave(alone: true) }
         if let replacedFile { try await storeForHandles(of: replacedFile) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
+        await replacedFile?.state.withLock { $0.fallback }?.commit.quiesce()
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
