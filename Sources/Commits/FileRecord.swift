@@ -9,8 +9,9 @@ import Synchronization
 ///
 /// Each call is made before the act that it speaks of, except for `began` and `sent`, which follow the store's answer. What
 /// programs were told is safe is flushed; the rest outlives the process but perhaps not a power cut, after which nobody was
-/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. The mutex is a
-/// leaf.
+/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. What could not be
+/// written is not so here either. Two locks: `turn` orders the changes of one row and is held across their writes, of two
+/// records the older one's last; `state` is a leaf inside it.
 package final class FileRecord: Sendable {
     private struct State {
         var intent: FileIntent
@@ -25,6 +26,7 @@ package final class FileRecord: Sendable {
     package let id: IntentID
     private let journal: Journal
     private let jobs: JobQueue?
+    private let turn = Mutex(())
     private let state: Mutex<State>
 
     /// A new dirty file named after `id`, over `base`; `jobs` takes aborts that the store refuses. Throws when the row could not
@@ -122,16 +124,16 @@ package final class FileRecord: Sendable {
     package func moved(
         _ move: Move, with newer: FileRecord? = nil, also others: [JournalChange] = []
     ) throws(JournalingError) {
-        var others = others
-        let isDue = intent.isAcknowledged || !others.isEmpty
-        if let newer {
-            let (intent, hasEnded) = newer.state.withLock { state in
-                move.apply(to: &state.intent)
-                return (state.intent, state.hasEnded)
-            }
-            if !hasEnded { others.append(.file(newer.id, intent)) }
+        let flush: JournalFlush = intent.isAcknowledged || !others.isEmpty ? .now : .never
+        guard let newer else { return try change(flush, also: others) { move.apply(to: &$0) } }
+        try newer.turn.withLock { _ throws(JournalingError) in
+            let (before, hasEnded) = newer.state.withLock { ($0.intent, $0.hasEnded) }
+            var after = before
+            move.apply(to: &after)
+            let row = hasEnded ? [] : [JournalChange.file(newer.id, after)]
+            try change(flush, also: others + row) { move.apply(to: &$0) }
+            newer.state.withLock { $0.intent = after }
         }
-        try change(isDue ? .now : .never, also: others) { move.apply(to: &$0) }
     }
 
     /// The file takes bytes of another one from now on.
@@ -295,11 +297,13 @@ package final class FileRecord: Sendable {
     private func change(
         _ flush: JournalFlush, also others: [JournalChange] = [], _ body: (inout FileIntent) -> Void
     ) throws(JournalingError) {
-        let (intent, hasEnded) = state.withLock { state in
-            body(&state.intent)
-            return (state.intent, state.hasEnded)
+        try turn.withLock { _ throws(JournalingError) in
+            let (before, hasEnded) = state.withLock { ($0.intent, $0.hasEnded) }
+            var after = before
+            body(&after)
+            if !hasEnded { try journal.write([.file(id, after)] + others, flush) }
+            state.withLock { $0.intent = after }
         }
-        if !hasEnded { try journal.write([.file(id, intent)] + others, flush) }
     }
 
     /// The checksum that `PartRecord` keeps.
