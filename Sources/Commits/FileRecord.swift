@@ -18,6 +18,8 @@ package final class FileRecord: Sendable {
         /// By the store's name.
         var uploads: [String: (row: IntentID, attempt: String)] = [:]
         var hasEnded = false
+        /// The ids of its commits begin with what no row on the disk tells yet.
+        var isIdentityNew = false
     }
 
     /// A file of at most so many bytes is promised in the journal.
@@ -59,6 +61,7 @@ package final class FileRecord: Sendable {
             intent.identity = RandomID.hex()
         }
         var state = State(intent: intent)
+        state.isIdentityNew = !isUntried
         for (id, upload) in uploads { state.uploads[upload.upload] = (id, upload.attempt) }
         self.state = Mutex(state)
     }
@@ -224,8 +227,9 @@ package final class FileRecord: Sendable {
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?
     ) throws(JournalingError) {
-        // After a power cut that takes it back the object is known by its identity.
-        try change(intent.isAcknowledged ? .soon : .never) { intent in
+        // After a power cut that takes it back the object is known by its identity, which has to be on the disk for that.
+        let (isAcknowledged, isIdentityNew) = state.withLock { ($0.intent.isAcknowledged, $0.isIdentityNew) }
+        try change(!isAcknowledged ? .never : isIdentityNew ? .now : .soon) { intent in
             intent.attempt = id
             intent.key = request.key.bytes
             intent.condition = ConditionRecord(condition)
@@ -302,7 +306,10 @@ package final class FileRecord: Sendable {
             var after = before
             body(&after)
             if !hasEnded { try journal.write([.file(id, after)] + others, flush) }
-            state.withLock { $0.intent = after }
+            state.withLock { state in
+                state.intent = after
+                if flush == .now { state.isIdentityNew = false }
+            }
         }
     }
 
