@@ -1,6 +1,7 @@
 import Basics
 import Commits
 import FileSystem
+import Foundation
 import Journaling
 import Metadata
 import ObjectStorage
@@ -92,5 +93,38 @@ import Testing
         #expect(store.content("f") == Array("theirs".utf8))
         let beside = try #require(store.keys.first { $0 != "f" })
         #expect(store.content(beside) == Array("ours".utf8))
+    }
+
+    /// What is only in the journal's log may be lost by a power cut: the end of the row has to have come further.
+    @Test func aRemovedFileHasNoRowAnyMoreAfterAPowerCut() async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(capabilities: capabilities, durability: .local, partSize: 64 << 10)
+        let store = tree.store
+        store.fault = { operation, key in
+            [.put, .createUpload].contains(operation)
+                ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
+        }
+        try await tree.store("f", [1, 2, 3])
+        try await tree.store("large", [UInt8](repeating: 7, count: 300_000))
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        store.fault = nil
+        // As long as anything is on its way nothing is flushed for its own sake.
+        let gate = store.hold(.createUpload)
+        try await tree.mountAgain()
+        await gate.waitForArrivals()
+        for _ in 0..<5000 where try tree.rooms.journal.contents().files.count > 1 {
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        try await tree.unlink("f")
+        let directory = try TemporaryDirectory()
+        let copy = directory.path("journal.db")
+        try FileManager.default.copyItem(atPath: tree.rooms.staging.directory + "/../journal.db", toPath: copy)
+        #expect(try Journal(path: copy).contents().files.values.map(\.key) == ["large"])
+        gate.open()
+        _ = await tree.system.shutDown()
+        #expect(store.keys == ["large"])
     }
 }
