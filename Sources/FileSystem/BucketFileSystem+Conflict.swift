@@ -84,7 +84,8 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         let (id, name) = (overlay.record.id, overlay.staged.name)
         let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
-        await overlay.commit.leaveUpload()
+        await overlay.commit.quiesce()
+        // Nothing is given up before the row says so: whoever is told of an error tries again.
         do throws(StagingError) {
             try rooms.staging.syncNames()
             try overlay.staged.flush()
@@ -94,6 +95,7 @@ extension BucketFileSystem {
             intent = try overlay.record.withdraw(
                 overlay.staged.extents, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         } catch { throw FileSystemError(error) }
+        await overlay.commit.leaveUpload()
         rooms.logger.error(
             "what was written is kept for \"pailfs recover\"",
             metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])

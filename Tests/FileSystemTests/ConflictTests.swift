@@ -64,6 +64,20 @@ import Testing
         try await expectTheirsAgain(tree)
     }
 
+    /// The disk does not let the bytes be kept at first.
+    @Test func whatCouldNotBeSetAsideIsTriedAgain() async throws {
+        let (tree, file) = try await conflict(.remote)
+        let staging = tree.rooms.staging.directory
+        try FileManager.default.moveItem(atPath: staging, toPath: staging + "-away")
+        await #expect(throws: MountedTree.Failure.self) {
+            try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        }
+        #expect(tree.system.recoverableFiles().isEmpty)
+        try FileManager.default.moveItem(atPath: staging + "-away", toPath: staging)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(try await saved(tree) == expected)
+    }
+
     private func expectTheirsAgain(_ tree: MountedTree) async throws {
         #expect(try await tree.load("f") == Self.theirs + Array("+more".utf8))
     }
