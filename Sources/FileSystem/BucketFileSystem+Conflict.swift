@@ -39,9 +39,8 @@ extension BucketFileSystem {
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
             keptBeside.withLock { if $0.count < Self.mostNamed { $0.append(unstored) } }
         }
-        do throws(JournalingError) {
-            try overlay.record.end(also: fallback.map { [.endFile($0.record.id)] } ?? [])
-        } catch { throw .journal(error) }
+        // Whatever the journal says to it: another try would store the bytes once more.
+        endStored(overlay.record, of: file, at: key, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         overlay.staged.discard()
         await giveWay(file, because: FileSystemError(error))
     }

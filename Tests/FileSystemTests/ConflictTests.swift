@@ -3,6 +3,7 @@ import Blocks
 import Commits
 import FileSystem
 import Foundation
+import Journaling
 import Metadata
 import ObjectStorage
 import Staging
@@ -123,6 +124,28 @@ import Testing
         try await expectTheirs(tree)
         try await tree.system.discardRecoverable(try #require(kept.first).id)
         #expect(tree.system.recoverableFiles().isEmpty)
+    }
+
+    /// What is stored beside the file is not stored there again because the journal cannot be told.
+    @Test func theNameIsTheirsThoughTheJournalDoesNotTakeIt() async throws {
+        let tree = try MountedTree(ttl: .zero, durability: .local)
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject("f", Self.theirs)
+        let journal = tree.rooms.journal
+        tree.store.faultAfter = { operation, key in
+            if operation == .put, key != "f" { journal.close() }
+            return nil
+        }
+        try await tree.close(file)
+        for _ in 0..<2000 where (try? await tree.load("f")) != Self.theirs {
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(try await tree.load("f") == Self.theirs)
+        #expect(tree.store.keys.count == 2)
+        #expect(tree.system.unfinishedJobs().count == 1)
     }
 
     /// A version that was below the bytes must not come back under them.
