@@ -32,7 +32,7 @@ extension BucketFileSystem {
             try await removeObject(try self.entry(entry.ino), mayWait: true)
             return
         }
-        try await file.enterAlone()
+        try await enterToLose(file)
         defer { file.writing.leave(alone: true) }
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
