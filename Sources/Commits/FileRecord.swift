@@ -146,6 +146,9 @@ package final class FileRecord: Sendable {
         }
     }
 
+    /// The next commits go to keys beside the file with this inode number, which whoever has open has to hear of.
+    package func goes(besideOf ino: UInt64) throws(JournalingError) { try change(.never) { $0.besideOf = ino } }
+
     /// The headers that the next commit carries, as they are now. Nothing is promised by it.
     package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
         guard !intent.isAcknowledged else { return }

@@ -31,6 +31,9 @@ extension BucketFileSystem {
     private func keepConflict(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata, because error: CommitError
     ) async throws(CommitError) {
+        do throws(JournalingError) { try overlay.record.goes(besideOf: file.ino.rawValue) } catch {
+            throw .journal(error)
+        }
         let key = try await storeBeside(file, overlay, headers)
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
         let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }

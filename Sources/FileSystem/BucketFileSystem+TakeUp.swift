@@ -24,6 +24,10 @@ extension BucketFileSystem {
         }
         let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
         let promised = try takeUpFiles(of: try without(nameless, plan))
+        for (ino, place) in plan.beside {
+            let ino = InodeNumber(rawValue: ino)
+            if (try? key(of: ino))?.bytes != place { interrupted.withLock { _ = $0.insert(ino) } }
+        }
         if let openFiles {
             await settlePending()
             takeUp(openFiles)
@@ -187,7 +191,8 @@ extension BucketFileSystem {
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> Bool {
         var known = try known(intent.key)
-        if known == nil, let ino = intent.ino {
+        // One that is about to be stored beside its name finds out again that it has lost that.
+        if let ino = intent.besideOf ?? (known == nil ? intent.ino : nil) {
             known = try cached { metadata throws(MetadataError) in try metadata.entry(InodeNumber(rawValue: ino)) }
         }
         guard let entry = known, entry.attributes.kind == .file else { return false }
@@ -237,7 +242,8 @@ extension BucketFileSystem {
 
     /// Whoever has the file open must not write on as if nothing were missing. False when it is not known who that is.
     private func giveUp(_ intent: FileIntent) -> Bool {
-        guard let entry = (try? metadata.entry(at: intent.key)) ?? nil else { return false }
+        let place = intent.besideOf.flatMap { try? metadata.entry(InodeNumber(rawValue: $0)) }
+        guard let entry = place ?? (try? metadata.entry(at: intent.key)) ?? nil else { return false }
         interrupted.withLock { _ = $0.insert(entry.ino) }
         return true
     }

@@ -38,6 +38,7 @@ struct RowText {
             text.member("isFlushed", intent.isFlushed)
             text.member("changed", intent.changed)
             if let isLeft = intent.isLeft { text.member("isLeft", isLeft) }
+            if let besideOf = intent.besideOf { text.member("besideOf") { $0.bytes += String(besideOf).utf8 } }
         }
     }
 

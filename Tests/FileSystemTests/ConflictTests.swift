@@ -126,6 +126,41 @@ import Testing
         #expect(tree.system.recoverableFiles().isEmpty)
     }
 
+    /// The process dies while it stores beside the file: whoever has it open hears of the conflict from the next one.
+    @Test(arguments: [false, true])
+    func theNextProcessTellsOfAConflict(isStored: Bool) async throws {
+        let tree = try MountedTree(ttl: .zero)
+        let store = tree.store
+        store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        store.setObject("f", Self.theirs)
+        if isStored {
+            let gate = store.hold(.put, beforeReply: true)
+            let system = tree.system
+            _ = tree.pool.start { _ = await system.flush(file.0, handle: file.1) { false }.value() }
+            await gate.waitForArrivals()
+            tree.crash()
+            gate.open()
+            try await tree.restart()
+        } else {
+            store.fault = { operation, key in
+                operation == .put && key != "f"
+                    ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
+            }
+            await #expect(throws: MountedTree.Failure.self) {
+                try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+            }
+            try await tree.restart()
+            store.fault = nil
+        }
+        await #expect(throws: MountedTree.Failure.self) { try await tree.close(file) }
+        #expect(store.keys.count == 2)
+        let beside = try #require(store.keys.first { $0 != "f" })
+        #expect(store.content(beside) == Self.ours)
+        #expect(store.content("f") == Self.theirs)
+    }
+
     /// What is stored beside the file is not stored there again because the journal cannot be told.
     @Test func theNameIsTheirsThoughTheJournalDoesNotTakeIt() async throws {
         let tree = try MountedTree(ttl: .zero, durability: .local)
