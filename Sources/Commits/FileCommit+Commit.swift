@@ -100,7 +100,7 @@ extension FileCommit {
         defer { endFill(filled) }
         let condition = try await condition(of: request)
         let attempt = newAttempt(request)
-        try record(attempt.id, request, condition)
+        try record(attempt.id, request)
         let put = PutRequest(
             request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
@@ -135,7 +135,7 @@ extension FileCommit {
     ) async throws(CommitError) -> CommitState.Landed? {
         let condition = try await condition(of: request, byCopy: true)
         let attempt = newAttempt(request)
-        try record(attempt.id, request, condition)
+        try record(attempt.id, request)
         let copy = CopyRequest(
             source, to: request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
@@ -200,10 +200,10 @@ extension FileCommit {
         }
     }
 
-    /// Before the attempt, so that the next process knows whose object it finds.
-    private func record(
-        _ attempt: String, _ request: CommitState.Request, _ condition: WriteCondition?
-    ) throws(CommitError) {
+    /// Before the attempt, so that the next process knows whose object it finds, and what it may replace: where the store cannot
+    /// check that, nothing of it is sent.
+    private func record(_ attempt: String, _ request: CommitState.Request) throws(CommitError) {
+        let condition = withShared { $0.state.condition(of: request) }
         do { try record?.attempting(attempt, request, condition, base: base) } catch { throw .journal(error) }
     }
 
@@ -219,7 +219,7 @@ extension FileCommit {
             size: request.size)
         let condition = try await condition(of: request, looks: looks)
         apply { $0.attempting(attempt) }
-        try record(attempt.id, request, condition)
+        try record(attempt.id, request)
         let failure: ObjectStoreError
         do throws(ObjectStoreError) {
             let answer = try await self.attempt(upload.key, .completeUpload) { [store] in

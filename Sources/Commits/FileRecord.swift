@@ -9,14 +9,17 @@ import Synchronization
 ///
 /// Each call is made before the act that it speaks of, except for `began` and `sent`, which follow the store's answer. What
 /// programs were told is safe is flushed; the rest outlives the process but perhaps not a power cut, after which nobody was
-/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. The mutex is a
-/// leaf.
+/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. What could not be
+/// written is not so here either. Two locks: `turn` orders the changes of one row and is held across their writes, of two
+/// records the older one's last; `state` is a leaf inside it.
 package final class FileRecord: Sendable {
     private struct State {
         var intent: FileIntent
         /// By the store's name.
         var uploads: [String: (row: IntentID, attempt: String)] = [:]
         var hasEnded = false
+        /// The ids of its commits begin with what no row on the disk tells yet.
+        var isIdentityNew = false
     }
 
     /// A file of at most so many bytes is promised in the journal.
@@ -25,6 +28,7 @@ package final class FileRecord: Sendable {
     package let id: IntentID
     private let journal: Journal
     private let jobs: JobQueue?
+    private let turn = Mutex(())
     private let state: Mutex<State>
 
     /// A new dirty file named after `id`, over `base`; `jobs` takes aborts that the store refuses. Throws when the row could not
@@ -51,11 +55,13 @@ package final class FileRecord: Sendable {
     ) {
         (self.id, self.journal, self.jobs) = (id, journal, jobs)
         var intent = intent
+        intent.isLeft = nil
         if !isUntried {
             intent.ancestors.append(intent.identity)
             intent.identity = RandomID.hex()
         }
         var state = State(intent: intent)
+        state.isIdentityNew = !isUntried
         for (id, upload) in uploads { state.uploads[upload.upload] = (id, upload.attempt) }
         self.state = Mutex(state)
     }
@@ -121,16 +127,16 @@ package final class FileRecord: Sendable {
     package func moved(
         _ move: Move, with newer: FileRecord? = nil, also others: [JournalChange] = []
     ) throws(JournalingError) {
-        var others = others
-        let isDue = intent.isAcknowledged || !others.isEmpty
-        if let newer {
-            let (intent, hasEnded) = newer.state.withLock { state in
-                move.apply(to: &state.intent)
-                return (state.intent, state.hasEnded)
-            }
-            if !hasEnded { others.append(.file(newer.id, intent)) }
+        let flush: JournalFlush = intent.isAcknowledged || !others.isEmpty ? .now : .never
+        guard let newer else { return try change(flush, also: others) { move.apply(to: &$0) } }
+        try newer.turn.withLock { _ throws(JournalingError) in
+            let (before, hasEnded) = newer.state.withLock { ($0.intent, $0.hasEnded) }
+            var after = before
+            move.apply(to: &after)
+            let row = hasEnded ? [] : [JournalChange.file(newer.id, after)]
+            try change(flush, also: others + row) { move.apply(to: &$0) }
+            newer.state.withLock { $0.intent = after }
         }
-        try change(isDue ? .now : .never, also: others) { move.apply(to: &$0) }
     }
 
     /// The file takes bytes of another one from now on.
@@ -139,6 +145,9 @@ package final class FileRecord: Sendable {
             (intent.base, intent.isCopy) = (VersionRecord(key, version), true)
         }
     }
+
+    /// The next commits go to keys beside the file with this inode number, which whoever has open has to hear of.
+    package func goes(besideOf ino: UInt64) throws(JournalingError) { try change(.never) { $0.besideOf = ino } }
 
     /// The headers that the next commit carries, as they are now. Nothing is promised by it.
     package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
@@ -221,8 +230,9 @@ package final class FileRecord: Sendable {
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?
     ) throws(JournalingError) {
-        // After a power cut that takes it back the object is known by its identity.
-        try change(intent.isAcknowledged ? .soon : .never) { intent in
+        // After a power cut that takes it back the object is known by its identity, which has to be on the disk for that.
+        let (isAcknowledged, isIdentityNew) = state.withLock { ($0.intent.isAcknowledged, $0.isIdentityNew) }
+        try change(!isAcknowledged ? .never : isIdentityNew ? .now : .soon) { intent in
             intent.attempt = id
             intent.key = request.key.bytes
             intent.condition = ConditionRecord(condition)
@@ -294,11 +304,16 @@ package final class FileRecord: Sendable {
     private func change(
         _ flush: JournalFlush, also others: [JournalChange] = [], _ body: (inout FileIntent) -> Void
     ) throws(JournalingError) {
-        let (intent, hasEnded) = state.withLock { state in
-            body(&state.intent)
-            return (state.intent, state.hasEnded)
+        try turn.withLock { _ throws(JournalingError) in
+            let (before, hasEnded) = state.withLock { ($0.intent, $0.hasEnded) }
+            var after = before
+            body(&after)
+            if !hasEnded { try journal.write([.file(id, after)] + others, flush) }
+            state.withLock { state in
+                state.intent = after
+                if flush == .now { state.isIdentityNew = false }
+            }
         }
-        if !hasEnded { try journal.write([.file(id, intent)] + others, flush) }
     }
 
     /// The checksum that `PartRecord` keeps.

@@ -18,6 +18,8 @@ package struct Recovery: Sendable {
         package var unpromised: [(id: IntentID, intent: FileIntent)] = []
         /// Files that programs have open and were writing to when the process ended that served the mount.
         package var open: [(id: IntentID, intent: FileIntent)] = []
+        /// Open files of which what was written has become an object beside them, and where: nobody has heard of it.
+        package var beside: [(ino: UInt64, key: ByteString)] = []
         /// Uploads by the file they belong to.
         package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
         /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
@@ -159,6 +161,9 @@ package struct Recovery: Sendable {
             let uploads = contents.uploads(of: id)
             if let info = await landed(intent), !isWanted(intent) || intent.describes(info, at: store.capabilities) {
                 plan.landed[ObjectKey(intent.key)] = info
+                if !intent.isAcknowledged, isStillOpen(intent), let ino = intent.besideOf {
+                    plan.beside.append((ino, intent.key))
+                }
                 // What had been promised before it was written over is no longer wanted.
                 let superseded = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
                 plan.promised.removeAll { superseded.contains($0.id) }
@@ -203,7 +208,7 @@ package struct Recovery: Sendable {
 
     /// Whether programs may have it open as it was.
     private func isStillOpen(_ intent: FileIntent) -> Bool {
-        isRestart && intent.boot == journal.boot && !intent.isWithdrawn
+        isRestart && intent.boot == journal.boot && !intent.isWithdrawn && intent.isLeft != true
     }
 
     /// Whether a program was told that all of it is safe, or goes on as if nothing had happened: then an object without its newest

@@ -139,7 +139,9 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
-        let (base, condition) = file.state.withLock { ($0.base, $0.condition) }
+        let (base, condition, fallback) = file.state.withLock { ($0.base, $0.condition, $0.fallback) }
+        // What was promised before may still be on its way, though nobody waits for it.
+        await fallback?.commit.quiesce()
         let version: ObjectVersion
         do throws(CommitError) {
             version = try await overlay.commit.commit(
@@ -228,15 +230,7 @@ extension BucketFileSystem {
         }
         let fallback = file.state.withLock { $0.fallback.take() }
         let changes = changes + (fallback.map { [.endFile($0.record.id)] } ?? [])
-        do throws(FileSystemError) { try end(overlay.record, also: changes) } catch {
-            // The object is there all the same. Once it is replaced nobody could tell that it ever was.
-            remember(error, "commit", file.ino)
-            let rows = [JournalChange.endFile(overlay.record.id)] + changes
-            jobs.add(overlay.record.id, .row, key.bytes, because: error.reason) {
-                [journal = rooms.journal] () async throws(CommitError) in
-                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
-            }
-        }
+        endStored(overlay.record, of: file, at: key, also: changes)
         if base != nil { forgetBlocks(of: key) }
         if let handover = overlay.staged.release() {
             rooms.blocks.adopt(

@@ -31,6 +31,9 @@ extension BucketFileSystem {
     private func keepConflict(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata, because error: CommitError
     ) async throws(CommitError) {
+        do throws(JournalingError) { try overlay.record.goes(besideOf: file.ino.rawValue) } catch {
+            throw .journal(error)
+        }
         let key = try await storeBeside(file, overlay, headers)
         rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
         let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
@@ -39,9 +42,8 @@ extension BucketFileSystem {
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
             keptBeside.withLock { if $0.count < Self.mostNamed { $0.append(unstored) } }
         }
-        do throws(JournalingError) {
-            try overlay.record.end(also: fallback.map { [.endFile($0.record.id)] } ?? [])
-        } catch { throw .journal(error) }
+        // Whatever the journal says to it: another try would store the bytes once more.
+        endStored(overlay.record, of: file, at: key, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         overlay.staged.discard()
         await giveWay(file, because: FileSystemError(error))
     }
@@ -86,7 +88,8 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         let (id, name) = (overlay.record.id, overlay.staged.name)
         let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
-        await overlay.commit.leaveUpload()
+        await overlay.commit.quiesce()
+        // Nothing is given up before the row says so: whoever is told of an error tries again.
         do throws(StagingError) {
             try rooms.staging.syncNames()
             try overlay.staged.flush()
@@ -96,6 +99,7 @@ extension BucketFileSystem {
             intent = try overlay.record.withdraw(
                 overlay.staged.extents, also: fallback.map { [.endFile($0.record.id)] } ?? [])
         } catch { throw FileSystemError(error) }
+        await overlay.commit.leaveUpload()
         rooms.logger.error(
             "what was written is kept for \"pailfs recover\"",
             metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])

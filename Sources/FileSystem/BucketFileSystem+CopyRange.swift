@@ -34,6 +34,9 @@ extension BucketFileSystem {
             return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 let pass = try await enterToWrite(file, alone: true, and: source.ino)
                 defer { leave(pass) }
+                // Whoever takes the source's object away has this alone until it is gone. Nobody waits for it inside another one's.
+                guard from.file.writing.tryEnter() else { throw Self.leftToTheKernel }
+                defer { from.file.writing.leave() }
                 // It may have got another key before the names could be kept from changing.
                 let object = try copyable(from, target.ino)
                 guard source.offset < object.version.size else { return 0 }
@@ -112,6 +115,24 @@ extension BucketFileSystem {
         let pass = try await enterNamespace(of: ino)
         defer { namespace.leave(pass) }
         try await settleCopies(of: key)
+    }
+
+    /// Enters `writing` of a file whose object is about to go, alone, when what copies it is committed: from then on nothing
+    /// begins to.
+    func enterToLose(_ file: ActiveFile) async throws(FileSystemError) {
+        while true {
+            try await file.enterAlone()
+            guard let key = try? key(of: file.ino), isCopied(key) else { return }
+            file.writing.leave(alone: true)
+            try await settleCopies(of: key)
+        }
+    }
+
+    private func isCopied(_ key: ObjectKey) -> Bool {
+        copies.withLock { copies in
+            Self.forgetStored(&copies)
+            return copies[key] != nil
+        }
     }
 
     /// Before an object gets another version. No directory above it is renamed meanwhile.

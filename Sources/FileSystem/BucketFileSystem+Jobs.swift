@@ -59,6 +59,21 @@ extension BucketFileSystem {
         }
     }
 
+    /// Ends the row of a file whose bytes are in the bucket, now or as soon as the journal takes it: the object is there all the
+    /// same, and once it is replaced nobody could tell that it ever was.
+    func endStored(
+        _ record: FileRecord, of file: ActiveFile, at key: ObjectKey, also changes: [JournalChange]
+    ) {
+        do throws(FileSystemError) { try end(record, also: changes) } catch {
+            remember(error, "commit", file.ino)
+            let rows = [JournalChange.endFile(record.id)] + changes
+            jobs.add(record.id, .row, key.bytes, because: error.reason) {
+                [journal = rooms.journal] () async throws(CommitError) in
+                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
+            }
+        }
+    }
+
     /// The metadata cache could not take down what was committed. Until it can, the file stays active, so that nobody goes by the
     /// version before; whoever commits, renames or removes it waits for that.
     func tellLater(

@@ -32,7 +32,7 @@ extension BucketFileSystem {
             try await removeObject(try self.entry(entry.ino), mayWait: true)
             return
         }
-        try await file.enterAlone()
+        try await enterToLose(file)
         defer { file.writing.leave(alone: true) }
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
@@ -234,6 +234,8 @@ extension BucketFileSystem {
         if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
             try await promiseRemoval(of: entry, version, at: key)
         } else {
+            // A power cut must not bring back what was promised of it: the next start would find no object, and store it again.
+            rooms.journal.settle()
             try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
             try await keepDirectory(entry.parent, havingLost: key)

@@ -114,14 +114,19 @@ extension BucketFileSystem {
         let active = held?.ino == source.ino ? held : files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }
-        try await replacedFile?.enterAlone()
+        if let replacedFile { try await enterToLose(replacedFile) }
         defer { replacedFile?.writing.leave(alone: true) }
         if let replacedFile { try await storeForHandles(of: replacedFile) }
         await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
+        await replacedFile?.state.withLock { $0.fallback }?.commit.quiesce()
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
-        try await active?.enterAlone()
+        if let active {
+            // A target that copies the source goes itself, and is not to be waited for: it is entered.
+            let isCopy = try replacedFile?.isCopy(of: key(of: source.ino)) ?? false
+            if isCopy { try await active.enterAlone() } else { try await enterToLose(active) }
+        }
         defer { if let active { files.leaveAlone(active) } }
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false

@@ -24,6 +24,10 @@ extension BucketFileSystem {
         }
         let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
         let promised = try takeUpFiles(of: try without(nameless, plan))
+        for (ino, place) in plan.beside {
+            let ino = InodeNumber(rawValue: ino)
+            if (try? key(of: ino))?.bytes != place { interrupted.withLock { _ = $0.insert(ino) } }
+        }
         if let openFiles {
             await settlePending()
             takeUp(openFiles)
@@ -115,6 +119,8 @@ extension BucketFileSystem {
             }
         }
         var unpromised = plan.unpromised
+        // Whoever has these open has to hear of it from the next process as well.
+        var told: Set<IntentID> = []
         for (id, intent) in plan.open {
             do throws(FileSystemError) {
                 if try !isBegun(intent) {
@@ -127,20 +133,33 @@ extension BucketFileSystem {
                     "a file that was open cannot be gone on with",
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
-            giveUp(intent)
+            if giveUp(intent) { told.insert(id) }
             unpromised.append((id, intent))
         }
+        var left: [JournalChange] = []
         for (id, intent) in unpromised {
-            do throws(StagingError) {
-                // Some of its bytes, or all, may be in an upload alone.
-                if try rooms.staging.hold(intent.staging) > 0 || intent.needsUpload {
-                    kept.withLock { $0[id] = intent }
-                    continue
+            if try isUntouched(intent) {
+                // A mount that may not write only looks.
+                if policy.readOnly { continue }
+                try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
+                do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch {
+                    throw FileSystemError(error)
                 }
-            } catch { throw FileSystemError(error) }
-            // Nothing was written to it.
-            try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
-            do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch { throw FileSystemError(error) }
+                continue
+            }
+            do throws(StagingError) { _ = try rooms.staging.hold(intent.staging) } catch {
+                throw FileSystemError(error)
+            }
+            var intent = intent
+            if !policy.readOnly, intent.isLeft != true, !told.contains(id) {
+                intent.isLeft = true
+                left.append(.file(id, intent))
+            }
+            kept.withLock { $0[id] = intent }
+        }
+        // A process that goes on with this mount must not take them for what programs have open.
+        if !left.isEmpty {
+            try journalled { journal throws(JournalingError) in try journal.write(left, flushed: true) }
         }
         let count = kept.withLock { $0.count }
         if count > 0 {
@@ -149,6 +168,16 @@ extension BucketFileSystem {
                 metadata: ["files": "\(count)"])
         }
         return promised
+    }
+
+    /// Whether there is nothing of a file that anybody could want. Staged bytes do not tell: a file that was cut, or made longer,
+    /// has none, and the bytes of a small one that was promised may be in the journal alone.
+    private func isUntouched(_ intent: FileIntent) throws(FileSystemError) -> Bool {
+        guard !intent.isAcknowledged, !intent.isFlushed, !intent.needsUpload else { return false }
+        if try !isBegun(intent) { return true }
+        let map = StagingArea.recordedMap(
+            of: intent.staging, in: rooms.staging.directory, baseSize: intent.baseSize)
+        return map == ExtentMap(baseSize: intent.baseSize)
     }
 
     /// Whether a program can have been told of a change: the staging file is there before.
@@ -162,7 +191,8 @@ extension BucketFileSystem {
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> Bool {
         var known = try known(intent.key)
-        if known == nil, let ino = intent.ino {
+        // One that is about to be stored beside its name finds out again that it has lost that.
+        if let ino = intent.besideOf ?? (known == nil ? intent.ino : nil) {
             known = try cached { metadata throws(MetadataError) in try metadata.entry(InodeNumber(rawValue: ino)) }
         }
         guard let entry = known, entry.attributes.kind == .file else { return false }
@@ -210,10 +240,12 @@ extension BucketFileSystem {
         do { try staged.setModified(modified) } catch { throw FileSystemError(error) }
     }
 
-    /// Whoever has the file open must not write on as if nothing were missing.
-    private func giveUp(_ intent: FileIntent) {
-        guard let entry = (try? metadata.entry(at: intent.key)) ?? nil else { return }
+    /// Whoever has the file open must not write on as if nothing were missing. False when it is not known who that is.
+    private func giveUp(_ intent: FileIntent) -> Bool {
+        let place = intent.besideOf.flatMap { try? metadata.entry(InodeNumber(rawValue: $0)) }
+        guard let entry = place ?? (try? metadata.entry(at: intent.key)) ?? nil else { return false }
         interrupted.withLock { _ = $0.insert(entry.ino) }
+        return true
     }
 
     /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what

@@ -30,7 +30,8 @@ extension FuseBridge {
         return entry
     }
 
-    /// A repeated write at the end of the file, as the kernel knew it: not done twice if the bytes are there already.
+    /// A repeated write at the end of the file, as the kernel knew it: not done twice if the bytes are there already. Of some of
+    /// them the process may have died in the middle; so it goes where the first try went, not to the end that this one left.
     func appendAgain(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: [UInt8]
     ) {
@@ -44,7 +45,7 @@ extension FuseBridge {
                     .value()
                 let there = UnsafeRawBufferPointer(start: buffer.base, count: bytes.count)
                 if case .success(bytes.count) = read, there.elementsEqual(bytes) { return .success(bytes.count) }
-                return await fileSystem.write(ino, handle: handle, at: nil, bytes: bytes.span.bytes).value()
+                return await fileSystem.write(ino, handle: handle, at: offset, bytes: bytes.span.bytes).value()
             }
         ) { request, count in request.written(count) }
     }

@@ -46,6 +46,10 @@ package struct FileIntent: Codable, Sendable, Hashable {
     package var isFlushed: Bool
     /// Of the last change, in seconds since 1970.
     package var changed: Int64
+    /// Whether a process has put it among the files for `pailfs recover`: no program has it open as it was; nil: none has.
+    package var isLeft: Bool?
+    /// The inode number of the file that lost its name to another host's, if these bytes of it were to be stored at a `key` beside.
+    package var besideOf: UInt64?
 
     package init(staging: String, key: ByteString, base: VersionRecord?, identity: String, boot: String) {
         (self.staging, self.key, self.base, self.identity, self.boot) = (staging, key, base, identity, boot)

@@ -37,6 +37,8 @@ struct RowText {
             text.member("boot", intent.boot)
             text.member("isFlushed", intent.isFlushed)
             text.member("changed", intent.changed)
+            if let isLeft = intent.isLeft { text.member("isLeft", isLeft) }
+            if let besideOf = intent.besideOf { text.member("besideOf") { $0.bytes += String(besideOf).utf8 } }
         }
     }
 

@@ -86,7 +86,8 @@ package final class StagedFile: Sendable {
                 blocks.insert(touched)
                 end = touched.upperBound
             }
-            try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize))
+            // Past its end are bytes of a write that did not come to its own.
+            try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize, extents.size))
         }
         ledger.adopt(blocks.charge, as: .written)
         disk.withLock { disk in
@@ -389,6 +390,8 @@ package final class StagedFile: Sendable {
             }
         } catch {
             for part in parts where !part.isPresent { _ = file.punch(Self.bytes(of: part.blocks)) }
+            // Without a log the length is what the next process takes for the file's.
+            if let length = try? file.size, length > size { try? file.truncate(to: size) }
             free(0..<0, &disk)
             throw error
         }

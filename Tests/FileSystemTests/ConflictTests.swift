@@ -3,6 +3,7 @@ import Blocks
 import Commits
 import FileSystem
 import Foundation
+import Journaling
 import Metadata
 import ObjectStorage
 import Staging
@@ -62,6 +63,20 @@ import Testing
         try await tree.remount()
         #expect(try await saved(tree) == expected)
         try await expectTheirsAgain(tree)
+    }
+
+    /// The disk does not let the bytes be kept at first.
+    @Test func whatCouldNotBeSetAsideIsTriedAgain() async throws {
+        let (tree, file) = try await conflict(.remote)
+        let staging = tree.rooms.staging.directory
+        try FileManager.default.moveItem(atPath: staging, toPath: staging + "-away")
+        await #expect(throws: MountedTree.Failure.self) {
+            try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        }
+        #expect(tree.system.recoverableFiles().isEmpty)
+        try FileManager.default.moveItem(atPath: staging + "-away", toPath: staging)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(try await saved(tree) == expected)
     }
 
     private func expectTheirsAgain(_ tree: MountedTree) async throws {
@@ -130,6 +145,63 @@ import Testing
         #expect(tree.store.content(key) == Self.theirs)
         #expect(tree.store.keys.count == 2)
         try await tree.remount()
+    }
+
+    /// The process dies while it stores beside the file: whoever has it open hears of the conflict from the next one.
+    @Test(arguments: [false, true])
+    func theNextProcessTellsOfAConflict(isStored: Bool) async throws {
+        let tree = try MountedTree(ttl: .zero)
+        let store = tree.store
+        store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        store.setObject("f", Self.theirs)
+        if isStored {
+            let gate = store.hold(.put, beforeReply: true)
+            let system = tree.system
+            _ = tree.pool.start { _ = await system.flush(file.0, handle: file.1) { false }.value() }
+            await gate.waitForArrivals()
+            tree.crash()
+            gate.open()
+            try await tree.restart()
+        } else {
+            store.fault = { operation, key in
+                operation == .put && key != "f"
+                    ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
+            }
+            await #expect(throws: MountedTree.Failure.self) {
+                try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+            }
+            try await tree.restart()
+            store.fault = nil
+        }
+        await #expect(throws: MountedTree.Failure.self) { try await tree.close(file) }
+        #expect(store.keys.count == 2)
+        let beside = try #require(store.keys.first { $0 != "f" })
+        #expect(store.content(beside) == Self.ours)
+        #expect(store.content("f") == Self.theirs)
+    }
+
+    /// What is stored beside the file is not stored there again because the journal cannot be told.
+    @Test func theNameIsTheirsThoughTheJournalDoesNotTakeIt() async throws {
+        let tree = try MountedTree(ttl: .zero, durability: .local)
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject("f", Self.theirs)
+        let journal = tree.rooms.journal
+        tree.store.faultAfter = { operation, key in
+            if operation == .put, key != "f" { journal.close() }
+            return nil
+        }
+        try await tree.close(file)
+        for _ in 0..<2000 where (try? await tree.load("f")) != Self.theirs {
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(try await tree.load("f") == Self.theirs)
+        #expect(tree.store.keys.count == 2)
+        #expect(tree.system.unfinishedJobs().count == 1)
     }
 
     /// A version that was below the bytes must not come back under them.

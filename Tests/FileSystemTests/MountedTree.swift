@@ -184,10 +184,10 @@ final class MountedTree {
         let journal = try Journal(path: directory.path("journal.db"))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let unlinked = isRestart ? try unlinkedFiles() : []
-        let plan = try await Recovery(
+        let recovery = Recovery(
             store: store, journal: journal, isRestart: isRestart, waiting: Set(unlinked.compactMap(\.job)), time: time,
-            logger: logger
-        ).run()
+            logger: logger)
+        let plan = policy.readOnly ? try recovery.look() : try await recovery.run()
         (rooms, blockIndex) = try Self.open(
             directory.path, listener, store, journal, kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
             time, pool, ttl, capacity, keepingPending: isRestart)

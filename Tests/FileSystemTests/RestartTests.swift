@@ -294,4 +294,32 @@ import Testing
         #expect(try await tree.load("f") == Array("stored".utf8))
         #expect(tree.system.recoverableFiles().count == 1)
     }
+
+    /// The bytes of another mount, kept for "pailfs recover", are not what a program has open when the next process goes on.
+    @Test func whatIsKeptForRecoverIsNotGoneOnWith() async throws {
+        let tree = try MountedTree(durability: .local)
+        try await tree.store("f", Array("the first version".utf8))
+        try await tree.remount()
+        let edited = try await tree.open("f", readWrite)
+        try await tree.write(edited, Array("HALF".utf8), at: 0)
+        // Mount and worker are killed, and the bucket is mounted anew.
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        try await tree.mountAgain()
+        #expect(tree.system.recoverableFiles().count == 1)
+        let refused = tree.store
+        refused.fault = { operation, key in
+            operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
+        }
+        try await tree.store("f", Array("promised".utf8))
+        try await tree.restart()
+        try await tree.restart()
+        #expect(try await tree.load("f") == Array("promised".utf8))
+        #expect(tree.system.recoverableFiles().map(\.here) == [[0..<4]])
+        refused.fault = nil
+        try await tree.remount()
+        #expect(refused.content("f") == Array("promised".utf8))
+        #expect(tree.system.recoverableFiles().count == 1)
+    }
 }

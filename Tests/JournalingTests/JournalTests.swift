@@ -32,6 +32,7 @@ import Testing
         full.headers = HeadersRecord(standard: [text: text, "b": ""], user: ["": text])
         full.extents = [ExtentRecord(end: 1, source: 0), ExtentRecord(end: .max, source: 255)]
         (full.isAcknowledged, full.isFlushed, full.changed) = (true, false, .min)
+        (full.isLeft, full.besideOf) = (true, .max)
         var odd = FileIntent(staging: "", key: "", base: nil, identity: "", boot: text)
         (odd.condition, odd.extents, odd.headers) = (.absent, [], HeadersRecord(standard: [:], user: [:]))
         let least = FileIntent(staging: "1", key: "k", base: nil, identity: text, boot: "")

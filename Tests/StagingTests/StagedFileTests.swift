@@ -43,6 +43,21 @@ struct StagedFileTests {
         #expect(try #require(area.modified(file.name)) > modified)
     }
 
+    @Test("has no bytes past its end that a killed process has left there")
+    func end() throws {
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
+        let bytes: [UInt8] = [1, 2, 3]
+        try file.write(bytes.span.bytes, at: 100)
+        file.leave()
+        // As a process leaves it that is killed in the middle of an append.
+        let left = try File(directory.path("staging/1"), .readWrite)
+        try left.write(bytes.span.bytes, at: 103)
+        let again = try #require(try area.reopen("1", baseSize: 0))
+        #expect(again.size == 103)
+        #expect(try left.size == 103)
+        again.leave()
+    }
+
     @Test("reads like the bytes written, over the base it was made on", arguments: 0..<40)
     func model(seed: UInt64) throws {
         var dice = SeededGenerator(seed: seed)

@@ -1,4 +1,5 @@
 import Basics
+import CLinux
 import Glibc
 
 /// What files take of the disk, as du(1) counts: holes are free.

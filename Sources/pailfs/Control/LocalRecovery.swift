@@ -89,13 +89,13 @@ final class LocalRecovery {
         }
     }
 
-    /// Of rows that promise nothing, those with bytes here.
+    /// Of rows that promise nothing, those with a change that is here.
     private func files(_ journal: Journal) throws(CommandError) -> [RecoverableFile] {
         let contents: JournalContents
         do { contents = try journal.contents() } catch { throw CommandError("\(error)") }
         return contents.files.sorted { $0.key < $1.key }.filter { !$0.value.isAcknowledged }.map {
             RecoverableFile($0.key, $0.value, stagedIn: directory + "/staging", boot: journal.boot)
-        }.filter { !($0.map != nil && $0.here.isEmpty && $0.uploaded.isEmpty) }
+        }.filter { $0.intent.isFlushed || $0.map != ExtentMap(baseSize: $0.intent.baseSize) }
     }
 
     private func save(_ file: RecoverableFile, to path: String, _ evenIfPartial: Bool) throws(CommandError)

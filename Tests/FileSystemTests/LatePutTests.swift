@@ -1,0 +1,38 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// A request that a program has interrupted is still on its way: what replaces its bytes goes after it.
+@Suite(.timeLimit(.minutes(2))) struct LatePutTests {
+    @Test(arguments: [false, true])
+    func whatIsWrittenOverAPromiseIsSentAfterIt(isReplaced: Bool) async throws {
+        let tree = try MountedTree(durability: .local)
+        if isReplaced { tree.store.setObject("other", Array("other".utf8)) }
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", Array("promised".utf8))
+        await gate.waitForArrivals()
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Array("newer".utf8), at: 0)
+        let system = tree.system
+        let copies = tree.store.count(.copy)
+        let rename = tree.pool.start { () async -> Bool in
+            let outcome =
+                isReplaced
+                ? system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
+                : system.rename("f", in: .root, to: "g", in: .root, noReplace: false)
+            return if case .success = await outcome.value() { true } else { false }
+        }
+        try await Task.sleep(for: .milliseconds(100))
+        #expect(gate.arrivals == 1)
+        #expect(tree.store.count(.copy) == copies)
+        gate.open()
+        #expect(await rename.value)
+        try await tree.close(file)
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.keys == [isReplaced ? "f" : "g"])
+        #expect(tree.store.content(isReplaced ? "f" : "g") == Array((isReplaced ? "other" : "newer").utf8))
+    }
+}
