@@ -177,10 +177,10 @@ extension BucketFileSystem {
         defer { space.line.leave(alone: true) }
         while true {
             do throws(FileSystemError) { return try await act() } catch {
-                guard error.lacksLocalSpace, !space.isHopeless(since: start, timeout: policy.spaceTimeout) else {
-                    throw error
-                }
+                guard error.lacksLocalSpace else { throw error }
             }
+            // What was in the way may have gone since it was tried.
+            if space.isHopeless(since: start, timeout: policy.spaceTimeout) { return try await act() }
             makeRoom()
             // Room may also come from elsewhere, on a disk that others fill.
             do { try await time.sleep(for: .milliseconds(20)) } catch { throw .interrupted }
