@@ -122,6 +122,28 @@ struct DiskTests {
         #expect(fixture.readCached(fixture.cache.open("a", version), 0..<10_000) == truth)
     }
 
+    /// As that of a damaged inode.
+    @Test(.timeLimit(.minutes(1))) func aFileThatCannotBeOpenedIsFetchedAnew() async throws {
+        let store = MemoryStore()
+        let truth = content(10_000)
+        let version = store.setObject("a", truth)
+        let fixture = try Fixture(store)
+        _ = try await fixture.read(fixture.cache.open("a", version), 0..<1)
+        await fixture.settle()
+        try fixture.reopen()
+        for name in fixture.files.keys {
+            try File.remove("\(fixture.blocks)/\(name)")
+            try Directory.create("\(fixture.blocks)/\(name)")
+        }
+        #expect(try await fixture.read(fixture.cache.open("a", version), 0..<10_000) == truth)
+    }
+
+    @Test func aStoreMayTellAnyLength() {
+        let geometry = Geometry(size: .max)
+        #expect(geometry.chunkCount == Int(Int64.max / Geometry.chunkSize) + 1)
+        #expect(geometry.blockCount == Int(Int64.max / Geometry.blockSize) + 1)
+    }
+
     @Test func aFileWithoutARowIsRemoved() async throws {
         let store = MemoryStore()
         let version = store.setObject("a", content(10_000))

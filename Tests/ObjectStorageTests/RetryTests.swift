@@ -119,6 +119,24 @@ import Testing
         #expect(try await store.head("k", condition: nil).version.size == 1)
     }
 
+    /// Each try waits longer for its turn than the store may be away, and longer than a connection takes.
+    @Test func triesThatWaitForTheirTurnAreNotTriedForEver() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        memory.fault = { operation, key in
+            time.advance(by: .seconds(40))
+            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        let clock = running(time)
+        defer { clock.cancel() }
+        await #expect(throws: ObjectStoreError.self) {
+            try await store.put(PutRequest("k"), body: MemorySource([1]))
+        }
+        // Twice the deadline, a third of it for each.
+        #expect(memory.count(.put) <= 6)
+    }
+
     @Test func aTransferFailsWhenTheStoreStaysAway() {
         let policy = RetryPolicy()
         func delay(_ tries: Int, _ still: Duration) -> Duration? {
