@@ -68,13 +68,9 @@ extension FuseBridge {
 
     func flush(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {
         let caller = CallingThread(of: request.handle)
-        switch fileSystem.flush(ino, handle: handle, ifGoingOn: { caller.mayHaveOpen(ino) }) {
-        case .pending(let work):
-            // No signal interrupts what a process waits for at its end.
-            let isHeard = !caller.wasKilled
-            answerLater(request, work, isHeard: isHeard) { request, _ in request.succeed() }
-        case .ready(let result): answer(request, .ready(result)) { request, _ in request.succeed() }
-        }
+        let outcome = fileSystem.flush(ino, handle: handle) { caller.mayHaveOpen(ino) }
+        // No signal interrupts what a process waits for at its end.
+        answer(request, outcome, isHeard: !caller.wasKilled) { request, _ in request.succeed() }
     }
 
     func release(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {

@@ -37,14 +37,16 @@ final class FuseBridge: Sendable {
 
     typealias Reply<Value> = @Sendable (consuming FuseRequest, Value) -> Void
 
-    /// Replies with the outcome: here if it is ready, from the worker pool otherwise.
+    /// Replies with the outcome: here if it is ready, from the worker pool otherwise, where it matters whether anybody is to hear
+    /// of it.
     func answer<Value: Sendable>(
-        _ request: consuming FuseRequest, _ outcome: Outcome<Value>, _ reply: @escaping Reply<Value>
+        _ request: consuming FuseRequest, _ outcome: Outcome<Value>, isHeard: @autoclosure () -> Bool = true,
+        _ reply: @escaping Reply<Value>
     ) {
         switch outcome {
         case .ready(.success(let value)): reply(request, value)
         case .ready(.failure(let error)): request.fail(error)
-        case .pending(let work): answerLater(request, work, reply)
+        case .pending(let work): answerLater(request, work, isHeard: isHeard(), reply)
         }
     }
 

@@ -92,26 +92,27 @@ struct DiskTests {
     }
 
     @Test func aFileCutShortIsAMiss() async throws {
-        let store = MemoryStore()
         let truth = content(5 << 20)
-        let version = store.setObject("a", truth)
-        let fixture = try Fixture(store)
-        _ = try await fixture.read(fixture.cache.open("a", version), 0..<1)
-        await fixture.settle()
-        try fixture.reopen()
+        let (fixture, version) = try await reopened(truth)
         let name = try #require(fixture.files.keys.first)
         try File("\(fixture.blocks)/\(name)", .readWrite).truncate(to: 1 << 20)
         #expect(try await fixture.read(fixture.cache.open("a", version), 0..<5 << 20) == truth)
     }
 
-    @Test func aRowWithoutAFileIsAMiss() async throws {
+    /// A cache that has the object "a", after a restart.
+    private func reopened(_ truth: [UInt8]) async throws -> (Fixture, ObjectVersion) {
         let store = MemoryStore()
-        let truth = content(10_000)
         let version = store.setObject("a", truth)
         let fixture = try Fixture(store)
         _ = try await fixture.read(fixture.cache.open("a", version), 0..<1)
         await fixture.settle()
         try fixture.reopen()
+        return (fixture, version)
+    }
+
+    @Test func aRowWithoutAFileIsAMiss() async throws {
+        let truth = content(10_000)
+        let (fixture, version) = try await reopened(truth)
         for name in fixture.files.keys { try File.remove("\(fixture.blocks)/\(name)") }
         let object = fixture.cache.open("a", version)
         #expect(fixture.readCached(object, 0..<1) == nil)
@@ -124,13 +125,8 @@ struct DiskTests {
 
     /// As that of a damaged inode.
     @Test(.timeLimit(.minutes(1))) func aFileThatCannotBeOpenedIsFetchedAnew() async throws {
-        let store = MemoryStore()
         let truth = content(10_000)
-        let version = store.setObject("a", truth)
-        let fixture = try Fixture(store)
-        _ = try await fixture.read(fixture.cache.open("a", version), 0..<1)
-        await fixture.settle()
-        try fixture.reopen()
+        let (fixture, version) = try await reopened(truth)
         for name in fixture.files.keys {
             try File.remove("\(fixture.blocks)/\(name)")
             try Directory.create("\(fixture.blocks)/\(name)")

@@ -148,6 +148,12 @@ class Mount:
         self.process.wait(DEADLINE)
         return ended
 
+    def store_and_unmount(self):
+        """An orderly end, after which the bucket has everything."""
+        ended = self.unmount()
+        if ended.returncode:
+            raise AssertionError(f"the unmount said: {ended.stderr}")
+
     def tail(self):
         return self.log.read_text(errors="replace")[-2000:] if self.log.exists() else ""
 

@@ -119,9 +119,7 @@ def away(leave, come_back, store, work, durable):
         bench.wait_for("reading after the store is back", lambda: can_read(mount.path / "cold", written["cold"]), 120)
         (mount.path / "after").write_bytes(b"after")
         written["after"] = b"after"
-        ended = mount.unmount()
-        if ended.returncode:
-            raise AssertionError(f"the unmount said: {ended.stderr}")
+        mount.store_and_unmount()
         found = store.objects("away")
         # Whether a write that failed has happened is not told; it is whole then.
         if found.pop("lost", b"x" * 1000) != b"x" * 1000:

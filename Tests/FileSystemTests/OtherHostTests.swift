@@ -269,8 +269,3 @@ import Testing
         #expect(try await tree.load("b") == Array("a".utf8))
     }
 }
-
-private func exchange<Value>(_ value: inout Value, with new: Value) -> Value {
-    defer { value = new }
-    return value
-}
