@@ -44,6 +44,11 @@ static inline CURLcode curl_shim_set_begin_callback(CURL *easy, curl_prereq_call
     return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
 }
 
+/// curl_easy_setopt of CURLOPT_SOCKOPTFUNCTION.
+static inline CURLcode curl_shim_set_socket_callback(CURL *easy, curl_sockopt_callback callback) {
+    return curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, callback);
+}
+
 /// curl_easy_getinfo for values of type long; 0 when libcurl does not know.
 static inline long curl_shim_info_long(CURL *easy, CURLINFO info) {
     long value = 0;

@@ -1,4 +1,5 @@
 import CCurl
+import Glibc
 
 /// The functions libcurl calls, all on the engine's thread, with a `Transfer` as context.
 ///
@@ -38,6 +39,17 @@ enum CurlCallbacks {
         ) -> CInt = { context, _, _, _, _ in
             transfer(context)?.begin() == true ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT
         }
+
+    /// CURLOPT_SOCKOPTFUNCTION: a connection is made. Without a limit the kernel repeats what nobody acknowledges for a quarter of
+    /// an hour. tcp(7): TCP_USER_TIMEOUT
+    static let socket: @convention(c) (UnsafeMutableRawPointer?, curl_socket_t, curlsocktype) -> CInt = {
+        context, socket, _ in
+        if var limit = transfer(context).map({ CUnsignedInt(clamping: $0.acknowledgement.milliseconds) }) {
+            let size = socklen_t(MemoryLayout<CUnsignedInt>.size)
+            setsockopt(socket, CInt(IPPROTO_TCP), TCP_USER_TIMEOUT, &limit, size)
+        }
+        return CInt(CURL_SOCKOPT_OK)
+    }
 
     /// What a callback returns to end the transfer: never the count that libcurl expects (CURL_WRITEFUNC_ERROR).
     private static let refusal = 0xFFFF_FFFF

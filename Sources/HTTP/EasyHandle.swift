@@ -48,6 +48,10 @@ final class EasyHandle {
 
     func setBegin(_ callback: @escaping curl_prereq_callback) { _ = curl_shim_set_begin_callback(pointer, callback) }
 
+    func setSocket(_ callback: @escaping curl_sockopt_callback) {
+        _ = curl_shim_set_socket_callback(pointer, callback)
+    }
+
     func long(_ info: CURLINFO) -> Int { curl_shim_info_long(pointer, info) }
     func offset(_ info: CURLINFO) -> Int64 { Int64(curl_shim_info_offset(pointer, info)) }
 }

@@ -38,6 +38,7 @@ final class Transfer {
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
     private var isBegun = false
+    private var isBegunAgain = false
     /// Why a callback stopped the transfer.
     private var failure: HTTPError?
     private var headerList: UnsafeMutablePointer<curl_slist>?
@@ -51,6 +52,9 @@ final class Transfer {
     /// How long it is waited for all the same.
     static let patience = Duration.seconds(2)
     private let limit: Duration?
+    /// Most time until the server's system has what was sent.
+    let acknowledgement: Duration
+    private let began: Duration
 
     private struct Progress: Equatable {
         var sent: Int64 = 0
@@ -58,14 +62,19 @@ final class Transfer {
         var headerBytes = 0
     }
 
+    /// With `connectionAge` an older connection is not taken.
     init(
-        _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, now: Duration
+        _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, now: Duration,
+        connectionAge: Duration?
     ) {
         (self.submission, self.easy, self.traffic, lastProgress) = (submission, easy, traffic, now)
+        (began, acknowledgement) = (now, options.acknowledgement)
         stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
         limit = options.transferTimeout
         deadline = limit.map { now + $0 }
         configure(options)
+        // The least that libcurl knows is a second.
+        if let connectionAge { easy.set(CURLOPT_MAXLIFETIME_CONN, max(1, connectionAge.milliseconds / 1000)) }
     }
 
     deinit { curl_slist_free_all(headerList) }
@@ -87,6 +96,13 @@ final class Transfer {
 
     /// How soon after its start it has to be looked at.
     var firstLook: Duration { min(stallTimeout / 4, limit ?? .seconds(3600)) }
+
+    /// Whether its end tells that the connection, which was kept from an earlier request, leads nowhere any more; others of its
+    /// age may be like it.
+    func hasLostItsPath(now: Duration) -> Bool {
+        let wasKept = isBegunAgain || easy.long(CURLINFO_NUM_CONNECTS) == 0
+        return wasKept && response.status == 0 && now - began >= acknowledgement / 2
+    }
 
     /// Why its time is up.
     func lateness(now: Duration) -> String {
@@ -144,10 +160,13 @@ final class Transfer {
     // MARK: Callbacks
 
     /// The request goes out now. False ends the transfer: when a kept connection breaks before an answer, libcurl sends
-    /// what has no body again without telling, though the server may have acted.
+    /// what has no body again without telling, though the server may have acted. Nor is it to go from one dead connection to the
+    /// next of the same age.
     func begin() -> Bool {
         defer { isBegun = true }
-        guard isBegun, !submission.request.method.isSafe else { return true }
+        guard isBegun else { return true }
+        isBegunAgain = true
+        if submission.request.method.isSafe, SystemTime().uptime() - began < acknowledgement / 2 { return true }
         failure = HTTPError(.interrupted, "\(submission.request.origin): the connection broke before an answer came")
         return false
     }
@@ -241,6 +260,8 @@ final class Transfer {
         easy.set(CURLOPT_TCP_KEEPALIVE, true)
         easy.set(CURLOPT_TCP_KEEPIDLE, 30)
         easy.set(CURLOPT_TCP_KEEPINTVL, 15)
+        easy.setSocket(CurlCallbacks.socket)
+        easy.set(CURLOPT_SOCKOPTDATA, Unmanaged.passUnretained(self).toOpaque())
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
         if let caFile = options.caFile { easy.set(CURLOPT_CAINFO, caFile) }
         if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }

@@ -82,6 +82,8 @@ final class TransferLoop: Sendable {
         var perOrigin: [HTTPOrigin: Int] = [:]
         var idle: [EasyHandle] = []
         var nextLook = Duration.zero
+        /// When a kept connection was found to lead nowhere: those that were made before are not used again.
+        var pathLost: Duration?
     }
 
     private func startWaiting(_ work: inout LoopState) {
@@ -108,7 +110,9 @@ final class TransferLoop: Sendable {
             return
         }
         let now = SystemTime().uptime()
-        let transfer = Transfer(submission, on: easy, options: options, traffic: traffic, now: now)
+        let age = work.pathLost.map { now - $0 }
+        let transfer = Transfer(
+            submission, on: easy, options: options, traffic: traffic, now: now, connectionAge: age)
         work.nextLook = min(work.nextLook, now + transfer.firstLook)
         work.active[easy.pointer] = transfer
         work.perOrigin[submission.request.origin, default: 0] += 1
@@ -132,6 +136,10 @@ final class TransferLoop: Sendable {
     }
 
     private func finish(_ transfer: Transfer, _ result: Result<HTTPResponse, HTTPError>, _ work: inout LoopState) {
+        if case .failure(let error) = result, error.kind == .interrupted || error.kind == .timedOut {
+            let now = SystemTime().uptime()
+            if transfer.hasLostItsPath(now: now) { work.pathLost = now }
+        }
         curl_multi_remove_handle(multi, transfer.easy.pointer)
         work.active[transfer.easy.pointer] = nil
         let origin = transfer.submission.request.origin
