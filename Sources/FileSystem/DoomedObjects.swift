@@ -33,23 +33,26 @@ final class DoomedObjects: Sendable {
 
 extension ObjectStore {
     /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
-    /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
-    /// entries as there are up to it.
+    /// object below costs one more request, which tells whether there is anything else. Stores send pages with little or nothing
+    /// on them that are not the last: who sets a limit gets as many entries as there are up to it, anybody else one at least.
     func list(
         _ request: ListRequest, without doomed: DoomedObjects
     ) async throws(ObjectStoreError) -> ListingPage {
         var request = request
         var whole = ListingPage()
+        var progress = ListingProgress()
         while true {
             // What goes or comes while the store answers is in one of the two.
             let before = doomed.versions
             var page = try await list(request)
+            try progress.take(page)
             let hidden = before.merging(doomed.versions) { old, _ in old }
+            let isEnough = page.next == nil || page.objects.count + page.commonPrefixes.count >= request.limit ?? 1
+            if hidden.isEmpty, isEnough, whole == ListingPage() { return page }
             func isHidden(_ object: ListedObject) -> Bool {
                 guard let version = hidden[object.key] else { return false }
                 return version == nil || version == object.version.etag
             }
-            if hidden.isEmpty, whole == ListingPage() { return page }
             page.objects.removeAll(where: isHidden)
             for prefix in page.commonPrefixes {
                 let below = hidden.keys.count { $0.bytes.hasPrefix(prefix.bytes) }

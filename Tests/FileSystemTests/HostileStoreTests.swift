@@ -1,6 +1,7 @@
 import Basics
 import FileSystem
 import ObjectStorage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -60,5 +61,30 @@ import Testing
         }
         #expect(Set(try await tree.names("")) == ["a", "b", "dir"])
 
+    }
+
+    /// Ceph and Kodo send pages without anything on them that are not the last.
+    @Test func pagesWithNothingOnThemAreNotTheEnd() async throws {
+        let count = EmptyPages()
+        let tree = try await tree { page in
+            guard count.isNext() else { return page }
+            return ListingPage(next: ListingCursor(""))
+        }
+        let error = await #expect(throws: MountedTree.Failure.self) { try await tree.removeDirectory("dir") }
+        #expect(error?.kind == .notEmpty)
+        #expect(try await tree.load("b") == [1])
+        #expect(try await tree.load("dir/c") == [1])
+    }
+}
+
+/// Every other page.
+private final class EmptyPages: Sendable {
+    private let pages = Mutex(0)
+
+    func isNext() -> Bool {
+        pages.withLock { pages in
+            pages += 1
+            return !pages.isMultiple(of: 2)
+        }
     }
 }
