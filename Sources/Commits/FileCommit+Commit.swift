@@ -133,7 +133,7 @@ extension FileCommit {
     private func copyNow(
         _ source: CopySource, _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
-        let condition = try await condition(of: request, byCopy: true)
+        let condition = try await condition(of: request, isHeeded: store.capabilities.copyCondition)
         let attempt = newAttempt(request)
         try record(attempt.id, request)
         let copy = CopyRequest(
@@ -217,7 +217,8 @@ extension FileCommit {
         let attempt = CommitState.Attempt(
             id: upload.attempt, key: upload.key, metadata: headers ?? upload.metadata, generation: request.generation,
             size: request.size)
-        let condition = try await condition(of: request, looks: looks)
+        let condition = try await condition(
+            of: request, isHeeded: !looks && store.capabilities.completionCondition)
         apply { $0.attempting(attempt) }
         try record(attempt.id, request)
         let failure: ObjectStoreError
@@ -251,9 +252,10 @@ extension FileCommit {
         }
     }
 
-    /// What the store shall check; where it cannot, a HEAD right before the commit does.
+    /// What the store shall check; where it cannot, or does not heed it in the request that is to come, a HEAD right before the
+    /// commit does.
     private func condition(
-        of request: CommitState.Request, byCopy: Bool = false, looks: Bool = false
+        of request: CommitState.Request, isHeeded: Bool = true
     ) async throws(CommitError) -> WriteCondition? {
         let condition = withShared { $0.state.condition(of: request) }
         let canCheck =
@@ -262,7 +264,7 @@ extension FileCommit {
             case .match: store.capabilities.putIfMatch
             case nil: true
             }
-        if canCheck, !looks, !byCopy || condition == nil || store.capabilities.copyCondition { return condition }
+        if condition == nil || canCheck && isHeeded { return condition }
         let info = try await info(request.key)
         // An older try of ours may have landed late.
         if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.landed }) {

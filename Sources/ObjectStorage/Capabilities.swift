@@ -22,6 +22,8 @@ package struct Capabilities: Sendable, Hashable {
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true
+    /// A condition on the end of an upload is heeded, if `putIfAbsent` or `putIfMatch` say that there is such a one.
+    package var completionCondition = true
     package var deleteIfMatch = false
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy

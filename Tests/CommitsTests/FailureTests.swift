@@ -12,8 +12,8 @@ private let part = 64 << 10
 struct FailureTests {
     @Test("is a conflict when somebody else's object is there", arguments: [10, 3 * part])
     func conflict(size: Int) async throws {
-        for canCheck in [true, false] {
-            let capabilities = Rig.capabilities { $0.putIfAbsent = canCheck }
+        for (canCheck, isHeeded) in [(true, true), (true, false), (false, true)] {
+            let capabilities = Rig.capabilities { ($0.putIfAbsent, $0.completionCondition) = (canCheck, isHeeded) }
             try await conflict(Rig(MemoryStore(capabilities: capabilities)), size)
         }
     }

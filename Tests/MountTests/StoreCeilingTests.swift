@@ -76,8 +76,8 @@ extension RealMounts {
             // rm -r asks for statfs, and the store counts what it has.
             .oss: ["rm -r": ["GetBucketStat": 1], "rm -r many": ["GetBucketStat": 1], "rsync": ["GetObjectAcl": 2]],
             // No condition on the target of a copy.
-            // Who speaks S3's protocol need not compare anything when it copies, as Amazon does.
-            .s3: ["cp": ["HeadObject": 1]],
+            // Who speaks S3's protocol need not compare anything when it copies or completes an upload, as Amazon does.
+            .s3: ["cp": ["HeadObject": 1], "create big": ["HeadObject": 1]],
             .cos: ["cp": ["HeadObject": 1], "rsync": ["GetObjectACL": 2]],
             // Takes the same bytes again as success, tells no version of what was moved or copied, and copies as it is.
             .kodo: [

@@ -187,6 +187,53 @@ import Testing
         #expect(FamilyProfile.aws.capabilities.copyCondition)
     }
 
+    private static let completed = LocalAnswer(
+        200, body: "<CompleteMultipartUploadResult><ETag>\"e\"</ETag></CompleteMultipartUploadResult>")
+
+    @Test(arguments: [
+        (FamilyProfile.generic, false), (.minio, false), (.ceph, false), (.gcs, false), (.r2, true), (.aws, true),
+    ])
+    func aStoreThatIgnoresTheConditionOfACompletionIsNotToldOne(profile: FamilyProfile, isHeeded: Bool) async throws {
+        let fixture = try FamilyFixture(profile: profile) {
+            $0.addressing = .path
+        } answer: { _, _ in
+            Self.completed
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.completeUpload("a", UploadID("u"), parts: [], condition: .absent)
+        }
+        #expect(error?.kind == (isHeeded ? nil : .notSupported))
+        #expect(fixture.requests.compactMap { $0["if-none-match"] } == (isHeeded ? ["*"] : []))
+    }
+
+    /// An object too large for one copy gets other headers by parts, and the end of the upload replaces it.
+    @Test(arguments: [true, false])
+    func aStoreThatIgnoresTheConditionOfACompletionIsLookedAtBeforeOne(isReplaced: Bool) async throws {
+        var profile = FamilyProfile.generic
+        profile.capabilities.largestCopy = 3
+        let fixture = try FamilyFixture(profile: profile) { number, request in
+            switch request.method {
+            case "HEAD":
+                LocalAnswer(
+                    200, number > 0 && isReplaced ? [("ETag", "\"other\""), Self.object[1]] : Self.object, body: "hello"
+                )
+            case "PUT": LocalAnswer(200, body: "<CopyPartResult><ETag>\"p\"</ETag></CopyPartResult>")
+            case "POST" where request.query.contains("uploads"):
+                LocalAnswer(
+                    200,
+                    body: "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>")
+            case "POST": Self.completed
+            default: LocalAnswer(204)
+            }
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.updateMetadata("k", to: ObjectMetadata(user: ["mode": "1"]), ifMatch: nil)
+        }
+        #expect(error?.kind == (isReplaced ? .preconditionFailed : nil))
+        #expect(fixture.requests.map(\.method) == ["HEAD", "POST", "PUT", "HEAD", isReplaced ? "DELETE" : "POST"])
+        #expect(fixture.requests.allSatisfy { $0["if-match"] == nil })
+    }
+
     @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
     func aStoreThatIgnoresTheConditionOfAPutIsNotToldOne(condition: WriteCondition) async throws {
         let fixture = try FamilyFixture(profile: .gcs) { _, _ in

@@ -207,6 +207,9 @@ extension MemoryStore {
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
         condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
+        if condition != nil, !capabilities.completionCondition {
+            throw notSupported(.completeUpload, key, "condition on the end of an upload")
+        }
         try checkSupport(of: condition, .completeUpload, key)
         if metadata != nil, !capabilities.headersAtCompletion {
             throw notSupported(.completeUpload, key, "other headers")

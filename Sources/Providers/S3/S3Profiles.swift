@@ -8,6 +8,8 @@ extension FamilyProfile {
         profile.encryptionContextHeader = "server-side-encryption-context"
         // Servers that do not know it copy all the same: MinIO and Ceph look at the source's conditions only.
         profile.capabilities.copyCondition = false
+        // Nor do all of them heed those of a completion: older ones of both replace what is there.
+        profile.capabilities.completionCondition = false
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true
@@ -23,6 +25,7 @@ extension FamilyProfile {
         profile.addressing = .virtualHost
         profile.checksum = .crc64nvme
         profile.capabilities.copyCondition = true
+        profile.capabilities.completionCondition = true
         profile.capabilities.deleteIfMatch = true
         profile.capabilities.prices = .amazonS3
     }
@@ -40,6 +43,7 @@ extension FamilyProfile {
     package static let r2 = s3("r2") { profile in
         profile.region = "auto"
         profile.capabilities.equalParts = true
+        profile.capabilities.completionCondition = true
         profile.capabilities.accessControl = false
         profile.capabilities.tags = false
         profile.capabilities.restore = false

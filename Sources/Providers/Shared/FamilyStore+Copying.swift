@@ -78,8 +78,12 @@ extension FamilyStore {
                 parts.append(
                     try await uploadPartCopy(part, from: CopySource(key, ifMatch: info.version.etag), range: range))
             }
-            return try await completeUpload(
-                key, upload, parts: parts, condition: capabilities.putIfMatch ? .match(info.version.etag) : nil)
+            var condition: WriteCondition? = capabilities.putIfMatch ? .match(info.version.etag) : nil
+            if let wanted = condition, !capabilities.completionCondition {
+                try await look(for: wanted, .updateMetadata, key)
+                condition = nil
+            }
+            return try await completeUpload(key, upload, parts: parts, condition: condition)
         } catch {
             try? await abortUpload(key, upload)
             throw error

@@ -52,12 +52,14 @@ extension FamilyStore {
                 learned.capabilities.putIfAbsent = false
                 learned.capabilities.putIfMatch = false
                 learned.capabilities.copyCondition = false
+                learned.capabilities.completionCondition = false
             }
             return answer
         }
     }
 
-    private func look(
+    /// A HEAD that stands in for `condition`: throws what a store would that checks it.
+    func look(
         for condition: WriteCondition, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
         var found: ETag?

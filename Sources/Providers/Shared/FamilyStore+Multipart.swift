@@ -117,6 +117,9 @@ extension FamilyStore {
         guard metadata == nil else {
             throw notSupported(Call(.completeUpload, .post, key), "other headers when an upload ends")
         }
+        guard condition == nil || capabilities.completionCondition else {
+            throw notSupported(Call(.completeUpload, .post, key), "a condition on the end of an upload")
+        }
         return try await standingIn(for: condition, .completeUpload, key) {
             condition async throws(ObjectStoreError) in
             try await completeUpload(key, upload, parts: parts, if: condition)
