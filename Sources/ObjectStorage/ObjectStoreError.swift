@@ -76,6 +76,12 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         kind == .conflict && operation == .completeUpload && code == "ConditionalRequestConflict"
     }
 
+    /// The code of a completion that the store has carried out without telling what it made.
+    package static let untoldVersion = "UntoldVersion"
+
+    /// The upload is completed, and nobody knows which version it is: asked again, the store says the same.
+    package var isOfUntoldVersion: Bool { operation == .completeUpload && code == Self.untoldVersion }
+
     /// Whether the same request can succeed when sent again.
     package var isRetryable: Bool {
         switch kind {

@@ -25,7 +25,7 @@ package struct RetryPolicy: Sendable, Hashable {
     package func delay(
         after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
     ) -> Duration? {
-        guard error.isRetryable, !error.isOfOvertakenUpload else { return nil }
+        guard error.isRetryable, !error.isOfOvertakenUpload, !error.isOfUntoldVersion else { return nil }
         // A try that was silent for all of the deadline would be so for as long again.
         let limit = isTransfer ? deadline * 2 : error.kind == .timedOut ? deadline : deadline * 5 / 4
         if isTransfer, tries >= transferTries, elapsed >= deadline { return nil }
@@ -69,8 +69,9 @@ package struct Retrying: Interceptor {
             do throws(ObjectStoreError) { return try await attempt() } catch {
                 tries += 1
                 still += stillness(of: error, after: time.uptime() - began)
-                // The try before may have done what makes this one fail.
-                if isInDoubt, error.mayFollowSuccess, let settle, let answer = try await ask(settle) { return answer }
+                // The try before may have done what makes this one fail; or it is done, and what it made is not told.
+                let isToAsk = isInDoubt && error.mayFollowSuccess || error.isOfUntoldVersion
+                if isToAsk, let settle, let answer = try await ask(settle) { return answer }
                 isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
                     after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start,

@@ -188,6 +188,24 @@ import Testing
         }
     }
 
+    /// As Ceph does, which tells a completion that it has had before of no version.
+    @Test func aCompletionThatIsRepeatedAndNotToldOfIsLookedFor() async throws {
+        try await withEmulator(change: { $0.tellsRepeatedCompletions = false }) { emulator, server in
+            let bare = try server.store()
+            let store = InterceptedStore(bare, Retrying(RetryPolicy(), time: SystemTime()))
+            let upload = try await store.createUpload(PutRequest("key"))
+            let part = try await store.uploadPart(
+                PartRequest("key", upload, number: 1), body: MemorySource(Promise.content(100_000)))
+            emulator.setFaults([try FaultSpec(parsing: "op=CompleteMultipartUpload,count=1,kind=lost-reply")])
+            let answer = try await store.completeUpload("key", upload, parts: [part], condition: nil)
+            #expect(try await store.head("key", condition: nil).version.etag == answer.etag)
+            let thrown = await #expect(throws: ObjectStoreError.self) {
+                try await bare.completeUpload("key", upload, parts: [part], condition: nil)
+            }
+            #expect(thrown?.isOfUntoldVersion == true)
+        }
+    }
+
     @Test func nothingListensIsUnreachable() async throws {
         let port = try #require(TakenPort())
         let store = try Server(port: port.number).store()

@@ -157,4 +157,18 @@ import Testing
         #expect(answer.etag == memory.info("k")?.version.etag)
         #expect(memory.content("k") == [1, 2, 3])
     }
+
+    /// As Ceph answers a completion that it has carried out before: again and again.
+    @Test func anUploadWhoseVersionIsNotToldIsLookedFor() async throws {
+        memory.faultAfter = { operation, key in
+            guard operation == .completeUpload else { return nil }
+            return ObjectStoreError(
+                .interrupted, operation, key: key, code: ObjectStoreError.untoldVersion, message: "done")
+        }
+        let upload = try await store.createUpload(PutRequest("k"))
+        let part = try await store.uploadPart(PartRequest("k", upload, number: 1), body: MemorySource([1, 2, 3]))
+        let answer = try await store.completeUpload("k", upload, parts: [part], condition: nil)
+        #expect(answer.etag == memory.info("k")?.version.etag)
+        #expect(memory.count(.completeUpload) == 1)
+    }
 }

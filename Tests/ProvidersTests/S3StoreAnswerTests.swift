@@ -144,6 +144,32 @@ import Testing
         #expect([copied, completed, partCopied].map { $0?.kind } == [kind, kind, kind])
     }
 
+    /// As Ceph answers when an upload was completed before.
+    @Test(arguments: ["<ETag></ETag>", "<ETag/>", "<ETag>\"\"</ETag>", ""])
+    func aVersionThatIsNotToldIsNotMadeUp(etag: String) async throws {
+        let fixture = try FamilyFixture { _, request in
+            request.method == "HEAD"
+                ? LocalAnswer(200, Self.object + [("x-amz-meta-id", "1")], body: "hello")
+                : LocalAnswer(200, body: "<SomeResult><Key>k</Key>\(etag)</SomeResult>")
+        }
+        let completed = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.completeUpload("a", UploadID("u"), parts: [], condition: nil)
+        }
+        #expect(completed?.isOfUntoldVersion == true)
+        let part = PartRequest("a", UploadID("u"), number: 1)
+        let partCopied = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.uploadPartCopy(part, from: CopySource("b"), range: 0..<1)
+        }
+        #expect(partCopied?.kind == .malformedAnswer)
+        func copy(_ id: String) -> CopyRequest {
+            CopyRequest(CopySource("a"), to: "b", metadata: ObjectMetadata(user: ["id": id]))
+        }
+        #expect(try await fixture.store.copy(copy("1")).etag == ETag(Self.object[0].1))
+        let another = copy("2")
+        let copied = await fixture.error { store throws(ObjectStoreError) in _ = try await store.copy(another) }
+        #expect(copied?.kind == .preconditionFailed)
+    }
+
     // MARK: Listings
 
     private static func listing(_ content: String) -> LocalAnswer {

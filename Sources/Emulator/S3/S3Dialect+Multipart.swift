@@ -112,7 +112,9 @@ extension S3Dialect {
             throw S3Error.malformedXML
         }
         let id = request.parameter("uploadId") ?? ""
-        if let record = completions.record(id, of: call.key) { return completed(record, call) }
+        if let record = completions.record(id, of: call.key) {
+            return completed(record, call, tellsETag: options.tellsRepeatedCompletions)
+        }
         let upload = try upload(call, in: bucket)
         let chosen = try Self.chosenParts(root)
         let condition = try Self.writeCondition(request)
@@ -174,13 +176,13 @@ extension S3Dialect {
             parts: parts.map { $0.with(segments: []) }, segments: [])
     }
 
-    private func completed(_ record: ObjectRecord, _ call: S3Call) -> ServerResponse {
+    private func completed(_ record: ObjectRecord, _ call: S3Call, tellsETag: Bool = true) -> ServerResponse {
         let host = call.request.header("host") ?? ""
         return xml("CompleteMultipartUploadResult") { xml in
             xml.element("Location", "http://\(host)\(call.request.path)")
             xml.element("Bucket", call.target.bucket)
             xml.element("Key", call.key)
-            xml.element("ETag", "\"\(record.etag)\"")
+            xml.element("ETag", tellsETag ? "\"\(record.etag)\"" : "")
             if let checksum = record.checksum {
                 xml.element(checksum.algorithm.element, checksum.text)
                 xml.element("ChecksumType", checksum.type)

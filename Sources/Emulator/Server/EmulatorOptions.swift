@@ -69,6 +69,9 @@ package struct EmulatorOptions: Sendable {
     package var sync = false
     /// In bytes; binds all parts of an upload but the last.
     package var smallestPart: Int64 = 5 << 20
+    /// Whether a completion that S3 clients repeat is answered with the ETag of what the first one made; Ceph's gateway leaves it
+    /// empty.
+    package var tellsRepeatedCompletions = true
     /// How long an archived object takes to be restored.
     package var restoreDelay = Duration.seconds(1)
     package var time: any TimeSource = SystemTime()

@@ -33,7 +33,8 @@ struct FamilyDocuments: Sendable {
 
     /// What a copy, part copy or complete answers: its outcome, or the error in a 200.
     enum Outcome {
-        case done(etag: ETag, modified: Timestamp?)
+        /// Without an ETag where the store does not tell it: Ceph, of an upload that was completed before.
+        case done(etag: ETag?, modified: Timestamp?)
         case failed(FamilyErrors.Document)
         /// No document at all: nothing is known.
         case unknown
@@ -144,7 +145,8 @@ struct FamilyDocuments: Sendable {
                 default: break
                 }
             }
-            if let etag { outcome = .done(etag: etag, modified: modified) }
+            guard etag != nil || name.hasSuffix("Result") else { return }
+            outcome = .done(etag: etag.flatMap { $0.text.isEmpty ? nil : $0 }, modified: modified)
         }
         return outcome
     }

@@ -144,12 +144,12 @@ extension FamilyStore {
         return PutAnswer(etag: etag, versionID: versionID(response))
     }
 
-    /// The outcome of a copy or complete, whose 200 can carry an error.
-    func outcome(_ call: Call, _ response: HTTPResponse) async throws(ObjectStoreError) -> PutAnswer {
+    /// The outcome of a copy or complete, whose 200 can carry an error; nil when it is done and its version is not told.
+    func outcome(_ call: Call, _ response: HTTPResponse) async throws(ObjectStoreError) -> PutAnswer? {
         let outcome = try read(call, response) { body throws(XMLError) in try FamilyDocuments.outcome(body) }
         switch outcome {
         case .done(let etag, let modified):
-            return PutAnswer(etag: etag, versionID: versionID(response), modified: modified)
+            return etag.map { PutAnswer(etag: $0, versionID: versionID(response), modified: modified) }
         case .failed(let document): throw errors.error(response, call.operation, call.key, document: document)
         case .unknown:
             throw ObjectStoreError(

@@ -23,7 +23,23 @@ extension FamilyStore {
             guard capabilities.copyCondition else { throw notSupported(call, "a condition on what a copy overwrites") }
             try await add(condition, call, to: &call.headers)
         }
-        return try await outcome(call, try await send(call))
+        return try await copied(call, with: request.metadata)
+    }
+
+    /// What a copy to the key of `call` answered. Where that tells no version, the object there does, if it has the headers
+    /// that were to go with it.
+    private func copied(_ call: Call, with metadata: ObjectMetadata?) async throws(ObjectStoreError) -> PutAnswer {
+        let response = try await send(call)
+        if let answer = try await outcome(call, response) { return answer }
+        guard let key = call.key else { throw malformed(call, response, "the answer has no ETag") }
+        let info = try await head(key, condition: nil)
+        guard metadata?.user.allSatisfy({ info.metadata.user[$0.key] == $0.value }) ?? true else {
+            throw ObjectStoreError(
+                .preconditionFailed, call.operation, key: key, code: "OtherVersion",
+                message: "another version is there than was copied")
+        }
+        return PutAnswer(
+            etag: info.version.etag, versionID: info.version.versionID, modified: info.version.modified)
     }
 
     package func updateMetadata(
@@ -52,7 +68,7 @@ extension FamilyStore {
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
         restate(restated, in: &call.headers)
-        do { return try await outcome(call, try await send(call)) } catch {
+        do { return try await copied(call, with: metadata) } catch {
             guard mayCarry(after: error) else { throw error }
             let source = CopySource(key, ifMatch: info.version.etag)
             let request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)

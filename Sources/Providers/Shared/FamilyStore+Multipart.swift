@@ -50,8 +50,11 @@ extension FamilyStore {
         try await addCopySource(source, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
         call.headers[profile.header("copy-source-range")] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
-        do {
-            let answer = try await outcome(call, try await send(call))
+        do throws(ObjectStoreError) {
+            let response = try await send(call)
+            guard let answer = try await outcome(call, response) else {
+                throw malformed(call, response, "the answer has no ETag")
+            }
             return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
         } catch {
             guard mayCarry(after: error) else { throw error }
@@ -143,7 +146,11 @@ extension FamilyStore {
         call.headers["Content-Type"] = "application/xml"
         call.payload = .sha256(SHA256.of(document))
         let response = try await send(call, body: MemorySource(Array(document.utf8)))
-        let answer = try await outcome(call, response)
+        guard let answer = try await outcome(call, response) else {
+            throw ObjectStoreError(
+                .interrupted, .completeUpload, key: key, status: response.status, code: ObjectStoreError.untoldVersion,
+                message: "the answer does not tell the version that was made", requestID: errors.requestID(response))
+        }
         if let crc = UploadedPart.crc64(of: parts), let stored = crc64ecma(response.headers), stored != crc {
             throw integrity(call, response, "the store keeps other bytes than the parts have")
         }
