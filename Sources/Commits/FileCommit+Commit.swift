@@ -239,6 +239,9 @@ extension FileCommit {
             case .conflict: if !request.needsUpload { await giveUpUpload() }
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
+            // Ceph has no other answer, however often it is asked, when it does not know the upload any more.
+            case .store(let reason) where reason.kind == .serverFault && reason.operation == .completeUpload:
+                if await isGone(id, of: upload.key), report({ $0.lostUpload() }) { return nil }
             // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
             case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
                 if report({ $0.rejectedParts() }) { return nil }
@@ -288,6 +291,13 @@ extension FileCommit {
             if error.kind == .notFound { return nil }
             throw CommitError(error)
         }
+    }
+
+    private func isGone(_ upload: UploadID, of key: ObjectKey) async -> Bool {
+        do throws(ObjectStoreError) { _ = try await store.listParts(key, upload) } catch {
+            return error.kind == .noSuchUpload
+        }
+        return false
     }
 
     /// Returns when it is gone: whoever ends the process now leaves none behind.

@@ -193,6 +193,29 @@ struct FailureTests {
         #expect(rig.store.count(.createUpload) == 2)
     }
 
+    /// As Ceph answers: a completion of what is gone fails like one of a server in trouble, for ever.
+    @Test("asks for the parts of an upload that the store cannot complete, and begins a new one when it is gone")
+    func uploadGoneUnsaid() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(3 * part + 1)
+        rig.store.fault = { [weak store = rig.store] operation, _ in
+            operation == .completeUpload && store?.uploadsInProgress.isEmpty == true
+                ? Rig.error(.serverFault, operation) : nil
+        }
+        try rig.stream(content)
+        let gate = rig.store.hold(.completeUpload)
+        async let version = rig.land(if: .absent)
+        await gate.waitForArrivals()
+        let upload = try #require(rig.store.uploadsInProgress.first)
+        try await rig.store.abortUpload(upload.key, upload.upload)
+        gate.open()
+        #expect(try await version.size == Int64(content.count))
+        #expect(rig.store.content("file") == content)
+        #expect(rig.store.count(.createUpload) == 2)
+        #expect(rig.store.count(.listParts) == 1)
+        #expect(rig.store.uploadsInProgress.isEmpty)
+    }
+
     @Test("can be cancelled at any point and called again", arguments: [10, 3 * part])
     func cancellation(size: Int) async throws {
         let operations: [ObjectStoreError.Operation] =
