@@ -27,6 +27,8 @@ struct CommitState: Sendable {
     var actions: [Action] = []
 
     private(set) var upload: Upload?
+    /// What the store may have of `upload`.
+    private(set) var begun = BegunParts()
     private(set) var flights: [Ticket: Flight] = [:]
     /// Uploads to abort once nothing of them is under way; nil: its creation is.
     private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
@@ -177,7 +179,8 @@ struct CommitState: Sendable {
         if run.queue.isEmpty {
             let plan = PartPlan(layout: layout, baseSize: baseSize, options: options, capabilities: capabilities)
             self.run?.queue = plan.missing(
-                in: run.request.extents, sent: upload.sent, underWay: flights.values.map(\.part.range))
+                in: run.request.extents, sent: upload.sent, underWay: flights.values.map(\.part.range),
+                named: capabilities.surplusParts ? [] : begun.numbers)
         }
         launch()
         guard flights.isEmpty, let parts = upload.sent.complete(size: run.request.size) else { return .wait }
@@ -189,6 +192,7 @@ struct CommitState: Sendable {
         guard upload.key == request.key, upload.layout == layout else { return false }
         // Nobody else has these bytes. A complete of other parts that is in doubt lands before this one or never.
         if request.needsUpload { return true }
+        if hasSurplus(size: request.size) { return false }
         guard upload.doubtedGeneration.map({ $0 == request.generation }) ?? true else { return false }
         if capabilities.headersAtCompletion
             || options.accepts(upload.metadata, for: request.metadata, at: capabilities)
@@ -255,6 +259,7 @@ struct CommitState: Sendable {
     mutating func retire() {
         guard let upload else { return }
         self.upload = nil
+        begun = BegunParts()
         waiting = []
         rewritten = []
         run?.queue = []
@@ -286,6 +291,7 @@ struct CommitState: Sendable {
             if isOfRun { run?.queue.removeFirst() } else { waiting.removeFirst() }
             let ticket = newTicket()
             flights[ticket] = Flight(epoch: upload.epoch, part: part, isOfRun: isOfRun)
+            begun.insert(part.number)
             actions.append(.transfer(ticket, upload.key, id, part))
         }
     }
@@ -347,11 +353,11 @@ struct CommitState: Sendable {
         doubtful = attempt.key
     }
 
-    /// Goes on with an upload of an earlier process, whose `parts` the store was seen to have. `attempt` is the commit id in
-    /// its headers. False when this commit has an upload already.
+    /// Goes on with an upload of an earlier process, whose `parts` the store was seen to have, of those it has `listed` by
+    /// number. `attempt` is the commit id in its headers. False when this commit has an upload already.
     mutating func adopt(
         _ id: UploadID, key: ObjectKey, metadata: ObjectMetadata, attempt: String, partSize: Int64, layoutSize: Int64,
-        parts: [SentParts.Part]
+        parts: [SentParts.Part], listed: [Int]
     ) -> Bool {
         guard !isAbandoned, upload == nil, creating == nil else { return false }
         layoutPlan = (partSize, layoutSize)
@@ -359,6 +365,7 @@ struct CommitState: Sendable {
         var upload = Upload(
             epoch: newTicket(), key: key, metadata: metadata, attempt: attempt, layout: layout, id: id)
         upload.doubtedGeneration = attempts[attempt]?.generation
+        begun = BegunParts(listed.filter { (1...max(1, capabilities.mostParts)).contains($0) })
         for part in parts where layout.range(of: part.uploaded.number - 1).lowerBound == part.range.lowerBound {
             upload.sent.insert(part)
         }

@@ -35,12 +35,12 @@ extension FileCommit {
             let id = UploadID(upload.record.upload)
             if withShared({ $0.state.hasUpload }) {
                 try await abort(id, ObjectKey(upload.record.key))
-            } else if let parts = try await partsStillThere(upload) {
+            } else if let found = try await partsStillThere(upload) {
                 let taken = apply { state in
                     state.adopt(
                         id, key: ObjectKey(upload.record.key), metadata: upload.record.headers.metadata,
                         attempt: upload.record.attempt, partSize: upload.record.partSize,
-                        layoutSize: upload.record.layoutSize, parts: parts)
+                        layoutSize: upload.record.layoutSize, parts: found.parts, listed: found.listed)
                 }
                 if !taken { try await abort(id, ObjectKey(upload.record.key)) }
             } else {
@@ -51,9 +51,11 @@ extension FileCommit {
         }
     }
 
-    /// The parts that the store lists as they were sent and whose bytes are still the file's; nil when it does not know the
-    /// upload.
-    private func partsStillThere(_ upload: JournalContents.Upload) async throws(CommitError) -> [SentParts.Part]? {
+    /// The parts that the store lists as they were sent and whose bytes are still the file's, with the numbers of all that it
+    /// lists; nil when it does not know the upload.
+    private func partsStillThere(
+        _ upload: JournalContents.Upload
+    ) async throws(CommitError) -> (parts: [SentParts.Part], listed: [Int])? {
         let listed: [UploadedPart]
         do throws(ObjectStoreError) {
             listed = try await store.listParts(ObjectKey(upload.record.key), UploadID(upload.record.upload))
@@ -62,12 +64,13 @@ extension FileCommit {
             throw CommitError(error)
         }
         let extents = staged.extents
-        return listed.compactMap { part in
+        let parts = listed.compactMap { part -> SentParts.Part? in
             guard let row = upload.parts[part.number], row.etag == part.etag.text, row.range.length == part.size,
                 row.range.upperBound <= extents.size, holds(row, extents)
             else { return nil }
             return SentParts.Part(range: row.range, uploaded: part)
         }
+        return (parts, listed.map(\.number))
     }
 
     /// Whether the part has the bytes that the file has.

@@ -29,8 +29,10 @@ struct PartPlan {
         mergedCopy = canMerge ? min(options.copySize, largestCopy) : 0
     }
 
-    /// What `sent` and the transfers under way leave of a file, in order.
-    func missing(in extents: ExtentMap, sent: SentParts, underWay: [ByteRange]) -> [PartTransfer] {
+    /// What `sent` and the transfers under way leave of a file, in order. Parts of the numbers in `named` keep them.
+    func missing(
+        in extents: ExtentMap, sent: SentParts, underWay: [ByteRange], named: Set<Int> = []
+    ) -> [PartTransfer] {
         let size = extents.size
         var (offset, list): (Int64, [PartTransfer]) = (0, [])
         while offset < size {
@@ -45,7 +47,8 @@ struct PartPlan {
                 while isCopy, end < size {
                     let next = part(at: end, size)
                     guard next.upperBound - offset <= mergedCopy, extents.isEntirely(.base, in: next),
-                        !sent.overlaps(next), !underWay.contains(where: { $0.overlaps(next) })
+                        !sent.overlaps(next), !underWay.contains(where: { $0.overlaps(next) }),
+                        named.isEmpty || !named.contains(layout.index(at: end) + 1)
                     else { break }
                     end = next.upperBound
                 }

@@ -67,11 +67,30 @@ struct SentParts: Sendable {
     }
 }
 
+/// The numbers of the parts that the store may have of one upload, whatever became of their bytes.
+struct BegunParts: Sendable {
+    private(set) var numbers: Set<Int>
+    /// The highest; 0 without any.
+    private(set) var last: Int
+
+    init(_ numbers: [Int] = []) {
+        self.numbers = Set(numbers)
+        last = numbers.max() ?? 0
+    }
+
+    mutating func insert(_ number: Int) {
+        numbers.insert(number)
+        last = max(last, number)
+    }
+}
+
 /// What the store has in parts and the local disk need not keep.
 extension CommitState {
     /// The parts whose bytes can go from the staging file: whole ones, sent from it, that the store has.
     func droppable(_ extents: ExtentMap) -> [ByteRange] {
-        guard !isAbandoned, run == nil, let upload, upload.id != nil else { return [] }
+        guard !isAbandoned, run == nil, let upload, upload.id != nil, !hasSurplus(size: extents.size) else {
+            return []
+        }
         return upload.sent.ranges.filter { extents.isEntirely(.staged, in: $0) && isWholePart($0) }
     }
 
@@ -82,6 +101,13 @@ extension CommitState {
     func needsCommit(before range: ByteRange, _ extents: ExtentMap) -> Bool {
         guard extents.has(.stored) else { return false }
         return range.upperBound > layout.capacity || !extents.isFree(of: .stored, in: range)
+    }
+
+    /// Whether the store may have parts behind the end of the file, and would not complete the upload without them. Nothing leaves
+    /// the disk for such an upload: it could not be stored.
+    func hasSurplus(size: Int64) -> Bool {
+        guard !capabilities.surplusParts, let upload, begun.last > 0 else { return false }
+        return upload.layout.range(of: begun.last - 1).lowerBound >= size
     }
 
     private func isWholePart(_ range: ByteRange) -> Bool {

@@ -15,6 +15,8 @@ package struct Capabilities: Sendable, Hashable {
     package var equalParts = false
     /// Part numbers may leave some out (COS: they follow from 1 without a gap).
     package var partGaps = true
+    /// An upload may have parts that its completion leaves out; Ceph refuses that, and wants each part it has to be named.
+    package var surplusParts = true
     /// Keys one batch delete takes; 1 when there is none.
     package var deleteBatch = 1000
     /// Names and values of user metadata together.

@@ -283,9 +283,9 @@ struct FileCommitTests {
         #expect(store.count(.uploadPartCopy) == 0)
     }
 
-    @Test("sends behind the writer again what is written anew after a cut")
-    func streamsAfterCut() async throws {
-        let rig = try Rig()
+    @Test("sends behind the writer again what is written anew after a cut", arguments: [true, false])
+    func streamsAfterCut(takesSurplus: Bool) async throws {
+        let rig = try Rig(MemoryStore(capabilities: Rig.capabilities { $0.surplusParts = takesSurplus }))
         try rig.stream(Rig.bytes(3 * part + 1))
         try await rig.waitFor(.uploadPart, 3)
         try rig.truncate(to: 0)
@@ -295,6 +295,69 @@ struct FileCommitTests {
         try await rig.land()
         #expect(rig.store.content("file") == content)
         #expect(rig.store.count(.createUpload) == 1)
+    }
+
+    /// As Ceph does.
+    @Test("begins another upload for a file that was cut where the store wants each part named that it has")
+    func cutInParts() async throws {
+        for takesSurplus in [true, false] {
+            let store = MemoryStore(capabilities: Rig.capabilities { $0.surplusParts = takesSurplus })
+            let rig = try Rig(store)
+            let content = Rig.bytes(5 * part + 1)
+            try rig.stream(content)
+            try await rig.waitFor(.uploadPart, 5)
+            try rig.truncate(to: 3 * part + 10)
+            try await rig.land()
+            #expect(store.content("file") == Array(content[..<(3 * part + 10)]))
+            #expect(store.count(.createUpload) == (takesSurplus ? 1 : 2))
+            #expect(store.count(.completeUpload) == 1)
+            #expect(store.uploadsInProgress.isEmpty)
+        }
+    }
+
+    @Test("lets nothing leave the disk for an upload that has parts behind the end of the file")
+    func reliefAfterCut() async throws {
+        let rig = try Rig(MemoryStore(capabilities: Rig.capabilities { $0.surplusParts = false }))
+        func relief() async throws -> FileCommit.Relief {
+            for _ in 0..<5000 where rig.commit.relief == .wait { try await Task.sleep(for: .milliseconds(1)) }
+            return rig.commit.relief
+        }
+        let content = Rig.bytes(4 * part + 1)
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 4)
+        #expect(try await relief() == .drop)
+        try rig.truncate(to: 2 * part + 1)
+        #expect(try await relief() == .commit)
+        // The numbers of the parts that were too many are used again.
+        let more = Rig.bytes(2 * part, seed: 2)
+        try rig.write(more, at: 2 * part + 1)
+        #expect(try await relief() == .drop)
+        try await rig.land()
+        #expect(rig.store.content("file") == Array(content[..<(2 * part + 1)]) + more)
+        #expect(rig.store.count(.createUpload) == 1)
+    }
+
+    @Test("copies no part together with others whose number the store has")
+    func copiesKeepTheirNumbers() async throws {
+        var content = Rig.bytes(8 * part)
+        let store = MemoryStore(capabilities: Rig.capabilities { $0.surplusParts = false })
+        let rig = try Rig(store, base: "file", content: content) { $0.copySize = Int64(4 * part) }
+        let base = try #require(store.info("file")).version.etag
+        func change(_ index: Int) throws {
+            content[index * part] ^= 255
+            try rig.write([content[index * part]], at: index * part)
+        }
+        try change(0)
+        store.fault = { operation, _ in operation == .uploadPart ? Rig.error(.unreachable, operation) : nil }
+        await #expect(throws: CommitError.self) { try await rig.land(if: .match(base)) }
+        try await rig.waitFor(.uploadPartCopy, 2)
+        store.fault = nil
+        try change(1)
+        try change(6)
+        try await rig.land(if: .match(base))
+        #expect(store.content("file") == content)
+        #expect(store.count(.createUpload) == 1)
+        #expect(store.count(.completeUpload) == 1)
     }
 
     @Test("abandoned, leaves no upload, sends nothing more and keeps the bytes readable")

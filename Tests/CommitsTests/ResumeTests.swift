@@ -70,6 +70,21 @@ struct ResumeTests {
         #expect(lives.store.uploadsInProgress.isEmpty)
     }
 
+    @Test("begins anew when the file was cut and the store wants each part named that it has")
+    func cutAfterwards() async throws {
+        let lives = try TwoLives { $0.surplusParts = false }
+        lives.store.fail(.uploadPart, after: 4)
+        try await lives.write(lives.first())
+        lives.store.fault = nil
+        let life = try lives.second()
+        try life.staged.truncate(to: Int64(2 * part + 5))
+        _ = try await life.commit.commit(to: "file", metadata: lives.metadata, condition: .absent)
+        #expect(lives.store.content("file") == Array(lives.content[..<(2 * part + 5)]))
+        #expect(lives.store.count(.createUpload) == 1)
+        #expect(lives.store.count(.completeUpload) == 1)
+        #expect(lives.store.uploadsInProgress.isEmpty)
+    }
+
     @Test("finds out with one HEAD that the last attempt had become the object", arguments: [100, 6 * part])
     func landed(size: Int) async throws {
         let life = try lives.first()

@@ -43,6 +43,7 @@ struct ScriptTests {
             if Int.random(in: 0..<4, using: &dice) == 0 { capabilities.smallestPart = Int64(part) }
             capabilities.partGaps = Int.random(in: 0..<4, using: &dice) > 0
             capabilities.completionCondition = Bool.random(using: &dice)
+            capabilities.surplusParts = Bool.random(using: &dice)
         }
         let store = MemoryStore(capabilities: capabilities)
         let hasBase = Bool.random(using: &dice)

@@ -22,13 +22,16 @@ extension MemoryStore {
 final class TwoLives {
     static let part = 64 << 10
 
-    let store = MemoryStore(capabilities: Rig.capabilities())
+    let store: MemoryStore
     let pool = WorkerPool(threads: 4, name: "resume")
     let directory: TemporaryDirectory
     let content = Rig.bytes(6 * TwoLives.part + 100)
     var metadata = ObjectMetadata(contentType: "a/b", user: ["mtime": "1000"])
 
-    init() throws { directory = try TemporaryDirectory() }
+    init(_ change: (inout Capabilities) -> Void = { _ in }) throws {
+        store = MemoryStore(capabilities: Rig.capabilities(change))
+        directory = try TemporaryDirectory()
+    }
 
     struct Life {
         let journal: Journal

@@ -50,6 +50,9 @@ extension MemoryBucket {
         guard zip(parts, parts.dropFirst()).allSatisfy({ $0.number < $1.number }) else {
             throw rejected(key, "InvalidPartOrder", "part numbers do not ascend")
         }
+        guard capabilities.surplusParts || upload.parts.count <= parts.count else {
+            throw rejected(key, "InvalidPart", "the upload has more parts than are named")
+        }
         var content: [UInt8] = []
         var digests: [UInt8] = []
         for (index, part) in parts.enumerated() {

@@ -10,6 +10,7 @@ extension FamilyProfile {
         profile.capabilities.copyCondition = false
         // Nor do all of them heed those of a completion: older ones of both replace what is there.
         profile.capabilities.completionCondition = false
+        profile.capabilities.surplusParts = false
         profile.capabilities.accessControl = true
         profile.capabilities.tags = true
         profile.capabilities.restore = true
@@ -26,6 +27,7 @@ extension FamilyProfile {
         profile.checksum = .crc64nvme
         profile.capabilities.copyCondition = true
         profile.capabilities.completionCondition = true
+        profile.capabilities.surplusParts = true
         profile.capabilities.deleteIfMatch = true
         profile.capabilities.prices = .amazonS3
     }
