@@ -79,8 +79,14 @@ import Testing
     @Test(arguments: [
         ("s3.eu-west-1.amazonaws.com", "aws"), ("x.r2.cloudflarestorage.com", "r2"),
         ("storage.googleapis.com", "gcs"), ("minio.example", "generic"), ("evilamazonaws.com", "generic"),
+        ("s3.fr-par.scw.cloud", "scaleway"), ("bucket.s3.nl-ams.scw.cloud", "scaleway"), ("evilscw.cloud", "generic"),
     ])
     func theHostChoosesTheProfile(host: String, name: String) {
         #expect(FamilyProfile.s3(endpoint: host).name == name)
+    }
+
+    @Test func scalewayIsNotSentMorePartsThanItTakes() {
+        #expect(FamilyProfile.s3(endpoint: "https://s3.pl-waw.scw.cloud").capabilities.mostParts == 1000)
+        #expect(FamilyProfile.generic.capabilities.mostParts == 10_000)
     }
 }

@@ -68,7 +68,13 @@ extension FamilyProfile {
         profile.capabilities.storageClasses = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"]
     }
 
-    private static let speakingS3 = [aws, generic, minio, ceph, r2, gcs]
+    package static let scaleway = s3("scaleway") { profile in
+        // Scaleway, "Managing multipart uploads".
+        profile.capabilities.mostParts = 1000
+        profile.capabilities.largestObject = 1000 * profile.capabilities.largestPart
+    }
+
+    private static let speakingS3 = [aws, generic, minio, ceph, r2, gcs, scaleway]
 
     /// The one of these that is called `name`.
     package static func s3(named name: String) -> FamilyProfile? { speakingS3.first { $0.name == name } }
@@ -78,7 +84,7 @@ extension FamilyProfile {
         guard let endpoint else { return .aws }
         let endings: [(String, FamilyProfile)] = [
             (".amazonaws.com", .aws), (".amazonaws.com.cn", .aws), (".r2.cloudflarestorage.com", .r2),
-            ("storage.googleapis.com", .gcs),
+            ("storage.googleapis.com", .gcs), (".scw.cloud", .scaleway),
         ]
         let host = FamilyEndpoint.host(of: endpoint)
         return endings.first { host.hasSuffix($0.0) }?.1 ?? .generic
