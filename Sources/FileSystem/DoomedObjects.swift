@@ -33,8 +33,8 @@ final class DoomedObjects: Sendable {
 
 extension ObjectStore {
     /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
-    /// object below costs one more request, which tells whether there is anything else. Stores send pages with little or nothing
-    /// on them that are not the last: who sets a limit gets as many entries as there are up to it, anybody else one at least.
+    /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
+    /// entries as there are up to it then, and in any case one, if there is one: some stores send empty pages before others.
     func list(
         _ request: ListRequest, without doomed: DoomedObjects
     ) async throws(ObjectStoreError) -> ListingPage {
@@ -47,7 +47,7 @@ extension ObjectStore {
             var page = try await list(request)
             try progress.take(page)
             let hidden = before.merging(doomed.versions) { old, _ in old }
-            let isEnough = page.next == nil || page.objects.count + page.commonPrefixes.count >= request.limit ?? 1
+            let isEnough = page.next == nil || !page.objects.isEmpty || !page.commonPrefixes.isEmpty
             if hidden.isEmpty, isEnough, whole == ListingPage() { return page }
             func isHidden(_ object: ListedObject) -> Bool {
                 guard let version = hidden[object.key] else { return false }
