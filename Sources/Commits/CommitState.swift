@@ -6,9 +6,6 @@ import Staging
 ///
 /// A value without I/O, clock or thread. Its owner, `FileCommit`, locks it, takes the actions it leaves in `actions` and
 /// answers each with one event. A durable intent belongs before `createUpload` and before an attempt is remembered.
-///
-/// Whether a request whose answer is lost was carried out is settled by one HEAD: each upload and each put carries an id
-/// of its own in the object's metadata, and all of them are remembered.
 struct CommitState: Sendable {
     typealias Ticket = UInt64
 
@@ -49,23 +46,12 @@ struct CommitState: Sendable {
     private var failures = 0
     private static let mostFailures = 3
 
-    // Settling.
-    private(set) var attempts: [String: Attempt] = [:]
-    private(set) var doubtful: ObjectKey?
-    private(set) var landed: Landed?
-    /// The attempt that made an object of the newest upload to become one.
-    private(set) var completed: String?
-    /// The attempt in the headers of an upload that the store does not know any more: it may have made an object.
-    private var lost: String?
-    /// The attempt of an upload that was to be completed with other parts than before: what it made tells not of which.
-    private var ambiguous: String?
-    /// Identities of commits of this file before this one, which may still land.
-    private var ancestors: [String]
+    var attempts: CommitAttempts
 
     /// `identity` is random: the commit ids are made from it.
     init(identity: String, options: CommitOptions, capabilities: Capabilities, ancestors: [String] = []) {
         (self.identity, self.options, self.capabilities) = (identity, options, capabilities)
-        self.ancestors = ancestors
+        attempts = CommitAttempts(ancestors: ancestors)
         layoutPlan = (options.partSize, 0)
         layout = PartLayout(partSize: options.partSize, size: 0, capabilities: capabilities)
     }
@@ -222,13 +208,10 @@ struct CommitState: Sendable {
 
     /// The store does not know the upload any more. False when that happened too often.
     mutating func lostUpload() -> Bool {
-        if let attempt = upload?.attempt { lost = attempt }
+        if let attempt = upload?.attempt { attempts.lose(attempt) }
         upload?.id = nil
         return rejectedParts()
     }
-
-    /// The same of an upload of an earlier process.
-    mutating func lost(_ attempt: String) { lost = attempt }
 
     /// The upload is of no use. False when that happened too often.
     mutating func rejectedParts() -> Bool {
@@ -245,7 +228,7 @@ struct CommitState: Sendable {
         let attempt = newAttemptID()
         creating = epoch
         upload = Upload(epoch: epoch, key: key, metadata: metadata, attempt: attempt, layout: layout)
-        actions.append(.createUpload(epoch, PutRequest(key, metadata: Self.marked(metadata, attempt))))
+        actions.append(.createUpload(epoch, PutRequest(key, metadata: CommitAttempts.marked(metadata, attempt))))
     }
 
     /// What an upload was begun with is no time that writing took it to.
@@ -347,12 +330,6 @@ struct CommitState: Sendable {
 
     // MARK: After a crash
 
-    /// The last attempt of an earlier process with the bytes there are: the next commit asks first what became of it.
-    mutating func resume(_ attempt: Attempt) {
-        attempts[attempt.id] = attempt
-        doubtful = attempt.key
-    }
-
     /// Goes on with an upload of an earlier process, whose `parts` the store was seen to have, of those it has `listed` by
     /// number. `attempt` is the commit id in its headers. False when this commit has an upload already.
     mutating func adopt(
@@ -381,88 +358,27 @@ struct CommitState: Sendable {
 
     // MARK: Attempts
 
-    /// The object's headers with the commit id.
-    static func marked(_ metadata: ObjectMetadata, _ attempt: String) -> ObjectMetadata {
-        var metadata = metadata
-        metadata.user[CommitOptions.commitHeader] = attempt
-        return metadata
-    }
-
     mutating func newAttemptID() -> String { "\(identity)-\(newTicket())" }
 
-    /// The attempt is about to be sent.
-    mutating func attempting(_ attempt: Attempt) {
-        if let earlier = attempts[attempt.id], earlier.generation != attempt.generation { ambiguous = attempt.id }
-        attempts[attempt.id] = attempt
-    }
-
-    /// Its answer is lost.
+    /// The answer to an attempt is lost.
     mutating func doubts(_ attempt: Attempt) {
-        doubtful = attempt.key
+        attempts.doubt(attempt.key)
         if upload?.attempt == attempt.id { upload?.doubtedGeneration = attempt.generation }
     }
 
-    /// What is at the key may be what a try made of an upload that is gone.
-    mutating func doubts(_ key: ObjectKey) { doubtful = key }
-
     /// The answer came: the version is ours. A complete consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
-        if upload?.attempt == attempt.id {
-            completed = attempt.id
-            forgetUpload()
-        } else if lost == attempt.id {
-            completed = attempt.id
-        }
-        (lost, ambiguous) = (nil, nil)
-        // Only this one can still be met: with headers updated by a request whose answer was lost.
-        attempts = [attempt.id: attempt]
-        doubtful = nil
-        landed = Landed(attempt: attempt, version: version, metadata: attempt.metadata)
+        let isOfUpload = upload?.attempt == attempt.id
+        if isOfUpload { forgetUpload() }
+        attempts.land(attempt, version, ofUpload: isOfUpload)
     }
 
     /// A HEAD was answered. Returns whether one of our attempts made what is there.
     mutating func looked(_ info: ObjectInfo?, at key: ObjectKey) -> Bool {
-        doubtful = nil
-        guard let info, let id = info.metadata.user[CommitOptions.commitHeader],
-            let attempt = attempts[id].map({ of($0, info) }) ?? ancestor(id, key, info)
-        else { return false }
+        guard let attempt = attempts.recognise(info, at: key), let info else { return false }
         land(attempt, info.version)
-        var metadata = info.metadata
-        metadata.user[CommitOptions.commitHeader] = nil
-        if metadata.user != attempt.metadata.user { landed?.metadata = metadata }
+        attempts.landedWith(info.metadata)
         return true
-    }
-
-    /// One upload may have been completed twice, and the object be what the first time made of it.
-    private func of(_ attempt: Attempt, _ info: ObjectInfo) -> Attempt {
-        guard attempt.size != info.version.size || attempt.id == ambiguous else { return attempt }
-        return Attempt(
-            id: attempt.id, key: attempt.key, metadata: attempt.metadata, generation: .max, size: info.version.size)
-    }
-
-    mutating func addAncestors(_ commits: [String]) { ancestors += commits }
-
-    /// An attempt of an earlier process, of bytes that are not these.
-    private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
-        guard ancestors.contains(where: { id.hasPrefix($0 + "-") }) else { return nil }
-        return Attempt(id: id, key: key, metadata: info.metadata, generation: .max, size: info.version.size)
-    }
-
-    /// The landed version has these headers now, and perhaps another ETag.
-    mutating func headersUpdated(_ metadata: ObjectMetadata, _ version: ObjectVersion) {
-        landed?.metadata = metadata
-        landed?.version = version
-    }
-
-    /// A commit returns the landed version.
-    mutating func reported() { landed?.isReported = true }
-
-    /// What a commit may ask of its destination: its caller cannot know of a version it was not told about.
-    func condition(of request: Request) -> WriteCondition? {
-        guard let landed, !landed.isReported, landed.attempt.key == request.key, request.condition != nil else {
-            return request.condition
-        }
-        return .match(landed.version.etag)
     }
 
     private mutating func forgetUpload() {

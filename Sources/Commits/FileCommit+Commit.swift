@@ -21,7 +21,7 @@ extension FileCommit {
             guard let landed = try await landOverBase(request), staged.generation == request.generation else {
                 continue
             }
-            apply { $0.reported() }
+            apply { $0.attempts.reported() }
             recordEnd(of: landed.attempt)
             await giveUpUpload()
             return landed.version
@@ -38,7 +38,7 @@ extension FileCommit {
             else { throw error }
             let info = try await info(request.key)
             guard let info, info.version.etag != before.version.etag, report({ $0.looked(info, at: request.key) }),
-                let landed = withShared({ $0.state.landed })
+                let landed = withShared({ $0.state.attempts.landed })
             else { throw error }
             _ = rebase(landed)
             return nil
@@ -48,7 +48,7 @@ extension FileCommit {
     /// nil: try again.
     private func land(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
         guard !withShared({ $0.state.isAbandoned }) else { throw .cancelled }
-        if withShared({ $0.state.doubtful }) != nil { try await look() }
+        if withShared({ $0.state.attempts.doubtful }) != nil { try await look() }
         let landed: CommitState.Landed?
         if let earlier = earlierLanding(for: request) {
             landed = earlier
@@ -82,7 +82,9 @@ extension FileCommit {
 
     /// The version that an earlier try made of the same bytes.
     private func earlierLanding(for request: CommitState.Request) -> CommitState.Landed? {
-        let (landed, canUpdate) = withShared { ($0.state.landed, $0.state.canStoreHeaders(size: request.size)) }
+        let (landed, canUpdate) = withShared {
+            ($0.state.attempts.landed, $0.state.canStoreHeaders(size: request.size))
+        }
         guard let landed, landed.attempt.key == request.key, landed.attempt.generation == request.generation,
             canUpdate || accepts(landed.metadata, for: request.metadata)
         else { return nil }
@@ -102,7 +104,7 @@ extension FileCommit {
         let attempt = newAttempt(request)
         try record(attempt.id, request)
         let put = PutRequest(
-            request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
+            request.key, metadata: CommitAttempts.marked(request.metadata, attempt.id), condition: condition)
         do throws(ObjectStoreError) {
             let body = staged.source(0..<request.size)
             let answer = try await self.attempt(request.key, .put) { [store] in
@@ -137,7 +139,8 @@ extension FileCommit {
         let attempt = newAttempt(request)
         try record(attempt.id, request)
         let copy = CopyRequest(
-            source, to: request.key, metadata: CommitState.marked(request.metadata, attempt.id), condition: condition)
+            source, to: request.key, metadata: CommitAttempts.marked(request.metadata, attempt.id), condition: condition
+        )
         do throws(ObjectStoreError) {
             let answer = try await self.attempt(request.key, .copy) { [store] in
                 do throws(ObjectStoreError) { return .success(try await store.copy(copy)) } catch {
@@ -163,7 +166,7 @@ extension FileCommit {
             let attempt = CommitState.Attempt(
                 id: state.newAttemptID(), key: request.key, metadata: request.metadata, generation: request.generation,
                 size: request.size)
-            state.attempting(attempt)
+            state.attempts.begin(attempt)
             return attempt
         }
     }
@@ -192,7 +195,7 @@ extension FileCommit {
         do { return try await sendParts(request) } catch {
             guard request.needsUpload, error.isLossOfUpload else { throw error }
             if staged.needsItsUpload {
-                apply { $0.doubts(request.key) }
+                apply { $0.attempts.doubt(request.key) }
                 try await look()
             }
             if staged.needsItsUpload { throw error }
@@ -203,7 +206,7 @@ extension FileCommit {
     /// Before the attempt, so that the next process knows whose object it finds, and what it may replace: where the store cannot
     /// check that, nothing of it is sent.
     private func record(_ attempt: String, _ request: CommitState.Request) throws(CommitError) {
-        let condition = withShared { $0.state.condition(of: request) }
+        let condition = withShared { $0.state.attempts.condition(of: request) }
         do { try record?.attempting(attempt, request, condition, base: base) } catch { throw .journal(error) }
     }
 
@@ -219,7 +222,7 @@ extension FileCommit {
             size: request.size)
         let condition = try await condition(
             of: request, isHeeded: !looks && store.capabilities.completionCondition)
-        apply { $0.attempting(attempt) }
+        apply { $0.attempts.begin(attempt) }
         try record(attempt.id, request)
         let failure: ObjectStoreError
         do throws(ObjectStoreError) {
@@ -228,7 +231,7 @@ extension FileCommit {
                     return .success(
                         try await store.completeUpload(
                             upload.key, id, parts: parts,
-                            metadata: headers.map { CommitState.marked($0, attempt.id) }, condition: condition))
+                            metadata: headers.map { CommitAttempts.marked($0, attempt.id) }, condition: condition))
                 } catch { return .failure(error) }
             }
             return landed(attempt, answer, size: request.size)
@@ -260,7 +263,7 @@ extension FileCommit {
     private func condition(
         of request: CommitState.Request, isHeeded: Bool = true
     ) async throws(CommitError) -> WriteCondition? {
-        let condition = withShared { $0.state.condition(of: request) }
+        let condition = withShared { $0.state.attempts.condition(of: request) }
         let canCheck =
             switch condition {
             case .absent: store.capabilities.putIfAbsent
@@ -270,7 +273,7 @@ extension FileCommit {
         if condition == nil || canCheck && isHeeded { return condition }
         let info = try await info(request.key)
         // An older try of ours may have landed late.
-        if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.landed }) {
+        if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.attempts.landed }) {
             _ = rebase(landed)
             return nil
         }
@@ -322,7 +325,7 @@ extension FileCommit {
     private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
         let isUpload = withShared { [store] shared in
             shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
-            return shared.state.completed == landed.attempt.id
+            return shared.state.attempts.completed == landed.attempt.id
         }
         if isUpload { staged.uploadLanded() }
         return landed
@@ -348,9 +351,11 @@ extension FileCommit {
     /// Asks what the store has where an attempt's end is in doubt.
     @discardableResult
     private func look() async throws(CommitError) -> CommitState.Landed? {
-        guard let key = withShared({ $0.state.doubtful }) else { return nil }
+        guard let key = withShared({ $0.state.attempts.doubtful }) else { return nil }
         let info = try await info(key)
-        guard report({ $0.looked(info, at: key) }), let landed = withShared({ $0.state.landed }) else { return nil }
+        guard report({ $0.looked(info, at: key) }), let landed = withShared({ $0.state.attempts.landed }) else {
+            return nil
+        }
         return rebase(landed)
     }
 
@@ -375,7 +380,7 @@ extension FileCommit {
     private func updateHeaders(
         of landed: CommitState.Landed, to metadata: ObjectMetadata
     ) async throws(CommitError) -> CommitState.Landed {
-        let marked = CommitState.marked(metadata, landed.attempt.id)
+        let marked = CommitAttempts.marked(metadata, landed.attempt.id)
         let version: ObjectVersion
         do throws(ObjectStoreError) {
             let answer = try await store.updateMetadata(
@@ -391,7 +396,7 @@ extension FileCommit {
             guard accepts(found.metadata, for: metadata) else { throw .store(error) }
             return found
         }
-        apply { $0.headersUpdated(metadata, version) }
+        apply { $0.attempts.headersUpdated(metadata, version) }
         return rebase(CommitState.Landed(attempt: landed.attempt, version: version, metadata: metadata))
     }
 }

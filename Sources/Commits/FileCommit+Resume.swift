@@ -10,7 +10,7 @@ extension FileCommit {
         let generation = staged.generation
         apply { state in
             guard let id = intent.attempt else { return }
-            state.resume(
+            state.attempts.resume(
                 CommitState.Attempt(
                     id: id, key: ObjectKey(intent.key), metadata: intent.headers?.metadata ?? ObjectMetadata(),
                     generation: generation, size: intent.size ?? 0))
@@ -44,7 +44,7 @@ extension FileCommit {
                 }
                 if !taken { try await abort(id, ObjectKey(upload.record.key)) }
             } else {
-                apply { $0.lost(upload.record.attempt) }
+                apply { $0.attempts.lose(upload.record.attempt) }
                 try await abort(id, ObjectKey(upload.record.key))
             }
             _ = withShared { $0.resumable.popLast() }

@@ -137,7 +137,7 @@ package final class FileCommit: Sendable {
     package func quiesce() async { await waitUntil(cancellable: false) { $0.attemptsUnderWay == 0 } }
 
     /// Commits of other files whose objects this one replaces, and which may still be met.
-    package func replaces(_ commits: [String]) { apply { $0.addAncestors(commits) } }
+    package func replaces(_ commits: [String]) { apply { $0.attempts.addAncestors(commits) } }
 
     /// Sends a put or complete that goes on to its end whether or not the task is cancelled; then `.cancelled` is thrown at
     /// once.

@@ -1,0 +1,108 @@
+import ObjectStorage
+
+/// The tries to make an object of one file, and what became of them: part of a `CommitState`, a value without I/O.
+///
+/// Each upload and each put carries an id of its own in the object's metadata, and all of them are remembered, so that one
+/// HEAD settles whether a request whose answer is lost was carried out.
+struct CommitAttempts: Sendable {
+    typealias Attempt = CommitState.Attempt
+    typealias Landed = CommitState.Landed
+
+    private var known: [String: Attempt] = [:]
+    /// Where there may be what a try made of which nobody has heard.
+    private(set) var doubtful: ObjectKey?
+    private(set) var landed: Landed?
+    /// The attempt that made an object of the newest upload to become one.
+    private(set) var completed: String?
+    /// The attempt in the headers of an upload that the store does not know any more: it may have made an object.
+    private var lost: String?
+    /// The attempt of an upload that was to be completed with other parts than before: what it made tells not of which.
+    private var ambiguous: String?
+    /// Identities of commits of this file before this one, which may still land.
+    private var ancestors: [String]
+
+    init(ancestors: [String]) { self.ancestors = ancestors }
+
+    /// The object's headers with the commit id.
+    static func marked(_ metadata: ObjectMetadata, _ attempt: String) -> ObjectMetadata {
+        var metadata = metadata
+        metadata.user[CommitOptions.commitHeader] = attempt
+        return metadata
+    }
+
+    subscript(_ id: String) -> Attempt? { known[id] }
+
+    /// The last attempt of an earlier process with the bytes there are: the next commit asks first what became of it.
+    mutating func resume(_ attempt: Attempt) {
+        known[attempt.id] = attempt
+        doubtful = attempt.key
+    }
+
+    /// The attempt is about to be sent.
+    mutating func begin(_ attempt: Attempt) {
+        if let earlier = known[attempt.id], earlier.generation != attempt.generation { ambiguous = attempt.id }
+        known[attempt.id] = attempt
+    }
+
+    /// What is at the key may be what a try made whose answer is lost, or one of an upload that is gone.
+    mutating func doubt(_ key: ObjectKey) { doubtful = key }
+
+    /// The store does not know the upload that has this one in its headers.
+    mutating func lose(_ attempt: String) { lost = attempt }
+
+    /// The answer came: the version is ours.
+    mutating func land(_ attempt: Attempt, _ version: ObjectVersion, ofUpload: Bool) {
+        if ofUpload || lost == attempt.id { completed = attempt.id }
+        (lost, ambiguous) = (nil, nil)
+        // Only this one can still be met: with headers updated by a request whose answer was lost.
+        known = [attempt.id: attempt]
+        doubtful = nil
+        landed = Landed(attempt: attempt, version: version, metadata: attempt.metadata)
+    }
+
+    /// A HEAD was answered. Returns the attempt that made what is there.
+    mutating func recognise(_ info: ObjectInfo?, at key: ObjectKey) -> Attempt? {
+        doubtful = nil
+        guard let info, let id = info.metadata.user[CommitOptions.commitHeader] else { return nil }
+        return known[id].map { of($0, info) } ?? ancestor(id, key, info)
+    }
+
+    /// One upload may have been completed twice, and the object be what the first time made of it.
+    private func of(_ attempt: Attempt, _ info: ObjectInfo) -> Attempt {
+        guard attempt.size != info.version.size || attempt.id == ambiguous else { return attempt }
+        return Attempt(
+            id: attempt.id, key: attempt.key, metadata: attempt.metadata, generation: .max, size: info.version.size)
+    }
+
+    /// An attempt of an earlier process, of bytes that are not these.
+    private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
+        guard ancestors.contains(where: { id.hasPrefix($0 + "-") }) else { return nil }
+        return Attempt(id: id, key: key, metadata: info.metadata, generation: .max, size: info.version.size)
+    }
+
+    mutating func addAncestors(_ commits: [String]) { ancestors += commits }
+
+    /// The landed version has these headers, as the store tells them, with the commit id or without.
+    mutating func landedWith(_ metadata: ObjectMetadata) {
+        var metadata = metadata
+        metadata.user[CommitOptions.commitHeader] = nil
+        if metadata.user != landed?.attempt.metadata.user { landed?.metadata = metadata }
+    }
+
+    /// The landed version has these headers now, and perhaps another ETag.
+    mutating func headersUpdated(_ metadata: ObjectMetadata, _ version: ObjectVersion) {
+        landed?.metadata = metadata
+        landed?.version = version
+    }
+
+    /// A commit returns the landed version.
+    mutating func reported() { landed?.isReported = true }
+
+    /// What a commit may ask of its destination: its caller cannot know of a version it was not told about.
+    func condition(of request: CommitState.Request) -> WriteCondition? {
+        guard let landed, !landed.isReported, landed.attempt.key == request.key, request.condition != nil else {
+            return request.condition
+        }
+        return .match(landed.version.etag)
+    }
+}
