@@ -128,6 +128,8 @@ extension BucketFileSystem {
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
+        // What an interrupted try has on its way is waited for before the file is taken, as a program may want it.
+        await file.state.withLock { $0.overlay }?.commit.quiesce()
         guard file.state.withLock({ $0.isPromised && $0.isDirty && !$0.isUnlinked }) else {
             // Somebody stored it before its turn.
             files.settle(file)

@@ -35,4 +35,22 @@ import Testing
         #expect(tree.store.keys == [isReplaced ? "f" : "g"])
         #expect(tree.store.content(isReplaced ? "f" : "g") == Array((isReplaced ? "other" : "newer").utf8))
     }
+
+    /// However often it was interrupted before.
+    @Test func whoWantsThePromisedFileNeedNotWaitForTheRequest() async throws {
+        let tree = try MountedTree(durability: .local)
+        let gate = tree.store.hold(.put)
+        try await tree.store("f", Array("promised".utf8))
+        await gate.waitForArrivals()
+        for mode in 0..<8 as Range<UInt16> {
+            try await tree.change("f") { $0.mode = 0o600 + mode }
+            // For the upload to be tried again.
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        #expect(gate.arrivals == 1)
+        gate.open()
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.content("f") == Array("promised".utf8))
+        #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100607))
+    }
 }
