@@ -125,6 +125,23 @@ import Testing
         #expect(form.contains("WebIdentityToken=jwt%3D"))
     }
 
+    /// The machine's role, or s3fs's password, would be somebody else's credentials.
+    @Test(arguments: [
+        "role_arn = arn:aws:iam::1:role/r\nsource_profile = base", "credential_process = /bin/echo", "sso_session = my",
+    ])
+    func aNamedProfileWithoutKeysIsNotPassedOver(settings: String) async throws {
+        let standIn = StandIn { _ in Self.amazon }
+        let files = [
+            "/h/.aws/config": "[default]\nregion = r\n[profile prod]\n\(settings)\n", "/etc/passwd-s3fs": "P:s",
+        ]
+        let environment = ["HOME": "/h", "AWS_EC2_METADATA_SERVICE_ENDPOINT": standIn.url]
+        let named = environment.merging(["AWS_PROFILE": "prod"]) { $1 }
+        let error = await #expect(throws: ObjectStoreError.self) { try await amazon(named, standIn, files: files) }
+        #expect(error?.kind == .credentialsRejected)
+        #expect(error?.message.contains("prod") == true)
+        #expect(try await amazon(environment, standIn, files: files)?.accessKeyID == "P")
+    }
+
     @Test func variablesGoBeforeTheMachine() async throws {
         let standIn = StandIn { _ in Self.amazon }
         let environment = [

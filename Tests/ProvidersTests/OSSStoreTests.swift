@@ -263,6 +263,15 @@ import Testing
         #expect(requests[2]["authorization"]?.contains("/cn-shanghai/oss/aliyun_v4_request") == true)
     }
 
+    /// Accounts and buckets that are newer than 2025 may not be asked with signatures of version 1.
+    @Test func whoMayNotAskForTheRegionIsToldToGiveIt() async throws {
+        let fixture = try fixture(.oss, { $0.region = nil }) { _, _ in
+            .error(403, "AccessDenied", message: "Signature version 1 is forbidden.")
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
+        #expect(error?.message.contains("give region=") == true)
+    }
+
     @Test func anotherEndpointIsNamedAndNotFollowed() async throws {
         let fixture = try fixture { _, _ in
             .error(

@@ -144,6 +144,36 @@ import Testing
         #expect([copied, completed, partCopied].map { $0?.kind } == [kind, kind, kind])
     }
 
+    @Test(arguments: [408, 499]) func aServerThatGoesAwayIsAskedAgain(status: Int) async throws {
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(status) }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest("k"), body: MemorySource([1]))
+        }
+        #expect(error?.kind == .interrupted)
+        #expect(error?.isRetryable == true)
+    }
+
+    @Test func aPageIsNoAnswerToARemoval() async throws {
+        let fixture = try FamilyFixture { _, _ in LocalAnswer(200, body: "\n<html>Welcome</html>") }
+        let deleted = await fixture.error { store throws(ObjectStoreError) in
+            try await store.delete("k", ifMatch: nil)
+        }
+        let aborted = await fixture.error { store throws(ObjectStoreError) in
+            try await store.abortUpload("k", UploadID("u"))
+        }
+        #expect([deleted?.kind, aborted?.kind] == [.malformedAnswer, .malformedAnswer])
+    }
+
+    @Test func aStoreThatKnowsOneWayToListCanBeMounted() async throws {
+        let fixture = try FamilyFixture { _, request in
+            request.query.contains("list-type=2")
+                ? LocalAnswer(501, body: "<Error><Code>NotImplemented</Code></Error>")
+                : LocalAnswer(200, body: "<ListBucketResult><Name>bucket</Name></ListBucketResult>")
+        }
+        try await fixture.store.checkAccess()
+        #expect(fixture.requests.count == 2)
+    }
+
     /// As Ceph answers when an upload was completed before.
     @Test(arguments: ["<ETag></ETag>", "<ETag/>", "<ETag>\"\"</ETag>", ""])
     func aVersionThatIsNotToldIsNotMadeUp(etag: String) async throws {

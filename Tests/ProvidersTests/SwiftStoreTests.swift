@@ -190,6 +190,24 @@ import Testing
         #expect((short.next == nil) == (profile == .swift))
     }
 
+    @Test func aPageThatMayHaveBeenEndedEarlyIsNotTheLast() async throws {
+        let names = (0..<1500).map { "n\(10_000 + $0)" }
+        let fixture = try SwiftFixture { _, request in
+            let marker = request.query.split(separator: "&").first { $0.hasPrefix("marker=") }?.dropFirst(7)
+            let rest = names.drop { $0 <= marker ?? "" }.prefix(700)
+            return LocalAnswer(200, body: "[" + rest.map { "{\"subdir\": \"\($0)\"}" }.joined(separator: ",") + "]")
+        }
+        var found: [ObjectKey] = []
+        var request: ListRequest? = ListRequest()
+        while let next = request {
+            let page = try await fixture.store.list(next)
+            found += page.commonPrefixes
+            request = page.next.map { ListRequest(cursor: $0) }
+        }
+        #expect(found == names.map { ObjectKey(ByteString($0)) })
+        #expect(fixture.requests.count == 3)
+    }
+
     @Test func aServerWithSmallerPagesIsAskedForThose() async throws {
         let fixture = try SwiftFixture { _, request in
             request.query.contains("limit=10000")

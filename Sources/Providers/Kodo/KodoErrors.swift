@@ -50,6 +50,7 @@ enum KodoErrors {
         case 404: .notFound
         case 405, 501: .notSupported
         case 406: .integrity
+        case 408, 499: .interrupted
         case 413: .tooLarge
         case 416: .invalidRange
         case 419: .accessDenied

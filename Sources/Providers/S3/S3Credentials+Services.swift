@@ -14,6 +14,15 @@ extension S3Credentials {
         let stated = profile == nil ? ["PAILFS", "AWS"] : ["PAILFS"]
         if let found = stated.lazy.compactMap({ fromEnvironment($0) }).first { return found.credentials }
         if profile == nil, let found = try await fromWebIdentity(engine) { return found }
+        // And not by what is found elsewhere, which may be somebody else's.
+        if let (name, setting) = profileOfTheTools {
+            throw ObjectStoreError(
+                .credentialsRejected, .checkAccess, code: "NoKeysInProfile",
+                message:
+                    "the profile \(name) has no keys but \(setting), which only Amazon's tools follow; mount without the "
+                    + "profile, with the variables that \"aws configure export-credentials --profile \(name) --format env\" prints"
+            )
+        }
         if let found = find() { return found.credentials }
         if let name = missingProfile {
             throw ObjectStoreError(

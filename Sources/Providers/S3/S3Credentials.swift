@@ -43,6 +43,18 @@ package struct S3Credentials: Sendable {
         return isThere ? nil : profile
     }
 
+    /// The profile that was named and gets its credentials in a way of Amazon's own tools, and the setting that says so.
+    var profileOfTheTools: (name: String, setting: String)? {
+        guard let name = profile ?? environment["AWS_PROFILE"], !name.isEmpty, fromAWSFiles() == nil else { return nil }
+        let settings = [credentialsFile, configFile].compactMap { section(of: $0, named: ["profile \(name)", name]) }
+        let known = [
+            "credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file",
+            "login_session",
+        ]
+        let setting = known.first { setting in settings.contains { $0[setting] != nil } }
+        return setting.map { (name, $0) }
+    }
+
     /// The region that the environment or the profile names.
     package var region: String? {
         for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {

@@ -71,7 +71,7 @@ struct CredentialService: Sendable {
         }
         guard response.isSuccess else {
             let text = String(decoding: response.body.prefix(300), as: UTF8.self)
-            let isFault = response.status >= 500 || response.status == 429
+            let isFault = response.status >= 500 || [408, 429].contains(response.status)
             throw ObjectStoreError(
                 isFault ? .serverFault : response.status == 404 ? .notFound : .credentialsRejected, .checkAccess,
                 status: response.status, code: "CredentialService",

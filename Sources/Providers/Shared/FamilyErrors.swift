@@ -135,8 +135,11 @@ struct FamilyErrors: Sendable {
         // A prefix below which there is nothing is an empty listing.
         case 404: operation == .checkAccess || operation == .list ? .noSuchBucket : .notFound
         case 405, 501: .notSupported
+        // MinIO's 499 is that of a server that is about to go.
+        case 408, 499: .interrupted
         case 409: .conflict
         case 412: .preconditionFailed
+        case 413: .tooLarge
         case 416: .invalidRange
         case 429, 503, 509: .throttled
         case 507: .storageFull

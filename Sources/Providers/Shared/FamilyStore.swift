@@ -197,7 +197,13 @@ package final class FamilyStore: ObjectStore {
         let response = try await exchange(call, signer: locator, try await credentials.current())
         let document = errors.document(response)
         guard response.isSuccess, document == nil else {
-            throw errors.error(response, call.operation, nil, document: document)
+            let error = errors.error(response, call.operation, nil, document: document)
+            // Who signs for no region is refused by some stores whatever he asks, and by none for that reason alone.
+            guard [.accessDenied, .invalidRequest, .notSupported].contains(error.kind) else { throw error }
+            throw ObjectStoreError(
+                error.kind, .checkAccess, status: error.status, code: error.code,
+                message: "the store does not tell in which region the bucket is (\(error.message)): give region=",
+                requestID: error.requestID)
         }
         let text = try read(call, response) { body throws(XMLError) in try FamilyDocuments.rootText(body) }
         let region = text.hasPrefix(profile.locationPrefix) ? text.dropFirst(profile.locationPrefix.count) : text[...]
@@ -219,7 +225,12 @@ package final class FamilyStore: ObjectStore {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("max-keys", "1")]
         if learned.withLock({ $0.list }) == .two { call.query.append(QueryItem("list-type", "2")) }
-        let response = try await send(call)
+        let response: HTTPResponse
+        do throws(ObjectStoreError) { response = try await send(call) } catch {
+            guard error.kind == .notSupported, learned.withLock({ $0.list }) == .two else { throw error }
+            learned.withLock { $0.list = .one }
+            return try await checkAccess()
+        }
         _ = try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
         if let region = response.headers[profile.header("bucket-region")], !region.isEmpty {
             learned.withLock { $0.region = $0.region ?? region }

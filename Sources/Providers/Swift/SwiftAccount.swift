@@ -23,7 +23,7 @@ package struct SwiftAccount: BucketDirectory {
                 throw store.malformed(call, response, "the listing is no JSON that can be read")
             }
             names += page.map(\.name)
-            guard page.count >= 10_000 else { break }
+            guard page.count >= SwiftStore.leastFullPage else { break }
         }
         let all = Set(names)
         return names.filter { name in

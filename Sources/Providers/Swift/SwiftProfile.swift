@@ -20,7 +20,7 @@ package struct SwiftProfile: Sendable, Hashable {
     package var createsContainers = true
     /// An old server ignores `If-None-Match: *`, so a HEAD goes before it.
     package var looksBeforeCreating = false
-    /// Only an empty page ends a listing; otherwise one that is not full does.
+    /// Only an empty page ends a listing; otherwise one that is not full does, if it is a short one.
     package var listsUntilEmptyPage = false
     package var capabilities: Capabilities
 

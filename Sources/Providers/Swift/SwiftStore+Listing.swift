@@ -33,7 +33,7 @@ extension SwiftStore {
             }
         }
         if let last = entries.last.flatMap({ $0.subdir ?? $0.name }),
-            profile.listsUntilEmptyPage || entries.count >= limit
+            profile.listsUntilEmptyPage || entries.count >= min(limit, Self.leastFullPage)
         {
             guard ByteString(last) != request.cursor?.bytes else {
                 throw ObjectStoreError(

@@ -116,7 +116,7 @@ extension SwiftStore {
                 return found
             }
             found += page
-            guard !page.isEmpty, profile.listsUntilEmptyPage || page.count >= Self.safeListPage else {
+            guard !page.isEmpty, profile.listsUntilEmptyPage || page.count >= Self.leastFullPage else {
                 return found
             }
         }

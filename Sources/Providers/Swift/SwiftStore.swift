@@ -47,6 +47,8 @@ package final class SwiftStore: ObjectStore {
 
     /// What every server gives on a page (swift.md section 3: 10 000 unless its operator wants less).
     static let safeListPage = 1000
+    /// A page of at least so many entries need not be the last, though more were asked for: Ceph's gateway ends some early.
+    static let leastFullPage = 500
 
     package let capabilities: Capabilities
     let settings: Settings
