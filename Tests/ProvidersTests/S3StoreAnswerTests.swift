@@ -144,6 +144,20 @@ import Testing
         #expect([copied, completed, partCopied].map { $0?.kind } == [kind, kind, kind])
     }
 
+    /// As Amazon answers for INTELLIGENT_TIERING.
+    @Test func whatComesBackForGoodIsRestoredWithoutDays() async throws {
+        let fixture = try FamilyFixture(profile: .aws) { _, request in
+            String(decoding: request.body, as: UTF8.self).contains("<Days>")
+                ? LocalAnswer(400, body: "<Error><Code>InvalidArgument</Code></Error>") : LocalAnswer(202)
+        }
+        try await fixture.store.restore("k", RestoreRequest())
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            try await store.restore("k", RestoreRequest(days: 3))
+        }
+        #expect(error?.kind == .invalidRequest)
+        #expect(fixture.requests.count == 3)
+    }
+
     @Test(arguments: [408, 499]) func aServerThatGoesAwayIsAskedAgain(status: Int) async throws {
         let fixture = try FamilyFixture { _, _ in LocalAnswer(status) }
         let error = await fixture.error { store throws(ObjectStoreError) in

@@ -111,12 +111,20 @@ extension FamilyStore {
                 _ = try await send(call)
                 return
             }
-            var document = "<RestoreRequest\(xmlns)><Days>\(days)</Days>"
-            if let tier = request.tier {
-                let tier = XMLText.escape(tier)
-                document += "<\(profile.restoreJob)><Tier>\(tier)</Tier></\(profile.restoreJob)>"
+            let job = request.tier.map { tier in
+                "<\(profile.restoreJob)><Tier>\(XMLText.escape(tier))</Tier></\(profile.restoreJob)>"
             }
-            _ = try await send(&call, document: document + "</RestoreRequest>")
+            func document(_ days: String) -> String {
+                "<RestoreRequest\(xmlns)>\(days)\(job ?? "")</RestoreRequest>"
+            }
+            do throws(ObjectStoreError) { _ = try await send(&call, document: document("<Days>\(days)</Days>")) } catch
+            {
+                // What Amazon's INTELLIGENT_TIERING has moved comes back for good, and no days may be given (s3.md section 4.10).
+                guard request.days == nil, error.kind == .invalidRequest else { throw error }
+                do throws(ObjectStoreError) { _ = try await send(&call, document: document("")) } catch let second {
+                    throw second.code == "RestoreAlreadyInProgress" ? second : error
+                }
+            }
         } catch {
             guard error.code == "RestoreAlreadyInProgress" else { throw error }
         }
