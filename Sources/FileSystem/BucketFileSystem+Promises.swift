@@ -128,8 +128,12 @@ extension BucketFileSystem {
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
-        // What an interrupted try has on its way is waited for before the file is taken, as a program may want it.
-        await file.state.withLock { $0.overlay }?.commit.quiesce()
+        // What an interrupted try has on its way is waited for before the file is taken, as a program may want it. It has had
+        // its time as if nobody had come.
+        if let commit = file.state.withLock({ $0.overlay })?.commit, commit.hasAttemptUnderWay {
+            await commit.quiesce()
+            file.state.withLock { $0.interruptions = 0 }
+        }
         guard file.state.withLock({ $0.isPromised && $0.isDirty && !$0.isUnlinked }) else {
             // Somebody stored it before its turn.
             files.settle(file)

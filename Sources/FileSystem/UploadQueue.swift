@@ -17,6 +17,8 @@ final class UploadQueue: Sendable {
         var first = 0
         var due = 0
         var isWaiting: Set<ObjectIdentifier> = []
+        /// Those on their way, each once: whoever interrupts one means the only one. True for what was promised since.
+        var underWay: [ObjectIdentifier: Bool] = [:]
         var running = 0
         var isStopped = false
         var delays: [ObjectIdentifier: Duration] = [:]
@@ -26,6 +28,12 @@ final class UploadQueue: Sendable {
         var heldSince: Duration?
         /// Somebody sees to it that they become due.
         var isTimed = false
+
+        mutating func noteIfUnderWay(_ file: ActiveFile) -> Bool {
+            guard underWay[ObjectIdentifier(file)] != nil else { return false }
+            underWay[ObjectIdentifier(file)] = true
+            return true
+        }
 
         mutating func release() {
             due = waiting.count
@@ -63,6 +71,10 @@ final class UploadQueue: Sendable {
             guard !state.isStopped else { return false }
             state.inARow = state.lastAdded.map { now - $0 < Self.idle } ?? false ? state.inARow + 1 : 1
             state.lastAdded = now
+            guard !state.noteIfUnderWay(file) else {
+                if isUrgent { state.release() }
+                return false
+            }
             guard state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return false }
             state.waiting.append((file, send))
             guard state.inARow > Self.mostAlone, !isUrgent else {
@@ -89,13 +101,17 @@ final class UploadQueue: Sendable {
         state.withLock { state in
             state.isStopped = true
             (state.waiting, state.first, state.due, state.isWaiting, state.heldSince) = ([], 0, 0, [], nil)
+            state.underWay = state.underWay.mapValues { _ in false }
         }
     }
 
     /// Once more, after `send` did not bring it there.
     private func addAgain(_ file: ActiveFile, _ send: @escaping Send) {
         state.withLock { state in
-            guard !state.isStopped, state.isWaiting.insert(ObjectIdentifier(file)).inserted else { return }
+            // What is on its way once more already comes here again if it has to.
+            guard !state.isStopped, state.underWay[ObjectIdentifier(file)] == nil,
+                state.isWaiting.insert(ObjectIdentifier(file)).inserted
+            else { return }
             state.waiting.append((file, send))
             if state.heldSince == nil { state.release() }
         }
@@ -134,9 +150,14 @@ final class UploadQueue: Sendable {
 
     private func work() async {
         while let (file, send) = next() {
-            switch await send(file) {
-            case .done: state.withLock { $0.delays[ObjectIdentifier(file)] = nil }
+            let ending = await send(file)
+            let isPromisedAnew = state.withLock { $0.underWay.removeValue(forKey: ObjectIdentifier(file)) ?? false }
+            switch ending {
+            case .done:
+                state.withLock { $0.delays[ObjectIdentifier(file)] = nil }
+                if isPromisedAnew { addAgain(file, send) }
             case .interrupted: addAgain(file, send)
+            case .failed where isPromisedAnew: addAgain(file, send)
             case .failed:
                 let delay = state.withLock { state in
                     let delay = state.delays[ObjectIdentifier(file)] ?? Self.delays.first
@@ -161,6 +182,7 @@ final class UploadQueue: Sendable {
             state.waiting[state.first] = nil
             state.first += 1
             state.isWaiting.remove(ObjectIdentifier(next.file))
+            state.underWay[ObjectIdentifier(next.file)] = false
             if state.first > 64, state.first > state.waiting.count / 2 {
                 state.waiting.removeFirst(state.first)
                 state.due -= state.first

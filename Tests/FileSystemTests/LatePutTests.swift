@@ -53,4 +53,27 @@ import Testing
         #expect(tree.store.content("f") == Array("promised".utf8))
         #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100607))
     }
+
+    @Test func nobodyWaitsForAStoreThatIsAwayForLong() async throws {
+        let tree = try MountedTree(durability: .local)
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "away")
+        }
+        var gate = tree.store.hold(.put)
+        try await tree.store("f", Array("promised".utf8))
+        for mode in 0..<8 as Range<UInt16> {
+            await gate.waitForArrivals()
+            try await tree.change("f") { $0.mode = 0o600 + mode }
+            let next = tree.store.hold(.put)
+            gate.open()
+            gate = next
+        }
+        tree.store.fault = nil
+        gate.open()
+        let time = tree.advancingTime()
+        defer { time.cancel() }
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100607))
+    }
 }
