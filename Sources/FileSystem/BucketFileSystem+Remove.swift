@@ -23,17 +23,29 @@ extension BucketFileSystem {
         }
     }
 
+    /// The entry as it is now. Throws ENOENT when it has got another name since it was read: a call whose program was killed goes
+    /// on beside the program's next one.
+    @discardableResult
+    func requireUnmoved(_ entry: Entry) throws(FileSystemError) -> Entry {
+        let now = try self.entry(entry.ino)
+        guard now.parent == entry.parent, now.component == entry.component else {
+            throw FileSystemError(.notFound, "\(entry.name) was renamed meanwhile")
+        }
+        return now
+    }
+
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
     private func remove(_ entry: Entry) async throws(FileSystemError) {
         try await leaving.begin(entry.ino)
         defer { leaving.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
-            try await removeObject(try self.entry(entry.ino), mayWait: true)
+            try await removeObject(try requireUnmoved(entry), mayWait: true)
             return
         }
         try await enterToLose(file)
         defer { file.writing.leave(alone: true) }
+        try requireUnmoved(entry)
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
         try await storeForHandles(of: file)
@@ -96,7 +108,7 @@ extension BucketFileSystem {
             if isNeeded { state.deleteAtRelease = deletion }
         }
         // The last handle may have gone meanwhile, and not have seen that there was anything to do.
-        if isOpen, !files.isOpen(entry.ino) {
+        if isOpen || isNeeded, !files.isOpen(entry.ino) {
             try? metadata.forget(unlinked: entry.ino)
             await carryOutDeletion(of: file)
         }

@@ -128,6 +128,7 @@ extension BucketFileSystem {
             if isCopy { try await active.enterAlone() } else { try await enterToLose(active) }
         }
         defer { if let active { files.leaveAlone(active) } }
+        try requireUnmoved(source)
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
