@@ -85,11 +85,13 @@ extension BucketFileSystem {
     // MARK: Files
 
     /// The file is active meanwhile, so that a program that opens it while the store copies waits with what it writes, and goes on
-    /// with the object at the new key.
+    /// with the object at the new key; so does one that is open already, whose last descriptor may be closed meanwhile. One that
+    /// waits for the store is active without.
     private func renameHeld(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
     ) async throws(FileSystemError) {
-        guard source.attributes.kind == .file, files.find(source.ino) == nil else {
+        let isActive = files.find(source.ino) != nil
+        guard source.attributes.kind == .file, !isActive || files.isOpen(source.ino) else {
             return try await renameFile(source, to: newName, in: newParent, replacing: target, held: nil)
         }
         let held = activate(source)
@@ -102,7 +104,7 @@ extension BucketFileSystem {
         await release(held)?()
     }
 
-    /// `held` is the file if only its rename has made it active.
+    /// `held` is the file if its rename is one of its users.
     private func renameFile(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?,
         held: ActiveFile?

@@ -254,17 +254,21 @@ import Testing
 
     // MARK: A file
 
-    @Test(arguments: [MountPolicy.Durability.remote, .local])
-    func whoOpensAFileMeanwhileGoesOnWithItUnderItsNewName(durability: MountPolicy.Durability) async throws {
+    @Test(arguments: [MountPolicy.Durability.remote, .local], [false, true])
+    func whoOpensAFileMeanwhileGoesOnWithItUnderItsNewName(
+        durability: MountPolicy.Durability, wasOpen: Bool
+    ) async throws {
         let tree = try MountedTree(durability: durability)
         tree.store.setObject("log", Array("first\n".utf8))
         let ino = try await tree.find("log").ino
         let system = tree.system
+        let before = wasOpen ? try await tree.open("log", OpenFlags(reads: true, writes: false)) : nil
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
             await Self.succeeded(system.rename("log", in: .root, to: "log.1", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
+        if let before { try await tree.close(before) }
         let reader = try await tree.run(system.open(ino, flags: OpenFlags(reads: true, writes: false))).handle
         let writer = try await tree.run(system.open(ino, flags: OpenFlags(reads: true, writes: true))).handle
         let write = tree.pool.start {
