@@ -52,6 +52,7 @@ extension CommitState {
         /// must not be taken for other bytes.
         var doubtedGeneration: UInt64?
         var sent = SentParts()
+        var begun = BegunParts()
     }
 
     /// A transfer under way.

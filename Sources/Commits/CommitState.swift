@@ -24,8 +24,6 @@ struct CommitState: Sendable {
     var actions: [Action] = []
 
     private(set) var upload: Upload?
-    /// What the store may have of `upload`.
-    private(set) var begun = BegunParts()
     private(set) var flights: [Ticket: Flight] = [:]
     /// Uploads to abort once nothing of them is under way; nil: its creation is.
     private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
@@ -166,7 +164,7 @@ struct CommitState: Sendable {
             let plan = PartPlan(layout: layout, baseSize: baseSize, options: options, capabilities: capabilities)
             self.run?.queue = plan.missing(
                 in: run.request.extents, sent: upload.sent, underWay: flights.values.map(\.part.range),
-                named: capabilities.surplusParts ? [] : begun.numbers)
+                named: capabilities.surplusParts ? [] : upload.begun.numbers)
         }
         launch()
         guard flights.isEmpty, let parts = upload.sent.complete(size: run.request.size) else { return .wait }
@@ -242,7 +240,6 @@ struct CommitState: Sendable {
     mutating func retire() {
         guard let upload else { return }
         self.upload = nil
-        begun = BegunParts()
         waiting = []
         rewritten = []
         run?.queue = []
@@ -265,7 +262,9 @@ struct CommitState: Sendable {
     }
 
     private mutating func launch() {
-        guard let upload, let id = upload.id, run?.failure == nil else { return }
+        guard let (epoch, key) = upload.map({ ($0.epoch, $0.key) }), let id = upload?.id, run?.failure == nil else {
+            return
+        }
         while flights.count < options.uploadsPerFile {
             let isOfRun = run != nil
             guard let part = isOfRun ? run?.queue.first : waiting.first else { return }
@@ -273,9 +272,9 @@ struct CommitState: Sendable {
             if flights.values.contains(where: { $0.part.range.overlaps(part.range) }) { return }
             if isOfRun { run?.queue.removeFirst() } else { waiting.removeFirst() }
             let ticket = newTicket()
-            flights[ticket] = Flight(epoch: upload.epoch, part: part, isOfRun: isOfRun)
-            begun.insert(part.number)
-            actions.append(.transfer(ticket, upload.key, id, part))
+            flights[ticket] = Flight(epoch: epoch, part: part, isOfRun: isOfRun)
+            upload?.begun.insert(part.number)
+            actions.append(.transfer(ticket, key, id, part))
         }
     }
 
@@ -342,7 +341,7 @@ struct CommitState: Sendable {
         var upload = Upload(
             epoch: newTicket(), key: key, metadata: metadata, attempt: attempt, layout: layout, id: id)
         upload.doubtedGeneration = attempts[attempt]?.generation
-        begun = BegunParts(listed.filter { (1...max(1, capabilities.mostParts)).contains($0) })
+        upload.begun = BegunParts(listed.filter { (1...max(1, capabilities.mostParts)).contains($0) })
         for part in parts where layout.range(of: part.uploaded.number - 1).lowerBound == part.range.lowerBound {
             upload.sent.insert(part)
         }

@@ -106,8 +106,8 @@ extension CommitState {
     /// Whether the store may have parts behind the end of the file, and would not complete the upload without them. Nothing leaves
     /// the disk for such an upload: it could not be stored.
     func hasSurplus(size: Int64) -> Bool {
-        guard !capabilities.surplusParts, let upload, begun.last > 0 else { return false }
-        return upload.layout.range(of: begun.last - 1).lowerBound >= size
+        guard !capabilities.surplusParts, let upload, upload.begun.last > 0 else { return false }
+        return upload.layout.range(of: upload.begun.last - 1).lowerBound >= size
     }
 
     private func isWholePart(_ range: ByteRange) -> Bool {

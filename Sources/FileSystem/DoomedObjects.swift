@@ -47,8 +47,7 @@ extension ObjectStore {
             var page = try await list(request)
             try progress.take(page)
             let hidden = before.merging(doomed.versions) { old, _ in old }
-            let isEnough = page.next == nil || !page.objects.isEmpty || !page.commonPrefixes.isEmpty
-            if hidden.isEmpty, isEnough, whole == ListingPage() { return page }
+            if hidden.isEmpty, !page.isEmpty || page.next == nil, whole == ListingPage() { return page }
             func isHidden(_ object: ListedObject) -> Bool {
                 guard let version = hidden[object.key] else { return false }
                 return version == nil || version == object.version.etag

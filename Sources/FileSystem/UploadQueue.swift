@@ -101,7 +101,6 @@ final class UploadQueue: Sendable {
         state.withLock { state in
             state.isStopped = true
             (state.waiting, state.first, state.due, state.isWaiting, state.heldSince) = ([], 0, 0, [], nil)
-            state.underWay = state.underWay.mapValues { _ in false }
         }
     }
 

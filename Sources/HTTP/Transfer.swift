@@ -37,8 +37,8 @@ final class Transfer {
     private var response = HTTPResponse(status: 0)
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
-    private var isBegun = false
-    private var isBegunAgain = false
+    /// How often libcurl has set about sending it.
+    private var begins = 0
     /// Why a callback stopped the transfer.
     private var failure: HTTPError?
     private var headerList: UnsafeMutablePointer<curl_slist>?
@@ -100,7 +100,7 @@ final class Transfer {
     /// Whether its end tells that the connection, which was kept from an earlier request, leads nowhere any more; others of its
     /// age may be like it.
     func hasLostItsPath(now: Duration) -> Bool {
-        let wasKept = isBegunAgain || easy.long(CURLINFO_NUM_CONNECTS) == 0
+        let wasKept = begins > 1 || easy.long(CURLINFO_NUM_CONNECTS) == 0
         return wasKept && response.status == 0 && now - began >= acknowledgement / 2
     }
 
@@ -114,7 +114,7 @@ final class Transfer {
 
     /// Whether the server may carry it out, whatever becomes of the connection.
     var isSent: Bool {
-        isBegun && !submission.request.method.isSafe && sourceOffset >= submission.source?.count ?? 0
+        begins > 0 && !submission.request.method.isSafe && sourceOffset >= submission.source?.count ?? 0
     }
 
     /// Ends it soon. What is given up when all of it was sent may be carried out after what is sent next: the answer tells.
@@ -163,9 +163,8 @@ final class Transfer {
     /// what has no body again without telling, though the server may have acted. Nor is it to go from one dead connection to the
     /// next of the same age.
     func begin() -> Bool {
-        defer { isBegun = true }
-        guard isBegun else { return true }
-        isBegunAgain = true
+        begins += 1
+        guard begins > 1 else { return true }
         if submission.request.method.isSafe, SystemTime().uptime() - began < acknowledgement / 2 { return true }
         failure = HTTPError(.interrupted, "\(submission.request.origin): the connection broke before an answer came")
         return false

@@ -250,7 +250,8 @@ extension UploadedPart {
 }
 
 extension PutAnswer {
-    init(_ version: ObjectVersion) {
+    /// The answer to a write that has made this version.
+    package init(_ version: ObjectVersion) {
         self.init(etag: version.etag, versionID: version.versionID, modified: version.modified)
     }
 }

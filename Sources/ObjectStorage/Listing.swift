@@ -57,6 +57,9 @@ package struct ListingPage: Sendable, Hashable {
     /// nil on the last page. An empty page may still have a successor.
     package var next: ListingCursor?
 
+    /// Whether nothing is on it, whatever comes after it.
+    package var isEmpty: Bool { objects.isEmpty && commonPrefixes.isEmpty }
+
     package init(objects: [ListedObject] = [], commonPrefixes: [ObjectKey] = [], next: ListingCursor? = nil) {
         (self.objects, self.commonPrefixes, self.next) = (objects, commonPrefixes, next)
     }

@@ -19,7 +19,7 @@ extension KodoStore {
         while true {
             page.objects.removeAll { $0.key.bytes <= start }
             page.commonPrefixes.removeAll { $0.bytes <= start }
-            guard page.objects.isEmpty, page.commonPrefixes.isEmpty, let next = page.next else { return page }
+            guard page.isEmpty, let next = page.next else { return page }
             first.cursor = next
             page = try await list(first, as: .list)
         }

@@ -38,21 +38,24 @@ package struct S3Credentials: Sendable {
     /// The profile that was asked for and is in none of the files.
     var missingProfile: String? {
         guard let profile else { return nil }
-        let names = ["profile \(profile)", profile]
-        let isThere = [credentialsFile, configFile].contains { section(of: $0, named: names) != nil }
-        return isThere ? nil : profile
+        return settings(of: profile).isEmpty ? profile : nil
     }
 
     /// The profile that was named and gets its credentials in a way of Amazon's own tools, and the setting that says so.
     var profileOfTheTools: (name: String, setting: String)? {
         guard let name = profile ?? environment["AWS_PROFILE"], !name.isEmpty, fromAWSFiles() == nil else { return nil }
-        let settings = [credentialsFile, configFile].compactMap { section(of: $0, named: ["profile \(name)", name]) }
+        let settings = settings(of: name)
         let known = [
             "credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file",
             "login_session",
         ]
         let setting = known.first { setting in settings.contains { $0[setting] != nil } }
         return setting.map { (name, $0) }
+    }
+
+    /// What the files say of a profile, each that knows it.
+    private func settings(of profile: String) -> [[String: String]] {
+        [credentialsFile, configFile].compactMap { section(of: $0, named: ["profile \(profile)", profile]) }
     }
 
     /// The region that the environment or the profile names.

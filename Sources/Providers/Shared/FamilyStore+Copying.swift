@@ -38,8 +38,7 @@ extension FamilyStore {
                 .preconditionFailed, call.operation, key: key, code: "OtherVersion",
                 message: "another version is there than was copied")
         }
-        return PutAnswer(
-            etag: info.version.etag, versionID: info.version.versionID, modified: info.version.modified)
+        return PutAnswer(info.version)
     }
 
     package func updateMetadata(

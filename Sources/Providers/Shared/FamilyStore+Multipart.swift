@@ -160,7 +160,7 @@ extension FamilyStore {
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
         var call = Call(.abortUpload, .delete, key)
         call.query = [QueryItem("uploadId", upload.text)]
-        do { try await sendRemoval(call) } catch {
+        do { _ = try await send(call) } catch {
             guard error.kind == .noSuchUpload || error.kind == .notFound else { throw error }
         }
     }

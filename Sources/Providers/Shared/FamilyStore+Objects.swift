@@ -131,16 +131,8 @@ extension FamilyStore {
             guard capabilities.deleteIfMatch else { throw notSupported(call, "a condition on delete") }
             call.headers["If-Match"] = "\"\(ifMatch.text)\""
         }
-        do { try await sendRemoval(call) } catch {
+        do { _ = try await send(call) } catch {
             guard error.kind == .notFound, ifMatch == nil else { throw error }
-        }
-    }
-
-    /// Sends what removes something. It has nothing to tell when it is done: a page is a gateway's, whatever its status.
-    func sendRemoval(_ call: Call) async throws(ObjectStoreError) {
-        let response = try await send(call)
-        guard response.body.first(where: { $0 > UInt8(ascii: " ") }) != UInt8(ascii: "<") else {
-            throw malformed(call, response, "the answer to a removal is a page")
         }
     }
 

@@ -111,23 +111,25 @@ extension FamilyStore {
                 _ = try await send(call)
                 return
             }
-            let job = request.tier.map { tier in
-                "<\(profile.restoreJob)><Tier>\(XMLText.escape(tier))</Tier></\(profile.restoreJob)>"
-            }
-            func document(_ days: String) -> String {
-                "<RestoreRequest\(xmlns)>\(days)\(job ?? "")</RestoreRequest>"
-            }
-            do throws(ObjectStoreError) { _ = try await send(&call, document: document("<Days>\(days)</Days>")) } catch
-            {
-                // What Amazon's INTELLIGENT_TIERING has moved comes back for good, and no days may be given (s3.md section 4.10).
+            do throws(ObjectStoreError) { try await restore(call, days, request.tier) } catch {
                 guard request.days == nil, error.kind == .invalidRequest else { throw error }
-                do throws(ObjectStoreError) { _ = try await send(&call, document: document("")) } catch let second {
-                    throw second.code == "RestoreAlreadyInProgress" ? second : error
+                // What Amazon's INTELLIGENT_TIERING has moved comes back for good, and no days may be given (s3.md section 4.10).
+                do throws(ObjectStoreError) { try await restore(call, nil, request.tier) } catch let second {
+                    throw second.isOfRestoreUnderWay ? second : error
                 }
             }
         } catch {
-            guard error.code == "RestoreAlreadyInProgress" else { throw error }
+            guard error.isOfRestoreUnderWay else { throw error }
         }
+    }
+
+    private func restore(_ call: Call, _ days: Int?, _ tier: String?) async throws(ObjectStoreError) {
+        var call = call
+        let days = days.map { "<Days>\($0)</Days>" } ?? ""
+        let job = tier.map { tier in
+            "<\(profile.restoreJob)><Tier>\(XMLText.escape(tier))</Tier></\(profile.restoreJob)>"
+        }
+        _ = try await send(&call, document: "<RestoreRequest\(xmlns)>\(days)\(job ?? "")</RestoreRequest>")
     }
 
     // MARK: Links
@@ -195,4 +197,9 @@ extension FamilyStore {
         _ = try seal(&call, body)
         return try await send(call, body: body)
     }
+}
+
+extension ObjectStoreError {
+    /// What is asked for goes on already.
+    fileprivate var isOfRestoreUnderWay: Bool { code == "RestoreAlreadyInProgress" }
 }

@@ -125,7 +125,12 @@ package final class FamilyStore: ObjectStore {
             let region = learned.withLock { $0.region }
             let (response, current) = try await exchange(call, body, sink, use)
             let document = errors.document(response)
-            if response.isSuccess, document == nil { return response }
+            if response.isSuccess, document == nil {
+                // What removes something has nothing to tell when it is done: a page is a gateway's, whatever its status.
+                let begin = call.method == .delete ? response.body.first { $0 > UInt8(ascii: " ") } : nil
+                guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a page") }
+                return response
+            }
             let error = errors.error(response, call.operation, call.key, document: document)
             guard corrected.insert(Correction(error.kind, current)).inserted, corrected.count <= Correction.most,
                 try await correct(error, response, document, signedFor: region, with: current)

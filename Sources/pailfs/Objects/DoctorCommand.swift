@@ -136,7 +136,7 @@ private struct StoreCheckup {
             let page = try session.answer { store async throws(ObjectStoreError) in
                 try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
             }
-            return page.objects.isEmpty && page.commonPrefixes.isEmpty ? "empty" : nil
+            return page.isEmpty && page.next == nil ? "empty" : nil
         }
         guard !session.isAccount else { return report.skip("writing", "the URL names no bucket") }
         guard writes else { return report.skip("writing", "not asked for") }

@@ -21,7 +21,7 @@ struct ListCommand: ParsableCommand {
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
         var isEmpty = true
         try session.pages(ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"))) { page in
-            isEmpty = isEmpty && page.objects.isEmpty && page.commonPrefixes.isEmpty
+            isEmpty = isEmpty && page.isEmpty
             for line in lines(of: page) { print(line) }
         }
         guard isEmpty, !path.isEmpty else { return }
