@@ -190,9 +190,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     /// The put's object, when what is there has the content and the user metadata that were sent.
     private func landed(_ request: PutRequest, _ body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer? {
         let info = try await base.head(request.key, condition: nil)
-        guard info.version.size == body.count,
-            request.metadata.user.allSatisfy({ info.metadata.user[$0.key] == $0.value })
-        else { return nil }
+        guard info.version.size == body.count, info.metadata.hasUser(of: request.metadata) else { return nil }
         var md5 = MD5()
         var crc = CRC64ECMA()
         do {

@@ -17,6 +17,11 @@ package struct ObjectMetadata: Hashable, Sendable {
         self.contentType = contentType
         self.user = user
     }
+
+    /// Whether the user metadata is that of `other`, and perhaps more: objects that we have written are told by theirs.
+    package func hasUser(of other: ObjectMetadata) -> Bool {
+        other.user.allSatisfy { user[$0.key] == $0.value }
+    }
 }
 
 /// What one HEAD or GET tells of an object.

@@ -180,7 +180,7 @@ extension KodoStore {
     ) async throws(ObjectStoreError) -> PutAnswer? {
         guard let hash, let info = try? await stat(key, .completeUpload).info, info.version.etag.text == hash,
             info.version.size == parts.reduce(0, { $0 + $1.size }),
-            metadata.user.allSatisfy({ info.metadata.user[$0.key] == $0.value })
+            info.metadata.hasUser(of: metadata)
         else { return nil }
         return PutAnswer(etag: info.version.etag, modified: info.version.modified)
     }

@@ -191,7 +191,7 @@ extension KodoStore {
         _ key: ObjectKey, _ metadata: ObjectMetadata, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) {
         let info = try await stat(key, operation).info
-        let isOurs = metadata.user.allSatisfy { info.metadata.user[$0.key] == $0.value }
+        let isOurs = info.metadata.hasUser(of: metadata)
         guard isOurs, info.metadata.user.count == metadata.user.count else {
             throw ObjectStoreError(
                 .preconditionFailed, operation, key: key, code: "Exists",

@@ -33,7 +33,7 @@ extension FamilyStore {
         if let answer = try await outcome(call, response) { return answer }
         guard let key = call.key else { throw malformed(call, response, "the answer has no ETag") }
         let info = try await head(key, condition: nil)
-        guard metadata?.user.allSatisfy({ info.metadata.user[$0.key] == $0.value }) ?? true else {
+        guard metadata.map(info.metadata.hasUser) ?? true else {
             throw ObjectStoreError(
                 .preconditionFailed, call.operation, key: key, code: "OtherVersion",
                 message: "another version is there than was copied")
