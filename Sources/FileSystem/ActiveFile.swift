@@ -80,8 +80,7 @@ final class ActiveFile: Sendable {
         var pinned: CachedObject?
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.
         var deleteAtRelease: Deletion?
-        /// What went wrong in the background for good: told once, by the next close or fsync.
-        var unreported: FileSystemError?
+        var failures = BackgroundFailures()
 
         /// Takes in what headers tell that nobody had looked at. What programs have set or changed here stays.
         mutating func learn(_ known: Attributes) {
@@ -166,6 +165,8 @@ final class FileHandle: Sendable {
         /// The file's epoch when `pin` was taken.
         var epoch: Int
         var reader: ObjectReader?
+        /// How many of the file's failures its program was told.
+        var heard: Int
     }
 
     let file: ActiveFile
@@ -175,8 +176,17 @@ final class FileHandle: Sendable {
 
     init(file: ActiveFile, flags: OpenFlags, reads: KernelReads.Kind = .cached) {
         (self.file, self.flags, self.reads) = (file, flags, reads)
-        let (base, epoch) = file.state.withLock { ($0.base, $0.epoch) }
-        state = Mutex(State(pin: base, epoch: epoch))
+        let (base, epoch, heard) = file.state.withLock { ($0.base, $0.epoch, $0.failures.start) }
+        state = Mutex(State(pin: base, epoch: epoch, heard: heard))
+    }
+
+    /// What went wrong in the background since its program was told the last time; it counts as told.
+    func takeFailure() -> FileSystemError? {
+        file.state.withLock { file in state.withLock { file.failures.hear(&$0.heard) } }
+    }
+
+    var hasFailure: Bool {
+        file.state.withLock { file in state.withLock { file.failures.hasNews(since: $0.heard) } }
     }
 
     /// The committed version this handle reads, given the file's own.

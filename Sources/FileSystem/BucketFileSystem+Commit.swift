@@ -49,21 +49,22 @@ extension BucketFileSystem {
             let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes || operation != .close else { return .success(()) }
             guard handle.file.isDirty else {
-                if let error = handle.file.state.withLock({ $0.unreported.take() }) { throw error }
+                if let error = handle.takeFailure() { throw error }
                 return .success(())
             }
-            if policy.durability == .local, promiseNow(handle.file) { return .success(()) }
+            if policy.durability == .local, !handle.hasFailure, promiseNow(handle.file) { return .success(()) }
             let isNew = handle.flags.exclusive && handle.file.state.withLock { $0.condition == .absent }
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) { try await secureWaitingForSpace(handle.file) } catch {
                     if error.kind != .interrupted {
                         remember(error, operation.rawValue, handle.file.ino)
                         // What else there was to tell is told with this.
-                        handle.file.state.withLock { $0.unreported = nil }
+                        _ = handle.takeFailure()
                     }
                     // O_EXCL: somebody else has made it first.
                     throw isNew && error.kind == .stale ? FileSystemError(.exists, error.reason) : error
                 }
+                if let error = handle.takeFailure() { throw error }
             }
         } catch { return .ready(.failure(error)) }
     }
@@ -86,7 +87,6 @@ extension BucketFileSystem {
         case .remote: try await commit(file)
         case .local: try await promise(file)
         }
-        if let error = file.state.withLock({ $0.unreported.take() }) { throw error }
     }
 
     /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs

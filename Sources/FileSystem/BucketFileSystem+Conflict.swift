@@ -124,8 +124,7 @@ extension BucketFileSystem {
     /// has it open hears so.
     private func giveWay(_ file: ActiveFile, because error: FileSystemError) async {
         let fallback = file.state.withLock { state in
-            // Whoever stores it tells its own program as well.
-            state.unreported = error
+            state.failures.note(error)
             defer { (state.overlay, state.fallback, state.metadata, state.condition) = (nil, nil, nil, nil) }
             (state.base, state.isCopy, state.hasGivenWay) = (nil, false, true)
             (state.isDirty, state.isPromised) = (false, false)

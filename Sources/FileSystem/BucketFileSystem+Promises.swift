@@ -56,7 +56,7 @@ extension BucketFileSystem {
         defer { file.writing.leave(alone: true) }
         let state = file.state.withLock { $0 }
         guard state.isDirty, !state.isUnlinked, !state.isPromised, !state.isCopy, state.fallback == nil,
-            state.unreported == nil, let overlay = state.overlay, !overlay.staged.needsItsUpload,
+            let overlay = state.overlay, !overlay.staged.needsItsUpload,
             let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
         else { return false }
         do throws(FileSystemError) { try promise(file, overlay, insteadOf: nil, state.condition) } catch {
@@ -158,9 +158,15 @@ extension BucketFileSystem {
         rest(file)
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
-        // What may pass is tried again without anybody being told; the log and `user.pailfs.lasterror` have it.
-        if !error.mayPass, !error.lacksLocalSpace { file.state.withLock { $0.unreported = error } }
+        note(error, of: file)
         return file.isDirty ? .failed : .done
+    }
+
+    /// What failed in the background for good is told to the file's programs, unless it gave way and they are told so. What may
+    /// pass is tried again without that; the log and `user.pailfs.lasterror` have it.
+    func note(_ failure: FileSystemError, of file: ActiveFile) {
+        guard !failure.mayPass, !failure.lacksLocalSpace, file.isDirty else { return }
+        file.state.withLock { $0.failures.note(failure) }
     }
 
     /// Nothing of the overlay is wanted at the store any more; its row has ended.

@@ -31,13 +31,13 @@ extension BucketFileSystem {
     }
 
     private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
-        let (overlay, fallback, isPromised, size, error) = file.state.withLock {
-            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size, $0.unreported)
+        let (overlay, fallback, isPromised, size) = file.state.withLock {
+            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size)
         }
         let progress = overlay?.commit.progress ?? CommitProgress()
         let staged = (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)
         let since = overlay?.record.intent.changed ?? file.attributes.ctime.seconds
-        let reason = error?.reason ?? lastErrors.withLock { $0.peek(file.ino)?.text }
+        let reason = lastErrors.withLock { $0.peek(file.ino)?.text }
         return MountReport.File(
             path: path(of: file.ino).description,
             key: ((try? metadata.key(of: file.ino)) ?? nil)?.description ?? "",

@@ -210,7 +210,7 @@ extension BucketFileSystem {
                 files.settle(file)
                 guard let failure else { return makeRoom() }
                 remember(failure, "commit", file.ino)
-                if !failure.mayPass, !failure.lacksLocalSpace { file.state.withLock { $0.unreported = failure } }
+                note(failure, of: file)
             }
         }
     }

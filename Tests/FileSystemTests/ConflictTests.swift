@@ -65,6 +65,37 @@ import Testing
         try await expectTheirsAgain(tree)
     }
 
+    /// Each of those who have the file open is told, whoever of them finds out.
+    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    func everyDescriptorIsToldOnce(_ durability: MountPolicy.Durability) async throws {
+        let (tree, file) = try await conflict(durability)
+        let (other, reader) = (
+            try await tree.open("f", Self.readWrite), try await tree.open("f", OpenFlags(reads: true, writes: false))
+        )
+        let stale = MountedTree.Failure(kind: .stale, reason: "")
+        if durability == .remote {
+            await #expect(throws: stale) {
+                try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+            }
+        } else {
+            try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+            for _ in 0..<2000 where tree.system.recoverableFiles().isEmpty {
+                tree.time.advance(by: .milliseconds(100))
+                try await Task.sleep(for: .milliseconds(1))
+            }
+            await #expect(throws: stale) { try await tree.run(tree.system.flush(file.0, handle: file.1) { false }) }
+        }
+        try await tree.close(file)
+        await #expect(throws: stale) { try await tree.run(tree.system.sync(other.0, handle: other.1, dataOnly: true)) }
+        try await tree.run(tree.system.sync(other.0, handle: other.1, dataOnly: true))
+        try await tree.close(other)
+        await #expect(throws: stale) {
+            try await tree.run(tree.system.sync(reader.0, handle: reader.1, dataOnly: true))
+        }
+        try await tree.close(reader)
+        #expect(try await tree.load("f") == Self.theirs)
+    }
+
     /// The disk does not let the bytes be kept at first.
     @Test func whatCouldNotBeSetAsideIsTriedAgain() async throws {
         let (tree, file) = try await conflict(.remote)
