@@ -136,8 +136,11 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
-                try await make(name, in: parent, mode, caller)
+            let place = Place(parent: parent, name: name)
+            return try await claiming([place]) { () async throws(FileSystemError) in
+                try await changingNames([place]) { () async throws(FileSystemError) in
+                    try await make(name, in: parent, mode, caller)
+                }
             }
         }
     }
@@ -192,20 +195,27 @@ extension BucketFileSystem {
     package func removeDirectory(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let entry = try await existing(name, in: parent)
-            guard entry.attributes.kind == .directory else {
-                throw FileSystemError(.notDirectory, "\(name) is not a directory")
-            }
-            try requireBucket(name, in: parent)
-            try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
-                let key = try key(of: entry.ino)
-                try await requireEmpty(entry)
-                try await keepDirectory(parent, without: entry)
-                try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
-                try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            let place = Place(parent: parent, name: name)
+            try await claiming([place]) { () async throws(FileSystemError) in
+                let entry = try await existing(name, in: parent)
+                guard entry.attributes.kind == .directory else {
+                    throw FileSystemError(.notDirectory, "\(name) is not a directory")
+                }
+                try requireBucket(name, in: parent)
+                try await changingNames([place]) { () async throws(FileSystemError) in
+                    try await remove(directory: entry)
+                }
             }
             touch(parent)
         }
+    }
+
+    private func remove(directory: Entry) async throws(FileSystemError) {
+        let key = try key(of: directory.ino)
+        try await requireEmpty(directory)
+        try await keepDirectory(directory.parent, without: directory)
+        try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+        try cached { metadata throws(MetadataError) in try metadata.remove(directory.ino) }
     }
 
     /// Counts remote keys too, so nothing that this mount does not show is lost: one LIST of two keys. What is still to be

@@ -9,9 +9,24 @@ import ObjectStorage
 /// moves or removes names, changes headers, or begins to change a file. Inside, nothing waits for the same gate again, and in
 /// `names` nothing for `namespace`. The rest of the mount goes on.
 extension BucketFileSystem {
-    /// Does what changes these names.
+    /// Does what makes, moves or removes these names, as they are found in there: no other call does that to one of them meanwhile.
+    /// The kernel keeps programs from it, but a program that was killed does not end its call, and the next one comes beside it.
+    func claiming<Value: Sendable>(
+        _ places: [Place], _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        var held: [Place] = []
+        defer { for place in held { changing.end(place) } }
+        // All in the same order, so that nobody waits for whom he keeps waiting.
+        for place in Set(places).sorted(by: { ($0.parent, $0.name) < ($1.parent, $1.name) }) {
+            try await changing.begin(place)
+            held.append(place)
+        }
+        return try await act()
+    }
+
+    /// Does what changes these names, which are claimed.
     func changingNames<Value: Sendable>(
-        _ places: [(name: ByteString, parent: InodeNumber)], _ change: () async throws(FileSystemError) -> Value
+        _ places: [Place], _ change: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         let pass = try await enter(names) { keys(of: places) }
         defer { names.leave(pass) }
@@ -85,7 +100,7 @@ extension BucketFileSystem {
     }
 
     /// As directories have them, which includes that the name is a renamed directory's.
-    private func keys(of places: [(name: ByteString, parent: InodeNumber)]) -> [ByteString] {
+    private func keys(of places: [Place]) -> [ByteString] {
         places.compactMap { place in
             (try? newKey(place.name, in: place.parent, kind: .directory).key.bytes)
                 ?? (try? metadata.key(of: place.parent)) ?? nil

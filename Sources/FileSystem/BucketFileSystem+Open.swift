@@ -162,34 +162,44 @@ extension BucketFileSystem {
     package func create(
         _ name: ByteString, in parent: InodeNumber, mode: UInt16, flags: OpenFlags, caller: Caller
     ) -> Outcome<CreateReply> {
+        let place = Place(parent: parent, name: name)
         do {
             try requireWritable()
             _ = try newKey(name, in: parent, kind: .file)
             if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
-                let pass = names.tryEnter()
+                !changing.contains(place), let pass = names.tryEnter()
             {
                 defer { names.leave(pass) }
                 return .success(try makeFile(name, in: parent, mode, flags, caller))
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
-            while true {
-                guard var entry = try await resolve(name, in: parent) else {
-                    return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
-                        try makeFile(name, in: parent, mode, flags, caller)
-                    }
+            try await claiming([place]) { () async throws(FileSystemError) in
+                try await openOrMake(place, mode, flags, caller)
+            }
+        }
+    }
+
+    private func openOrMake(
+        _ place: Place, _ mode: UInt16, _ flags: OpenFlags, _ caller: Caller
+    ) async throws(FileSystemError) -> CreateReply {
+        let (parent, name) = (place.parent, place.name)
+        while true {
+            guard var entry = try await resolve(name, in: parent) else {
+                return try await changingNames([place]) { () async throws(FileSystemError) in
+                    try makeFile(name, in: parent, mode, flags, caller)
                 }
-                if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
-                guard entry.attributes.kind == .file else {
-                    throw FileSystemError(.isDirectory, "\(name) is not a file")
-                }
-                entry = current(entry)
-                switch try await openEmptying(entry, flags) {
-                case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
-                case .leaving: try await leaving.wait(entry.ino)
-                // The answer tells it.
-                case .outdated(let size): shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
-                }
+            }
+            if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
+            guard entry.attributes.kind == .file else {
+                throw FileSystemError(.isDirectory, "\(name) is not a file")
+            }
+            entry = current(entry)
+            switch try await openEmptying(entry, flags) {
+            case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
+            case .leaving: try await leaving.wait(entry.ino)
+            // The answer tells it.
+            case .outdated(let size): shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
             }
         }
     }

@@ -13,25 +13,17 @@ extension BucketFileSystem {
     package func unlink(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            let entry = try await existing(name, in: parent)
-            guard entry.attributes.kind != .directory else {
-                throw FileSystemError(.isDirectory, "\(name) is a directory")
+            let place = Place(parent: parent, name: name)
+            try await claiming([place]) { () async throws(FileSystemError) in
+                let entry = try await existing(name, in: parent)
+                guard entry.attributes.kind != .directory else {
+                    throw FileSystemError(.isDirectory, "\(name) is a directory")
+                }
+                try await settleCopies(ofObject: entry.ino)
+                try await changingNames([place]) { () async throws(FileSystemError) in try await remove(entry) }
             }
-            try await settleCopies(ofObject: entry.ino)
-            try await changingNames([(name, parent)]) { () async throws(FileSystemError) in try await remove(entry) }
             touch(parent)
         }
-    }
-
-    /// The entry as it is now. Throws ENOENT when it has got another name since it was read: a call whose program was killed goes
-    /// on beside the program's next one.
-    @discardableResult
-    func requireUnmoved(_ entry: Entry) throws(FileSystemError) -> Entry {
-        let now = try self.entry(entry.ino)
-        guard now.parent == entry.parent, now.component == entry.component else {
-            throw FileSystemError(.notFound, "\(entry.name) was renamed meanwhile")
-        }
-        return now
     }
 
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
@@ -40,12 +32,11 @@ extension BucketFileSystem {
         defer { leaving.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
-            try await removeObject(try requireUnmoved(entry), mayWait: true)
+            try await removeObject(try self.entry(entry.ino), mayWait: true)
             return
         }
         try await enterToLose(file)
         defer { file.writing.leave(alone: true) }
-        try requireUnmoved(entry)
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
         try await storeForHandles(of: file)

@@ -16,7 +16,10 @@ extension BucketFileSystem {
             try requireWritable()
             // What is not stored yet may have to be, which takes space.
             try await waitingForSpace(givesSpace: true) { [self] () async throws(FileSystemError) in
-                try await renameNow(name, in: parent, to: newName, in: newParent, noReplace: noReplace)
+                let places = [Place(parent: parent, name: name), Place(parent: newParent, name: newName)]
+                try await claiming(places) { () async throws(FileSystemError) in
+                    try await renameNow(name, in: parent, to: newName, in: newParent, noReplace: noReplace)
+                }
             }
         }
     }
@@ -54,7 +57,8 @@ extension BucketFileSystem {
                 let kind = source.attributes.kind
                 try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
             }
-            try await changingNames([(name, parent), (newName, newParent)]) { () async throws(FileSystemError) in
+            let places = [Place(parent: parent, name: name), Place(parent: newParent, name: newName)]
+            try await changingNames(places) { () async throws(FileSystemError) in
                 if let target { try await leaving.begin(target.ino) }
                 defer { if let target { leaving.end(target.ino) } }
                 try await renameHeld(source, to: newName, in: newParent, replacing: target)
@@ -130,7 +134,6 @@ extension BucketFileSystem {
             if isCopy { try await active.enterAlone() } else { try await enterToLose(active) }
         }
         defer { if let active { files.leaveAlone(active) } }
-        try requireUnmoved(source)
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active

@@ -21,8 +21,11 @@ extension BucketFileSystem {
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
             }
-            return try await changingNames([(name, parent)]) { () async throws(FileSystemError) in
-                try await link(name, in: parent, target, caller)
+            let place = Place(parent: parent, name: name)
+            return try await claiming([place]) { () async throws(FileSystemError) in
+                try await changingNames([place]) { () async throws(FileSystemError) in
+                    try await link(name, in: parent, target, caller)
+                }
             }
         }
     }

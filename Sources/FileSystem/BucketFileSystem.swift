@@ -12,7 +12,7 @@ import Synchronization
 /// store.
 ///
 /// The metadata cache is the truth about names and attributes; `ActiveFiles` holds what open and dirty files know beyond
-/// it. Locks, outermost first: `namespace` (commits share it at their keys, renaming a directory has it alone below both its
+/// it. Locks, outermost first: the names a call is `changing`, `namespace` (commits share it at their keys, renaming a directory has it alone below both its
 /// keys), `names` (likewise, for whatever else makes, moves or removes names or begins to change a file: `+Gates`), a name that
 /// is `leaving`, a file's `writing` gate, its `content` gate, its mutex. Mutexes are never held across I/O or an await. The
 /// object lives as long as the mount.
@@ -62,7 +62,12 @@ package final class BucketFileSystem: FileSystemOperations {
     let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
     let namespace = KeyGate()
     let names = KeyGate()
-    let leaving = LeavingFiles()
+    /// What a call makes, moves or removes.
+    let changing = Claims<Place>()
+    /// Files whose names are about to go, by an unlink or because another file takes the name. What open handles need of them is
+    /// seen to before the object goes, so nobody may come to have one open meanwhile: who wants to waits, and finds then what the
+    /// name leads to. To be claimed before it is looked who has the file open, and looked for when one has.
+    let leaving = Claims<InodeNumber>()
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate()

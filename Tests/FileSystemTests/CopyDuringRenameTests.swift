@@ -17,7 +17,7 @@ import Testing
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start { () async -> Bool in
             let outcome = system.rename("d", in: .root, to: "e", in: .root, noReplace: false)
-            return if case .success = await outcome.value() { true } else { false }
+            return await succeeded(outcome)
         }
         await copying.waitForArrivals()
         let copy = tree.pool.start { () async -> Result<Int64, FileSystemError> in
@@ -46,7 +46,7 @@ import Testing
         let deleting = tree.store.hold(.delete)
         let unlink = tree.pool.start { () async -> Bool in
             let outcome = system.unlink("f", in: .root)
-            return if case .success = await outcome.value() { true } else { false }
+            return await succeeded(outcome)
         }
         await deleting.waitForArrivals()
         // The kernel copies by reading and writing then.

@@ -23,7 +23,7 @@ import Testing
                 isReplaced
                 ? system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
                 : system.rename("f", in: .root, to: "g", in: .root, noReplace: false)
-            return if case .success = await outcome.value() { true } else { false }
+            return await succeeded(outcome)
         }
         try await Task.sleep(for: .milliseconds(100))
         #expect(gate.arrivals == 1)

@@ -381,6 +381,11 @@ extension ManualTime {
     }
 }
 
+/// Whether the call comes to a good end.
+func succeeded<Value>(_ outcome: Outcome<Value>) async -> Bool {
+    if case .success = await outcome.value() { true } else { false }
+}
+
 /// A directory reply that takes few entries, so that every listing crosses many replies.
 final class SmallReply: DirectoryReply {
     private let capacity: Int

@@ -108,7 +108,7 @@ import Testing
                 loss == .unlink
                 ? system.unlink("f", in: .root)
                 : system.rename("other", in: .root, to: "f", in: .root, noReplace: false)
-            return if case .success = await outcome.value() { true } else { false }
+            return await succeeded(outcome)
         }
         await changing.waitForArrivals()
         let open = pool.start { () async -> FileSystemError.Kind? in

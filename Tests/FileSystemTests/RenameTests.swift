@@ -13,10 +13,6 @@ import Testing
         var testDescription: String { rawValue }
     }
 
-    private static func succeeded<Value>(_ outcome: Outcome<Value>) async -> Bool {
-        if case .success = await outcome.value() { true } else { false }
-    }
-
     /// The act on the directory of that number, by a program that has found it before.
     private static func run(
         _ act: Act, in directory: InodeNumber, of system: BucketFileSystem, _ caller: Caller
@@ -48,7 +44,7 @@ import Testing
         let (system, caller) = (tree.system, tree.caller)
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
-            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+            await succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
         let change = tree.pool.start { await Self.run(act, in: directory, of: system, caller) }
@@ -111,7 +107,7 @@ import Testing
         let system = tree.system
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
-            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+            await succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
         let changed = tree.pool.start { await Self.run(change, file, of: system) }
@@ -155,18 +151,18 @@ import Testing
         let system = tree.system
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
-            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+            await succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
         let isListed = question == .lookup || question == .list
         let asking = tree.store.hold(isListed ? .list : .head)
         let answer = tree.pool.start { () async -> Bool in
             switch question {
-            case .stat: await Self.succeeded(system.attributes(file, handle: nil))
-            case .open: await Self.succeeded(system.open(file, flags: OpenFlags(reads: true, writes: false)))
-            case .lookup: await Self.succeeded(system.lookup("none", in: directory))
+            case .stat: await succeeded(system.attributes(file, handle: nil))
+            case .open: await succeeded(system.open(file, flags: OpenFlags(reads: true, writes: false)))
+            case .lookup: await succeeded(system.lookup("none", in: directory))
             case .list:
-                await Self.succeeded(
+                await succeeded(
                     system.readDirectory(
                         directory, handle: stream, from: 0, attributes: false, into: SmallReply(capacity: 9)))
             }
@@ -218,7 +214,7 @@ import Testing
         await fetching.waitForArrivals()
         try await tree.write(file, Array("second".utf8), at: 0)
         let system = tree.system
-        let flush = tree.pool.start { await Self.succeeded(system.flush(file.0, handle: file.1) { false }) }
+        let flush = tree.pool.start { await succeeded(system.flush(file.0, handle: file.1) { false }) }
         while tree.store.content("f") != Array("second".utf8) { await Task.yield() }
         fetching.open()
         #expect(await read.value == Array("second".utf8))
@@ -236,7 +232,7 @@ import Testing
         _ = try await tree.find("d/f")
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
-            await Self.succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
+            await succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
         try await tree.write(open, Array("OLD".utf8), at: 0)
@@ -265,7 +261,7 @@ import Testing
         let before = wasOpen ? try await tree.open("log", OpenFlags(reads: true, writes: false)) : nil
         let copying = tree.store.hold(.copy)
         let rename = tree.pool.start {
-            await Self.succeeded(system.rename("log", in: .root, to: "log.1", in: .root, noReplace: false))
+            await succeeded(system.rename("log", in: .root, to: "log.1", in: .root, noReplace: false))
         }
         await copying.waitForArrivals()
         if let before { try await tree.close(before) }
@@ -273,7 +269,7 @@ import Testing
         let writer = try await tree.run(system.open(ino, flags: OpenFlags(reads: true, writes: true))).handle
         let write = tree.pool.start {
             let line = Array("second\n".utf8)
-            return await Self.succeeded(system.write(ino, handle: writer, at: nil, bytes: line.span.bytes))
+            return await succeeded(system.write(ino, handle: writer, at: nil, bytes: line.span.bytes))
         }
         for _ in 0..<1000 { await Task.yield() }
         copying.open()

@@ -5,45 +5,94 @@ import ObjectStorage
 import TestSupport
 import Testing
 
-/// A program that is killed in a call does not end the call, and may be started again at once.
+/// A program that is killed in a call does not end the call, and the next program may come beside it.
 @Suite(.timeLimit(.minutes(1))) struct RepeatedRenameTests {
-    private func rename(_ tree: MountedTree, _ name: ByteString, to newName: ByteString) -> Task<Bool, Never> {
-        let system = tree.system
-        return tree.pool.start { () async -> Bool in
-            let outcome = system.rename(name, in: .root, to: newName, in: .root, noReplace: false)
-            return if case .success = await outcome.value() { true } else { false }
+    private static let (first, second) = (Array("the first".utf8), Array("the second".utf8))
+
+    private static func rename(
+        _ system: BucketFileSystem, _ name: ByteString, to newName: ByteString
+    ) async -> Bool {
+        await succeeded(system.rename(name, in: .root, to: newName, in: .root, noReplace: false))
+    }
+
+    /// What is called while `mv a c` copies, with `b` there as well.
+    enum Call: String, CaseIterable, CustomTestStringConvertible {
+        case again, back, over, away, unlink, makeOver, linkOver, makeDirectoryOver, createOver
+        var testDescription: String { rawValue }
+    }
+
+    private static func run(_ call: Call, _ system: BucketFileSystem, _ caller: Caller) async -> Bool {
+        let flags = OpenFlags(reads: false, writes: true, truncate: true, exclusive: call == .makeOver)
+        return switch call {
+        case .again: await rename(system, "a", to: "c")
+        case .back: await rename(system, "c", to: "a")
+        case .over: await rename(system, "b", to: "a")
+        case .away: await rename(system, "a", to: "d")
+        case .unlink: await succeeded(system.unlink("a", in: .root))
+        case .makeOver, .createOver:
+            await succeeded(system.create("c", in: .root, mode: 0o644, flags: flags, caller: caller))
+        case .linkOver: await succeeded(system.symlink("c", in: .root, target: "b", caller: caller))
+        case .makeDirectoryOver: await succeeded(system.makeDirectory("c", in: .root, mode: 0o755, caller: caller))
         }
     }
 
-    @Test func theSecondOfTwoEqualRenamesFindsNothing() async throws {
+    /// As if the second call had come when the first had ended.
+    @Test(arguments: Call.allCases, [false, true])
+    func callsForTheSameNameComeOneAfterAnother(call: Call, isOpen: Bool) async throws {
         let tree = try MountedTree()
-        try await tree.store("a", Array("bytes".utf8))
+        try await tree.store("a", Self.first)
+        try await tree.store("b", Self.second)
+        let readers = isOpen ? ["a", "b"] : []
+        var open: [(InodeNumber, HandleID)] = []
+        for name in readers { open.append(try await tree.open(name, OpenFlags(reads: true, writes: true))) }
         let gate = tree.store.hold(.copy)
-        let first = rename(tree, "a", to: "c")
+        let (system, caller) = (tree.system, tree.caller)
+        let first = tree.pool.start { await Self.rename(system, "a", to: "c") }
         await gate.waitForArrivals()
-        let second = rename(tree, "a", to: "c")
-        try await Task.sleep(for: .milliseconds(100))
+        let second = tree.pool.start { await Self.run(call, system, caller) }
+        try await Task.sleep(for: .milliseconds(50))
         gate.open()
         #expect(await first.value)
-        #expect(await !second.value)
-        #expect(tree.store.content("c") == Array("bytes".utf8))
-        #expect(tree.store.keys == ["c"])
+        let expected: [ObjectKey: [UInt8]]
+        switch call {
+        case .back:
+            #expect(await second.value)
+            expected = ["a": Self.first, "b": Self.second]
+        case .over:
+            #expect(await second.value)
+            expected = ["a": Self.second, "c": Self.first]
+        case .createOver:
+            #expect(await second.value)
+            expected = ["b": Self.second, "c": []]
+        case .again, .away, .unlink, .makeOver, .linkOver, .makeDirectoryOver:
+            #expect(await !second.value)
+            expected = ["b": Self.second, "c": Self.first]
+        }
+        for (file, bytes) in zip(open, [Self.first, Self.second]) {
+            let isEmptied = call == .createOver && bytes == Self.first
+            #expect(try await tree.read(file, at: 0, count: 100) == (isEmptied ? [] : bytes))
+            try await tree.close(file)
+        }
+        try await tree.remount()
+        #expect(Set(tree.store.keys) == Set(expected.keys))
+        for (name, bytes) in expected { #expect(tree.store.content(name) == bytes) }
     }
 
-    @Test func whatWasRenamedMeanwhileIsNotRemoved() async throws {
+    /// `mv a c` of a directory, and `rmdir a` beside it.
+    @Test func theDirectoryThatWasRenamedMeanwhileIsNotRemoved() async throws {
         let tree = try MountedTree()
-        try await tree.store("a", Array("bytes".utf8))
+        try await tree.makeDirectory("a")
         let gate = tree.store.hold(.copy)
-        let first = rename(tree, "a", to: "c")
-        await gate.waitForArrivals()
         let system = tree.system
-        let second = tree.pool.start { () async -> Bool in
-            if case .success = await system.unlink("a", in: .root).value() { true } else { false }
-        }
-        try await Task.sleep(for: .milliseconds(100))
+        let first = tree.pool.start { await Self.rename(system, "a", to: "c") }
+        await gate.waitForArrivals()
+        let second = tree.pool.start { await succeeded(system.removeDirectory("a", in: .root)) }
+        let third = tree.pool.start { await Self.rename(system, "a", to: "d") }
+        try await Task.sleep(for: .milliseconds(50))
         gate.open()
         #expect(await first.value)
         #expect(await !second.value)
-        #expect(tree.store.content("c") == Array("bytes".utf8))
+        #expect(await !third.value)
+        #expect(tree.store.keys == ["c/"])
     }
 }

@@ -1,0 +1,45 @@
+import Basics
+import Metadata
+import Synchronization
+
+/// What one task at a time has for itself, until it is through: files whose names are about to go, names that a call changes.
+///
+/// The mutex is a leaf; whoever waits holds none of the file system's gates.
+final class Claims<Claimed: Hashable & Sendable>: Sendable {
+    private let gates = Mutex<[Claimed: TaskGate]>([:])
+
+    /// Waits until nobody else has it. Throws EINTR.
+    func begin(_ claimed: Claimed) async throws(FileSystemError) {
+        while true {
+            let other = gates.withLock { gates -> TaskGate? in
+                if let other = gates[claimed] { return other }
+                let gate = TaskGate()
+                _ = gate.tryEnter(alone: true)
+                gates[claimed] = gate
+                return nil
+            }
+            guard let other else { return }
+            try await wait(other)
+        }
+    }
+
+    func end(_ claimed: Claimed) { gates.withLock { $0.removeValue(forKey: claimed) }?.leave(alone: true) }
+
+    func contains(_ claimed: Claimed) -> Bool { gates.withLock { $0[claimed] != nil } }
+
+    /// Comes back when whoever has it is through. Throws EINTR.
+    func wait(_ claimed: Claimed) async throws(FileSystemError) {
+        if let gate = gates.withLock({ $0[claimed] }) { try await wait(gate) }
+    }
+
+    private func wait(_ gate: TaskGate) async throws(FileSystemError) {
+        do { try await gate.enter() } catch { throw .interrupted }
+        gate.leave()
+    }
+}
+
+/// A name in its directory, whatever it leads to.
+struct Place: Hashable, Sendable {
+    let parent: InodeNumber
+    let name: ByteString
+}
