@@ -146,10 +146,11 @@ extension BucketFileSystem {
                         piece.range,
                         into: buffer.slice(Int(piece.range.lowerBound - offset), Int(piece.range.length)))
                 } catch {
-                    guard error == .notStaged, staged.pieces(in: piece.range) != [piece] else {
+                    // They have left meanwhile for the store, or for what was written after them.
+                    let isReplaced = handle.file.state.withLock { $0.overlay?.staged !== staged }
+                    guard error == .notStaged, isReplaced || staged.pieces(in: piece.range) != [piece] else {
                         throw FileSystemError(error)
                     }
-                    // They have left meanwhile, for the store.
                     return try await readWaiting(handle, at: offset, count: count, into: buffer)
                 }
             case .stored: throw .onlyInUpload

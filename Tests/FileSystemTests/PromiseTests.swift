@@ -43,6 +43,31 @@ import Testing
         #expect(tree.store.content(key) == content)
     }
 
+    /// A read that waits for the object below what was promised, while that is promised anew.
+    @Test func aReadGoesOnWithTheNewerPromise() async throws {
+        tree.store.setObject("f", [UInt8](repeating: 0x61, count: 200_000))
+        refuseWrites()
+        let file = try await tree.open("f", readWrite)
+        let gate = tree.store.hold(.get)
+        try await tree.write(file, body, at: 100_000)
+        try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        let (system, rooms) = (tree.system, tree.rooms)
+        let buffer = try #require(rooms.buffers.tryBorrow(200_000))
+        let read = tree.pool.start {
+            await system.read(file.0, handle: file.1, at: 0, count: 200_000, into: buffer).value()
+        }
+        await gate.waitForArrivals()
+        try await tree.write(file, Array("PROMISED".utf8), at: 100_000)
+        try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        gate.open()
+        #expect(try await read.value.get() == 200_000)
+        #expect(buffer.bytes[100_000..<100_008].elementsEqual(Array("PROMISED".utf8)))
+        #expect(buffer.bytes[199_999] == 0x61)
+        tree.store.fault = nil
+        try await tree.close(file)
+        try await waitUntil("stored") { tree.store.content("f")?[100_000] == UInt8(ascii: "P") }
+    }
+
     /// Whoever opens a file at the end of its upload may have read its entry before that.
     @Test func aFileKeepsItsNumberWhenItIsOpenedAtTheEndOfItsUpload() async throws {
         try await tree.store("f", body)
