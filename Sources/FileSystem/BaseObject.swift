@@ -8,8 +8,8 @@ struct BaseObject: BaseContent {
     let object: CachedObject
     let buffers: BufferPool
 
-    /// Bytes asked for at once: what one ranged GET brings.
-    private static let step: Int64 = 8 << 20
+    /// Bytes asked for at once: what one ranged GET brings, if there is memory for it.
+    private static let step = 8 << 20
 
     var key: ObjectKey { object.key }
     var version: ObjectVersion { object.version }
@@ -18,8 +18,9 @@ struct BaseObject: BaseContent {
         _ range: ByteRange, deliver: @escaping @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void
     ) async throws(ObjectStoreError) {
         var offset = range.lowerBound
+        let step = Int64(min(Self.step, buffers.budget.limit))
         while offset < range.upperBound {
-            let piece = offset..<min(range.upperBound, offset + Self.step)
+            let piece = offset..<min(range.upperBound, offset + step)
             let buffer: Buffer
             do { buffer = try await buffers.borrow(Int(piece.length)) } catch { throw failure(.cancelled, "cancelled") }
             do { try await object.read(piece, into: buffer, at: 0) } catch {

@@ -25,6 +25,7 @@ package final class BucketFileSystem: FileSystemOperations {
         package var journal: Journal
         package var store: any ObjectStore
         package var uploads: UploadLimiter
+        /// For what is read here for its own sake; no reply's memory, which may be held until that is done.
         package var buffers: BufferPool
         package var pool: WorkerPool
         package var time: any TimeSource

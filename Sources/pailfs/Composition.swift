@@ -53,6 +53,7 @@ final class Composition: Sendable {
     let store: any ObjectStore
     let blocks: BlockCache
     let buffers: BufferPool
+    private let own: BufferPool
     private let replies: BufferPool
 
     /// With `held`, the mount belongs to a holder; one that is there already is taken over with everything that is open in it.
@@ -92,10 +93,13 @@ final class Composition: Sendable {
         let plan = try Self.recover(
             journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver,
             waiting: Set(unlinked.compactMap(\.job)), pool: pool, time: time, logger: logger)
-        // Replies have a budget of their own: one that waits for a fetch must not hold what the fetch waits for.
+        // Replies have a budget of their own, and so has what the file system reads itself: a reply may wait for a commit or a
+        // removal, those for a fetch, and nobody may hold what he waits for.
         let memory = Self.memory(settings)
-        replies = BufferPool(budget: MemoryBudget(limit: memory / 4))
-        buffers = BufferPool(budget: MemoryBudget(limit: memory - memory / 4))
+        let (forReplies, forOwn) = (memory / 4, min(memory / 8, 32 << 20))
+        replies = BufferPool(budget: MemoryBudget(limit: forReplies))
+        own = BufferPool(budget: MemoryBudget(limit: forOwn))
+        buffers = BufferPool(budget: MemoryBudget(limit: memory - forReplies - forOwn))
         ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
         let listener = InfoListener()
         let staging: StagingArea
@@ -115,8 +119,7 @@ final class Composition: Sendable {
         fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
-                uploads: uploads, buffers: replies, pool: pool, time: time,
-                logger: logger),
+                uploads: uploads, buffers: own, pool: pool, time: time, logger: logger),
             policy: Self.policy(request), commitOptions: Self.commitOptions(settings),
             generation: held?.generation ?? 0, openFiles: held, backing: held)
         listener.attach(fileSystem)
@@ -171,7 +174,7 @@ final class Composition: Sendable {
             identity: identity, asked: request, fileSystem: fileSystem, blocks: blocks,
             figures: ControlService.Figures(
                 meter: meter, traffic: traffic, throttle: throttle, ledger: ledger,
-                memory: [buffers.budget, replies.budget], prices: store.capabilities.prices),
+                memory: [buffers.budget, own.budget, replies.budget], prices: store.capabilities.prices),
             pool: pool)
     }
 
