@@ -76,6 +76,8 @@ extension BucketFileSystem {
         var copies: [ObjectKey: ObjectVersion] = [:]
         let tried = TriedRename(from: oldPrefix, to: newKey.bytes)
         triedRenames.withLock { _ = $0.insert(tried) }
+        var isAhead = false
+        defer { if isAhead { rowsAhead.subtract(1, ordering: .sequentiallyConsistent) } }
         do throws(FileSystemError) {
             try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
@@ -88,6 +90,9 @@ extension BucketFileSystem {
             if let target {
                 try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
             }
+            // From here on rows may tell the versions of the copies before the open files below do.
+            rowsAhead.add(1, ordering: .sequentiallyConsistent)
+            isAhead = true
             try cached { metadata throws(MetadataError) in
                 _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
             }
@@ -107,6 +112,8 @@ extension BucketFileSystem {
         try adopt(copies, for: try entry(source.ino), newKey.bytes)
         try moveRows(below: newKey.bytes)
         reopenBases(copies)
+        rowsAhead.subtract(1, ordering: .sequentiallyConsistent)
+        isAhead = false
         // Another directory may get the old name from here on.
         try journalled { journal throws(JournalingError) in
             try journal.write([.advance(job, rest.intent)], flushed: false)

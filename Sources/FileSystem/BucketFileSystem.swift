@@ -83,6 +83,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let copies = Copies([:])
     /// Of directories, by this process or the one before it.
     let triedRenames = Mutex<Set<TriedRename>>([])
+    /// Renames of directories that give rows and open files below the versions of the copies just now.
+    let rowsAhead = Atomic<Int>(0)
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.

@@ -295,4 +295,27 @@ import Testing
         #expect(try await tree.load("g") == [1, 2, 3])
         #expect(try await tree.find("g").size == 3)
     }
+
+    /// The copies of what was made in parts have other ETags, which the rows below the directory tell before the open files do.
+    @Test func whoLooksWhileADirectoryIsRenamedDoesNotTakeTheCopiesForAnotherHosts() async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(capabilities: capabilities, partSize: 64 << 10)
+        for number in 0..<1500 { tree.store.setObject(ObjectKey("d/b\(number)"), [2]) }
+        try await tree.store("d/a", [UInt8](repeating: 1, count: 200_000))
+        #expect(tree.store.info("d/a")?.version.etag.text.contains("-") == true)
+        let directory = try await tree.find("d").ino
+        #expect(try await tree.names("d").contains("b1499"))
+        let file = try await tree.open("d/a", OpenFlags(reads: true, writes: true))
+        let system = tree.system
+        let looking = Task.detached {
+            while !Task.isCancelled { _ = await system.lookup("a", in: directory).value() }
+        }
+        #expect(await succeeded(system.rename("d", in: .root, to: "e", in: .root, noReplace: false)))
+        looking.cancel()
+        await looking.value
+        try await tree.write(file, [3], at: 0)
+        try await tree.close(file)
+        #expect(tree.store.content("e/a")?.first == 3)
+    }
 }
