@@ -35,7 +35,9 @@ extension BucketFileSystem {
             return known
         }
         // Whoever is changing the file knows better than the entry. One who has done so since has begun another epoch.
-        guard rowsAhead.load(ordering: .sequentiallyConsistent) == 0, file.writing.tryEnter(alone: true) else { return entry }
+        guard rowsAhead.load(ordering: .sequentiallyConsistent) == 0, file.writing.tryEnter(alone: true) else {
+            return entry
+        }
         defer { file.writing.leave(alone: true) }
         guard file.isSettled, file.state.withLock({ $0.epoch == epoch }),
             let renumbered = (try? metadata.renumber(entry.ino)) ?? nil
