@@ -38,6 +38,8 @@ struct CommitState: Sendable {
 
     // Sending behind the writer.
     private var writerPart = Int.max
+    /// Where the file was renamed to, which a write that began before may not know.
+    private var movedTo: ObjectKey?
     private(set) var waiting: [PartTransfer] = []
     /// Parts that changed after they were sent: not sent again before the commit.
     private var rewritten: Set<Int> = []
@@ -73,6 +75,7 @@ struct CommitState: Sendable {
 
     /// Takes those of `parts` that are wholly staged, to be sent now. False when an upload must be opened first.
     mutating func stream(_ parts: [Int], _ extents: ExtentMap, key: ObjectKey) -> Bool {
+        let key = movedTo ?? key
         guard !isAbandoned, run == nil, extents.size > options.largestPut(for: capabilities) else { return true }
         if let upload, upload.key != key || upload.layout != layout { return true }
         for index in parts where index < capabilities.mostParts && !rewritten.contains(index) {
@@ -90,7 +93,7 @@ struct CommitState: Sendable {
     /// Opens the upload that parts wait for.
     mutating func beginStreaming(_ key: ObjectKey, _ metadata: ObjectMetadata) {
         guard !isAbandoned, run == nil, upload == nil, creating == nil, !waiting.isEmpty else { return }
-        open(key, metadata)
+        open(movedTo ?? key, metadata)
     }
 
     mutating func forgetWriter() { writerPart = .max }
@@ -233,6 +236,7 @@ struct CommitState: Sendable {
     mutating func timeIsSet() { upload?.metadata.user["mtime"] = nil }
 
     mutating func moved(to key: ObjectKey) {
+        movedTo = key
         if let upload, upload.key != key { retire() }
     }
 

@@ -190,6 +190,19 @@ struct FileCommitTests {
         #expect(rig.store.uploadsInProgress.isEmpty)
     }
 
+    @Test("sends to the key the file has got, though the writer knew the one before")
+    func movedWhileItIsWritten() async throws {
+        let rig = try Rig()
+        let content = Rig.bytes(3 * part)
+        try rig.stream(Array(content[..<4096]))
+        rig.commit.moved(to: "other")
+        try rig.stream(content)
+        try await rig.waitFor(.uploadPart, 3)
+        try await rig.land("other", if: .absent)
+        #expect(rig.store.content("other") == content)
+        #expect(rig.store.count(.createUpload) == 1)
+    }
+
     @Test("uses one put for what was a long file and is cut")
     func cut() async throws {
         let rig = try Rig()
