@@ -61,7 +61,8 @@ extension BucketFileSystem {
         }
         if !flags.truncate { shownSizes.withLock { _ = $0.insert(size, for: entry.ino) } }
         let reads = kernelReads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
-        let handle = handles.insert(.file(FileHandle(file: file, flags: flags, reads: reads)))
+        let handle = handles.insert(
+            .file(FileHandle(file: file, flags: flags, reads: reads)), isWaiting: flags.truncate)
         let etag = file.state.withLock { $0.overlay == nil ? $0.base?.version.etag : nil }
         let keepCache = pageCacheVersions.withLock { versions in
             guard let etag else { return file.isDirty }
@@ -99,6 +100,7 @@ extension BucketFileSystem {
             handles.settle(opened.handle)
             throw error
         }
+        handles.note(opened.handle, of: entry.ino)
         return .done(opened)
     }
 

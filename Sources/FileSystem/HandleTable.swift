@@ -38,7 +38,8 @@ final class HandleTable: Sendable {
 
     init(generation: UInt32 = 0, log: (any OpenFileLog)? = nil) { (self.generation, self.log) = (generation, log) }
 
-    func insert(_ handle: Handle) -> HandleID {
+    /// With `isWaiting` the kernel does not learn the number yet, and may never: it is to be noted before that.
+    func insert(_ handle: Handle, isWaiting: Bool = false) -> HandleID {
         state.withLock { state in
             state.last += 1
             let file: FileHandle? = if case .file(let file) = handle { file } else { nil }
@@ -46,10 +47,13 @@ final class HandleTable: Sendable {
                 flags: file?.flags, isBacked: file?.reads.backing != nil, generation: generation, count: state.last
             ).id
             state.handles[id] = handle
-            if let file { log?.opened(id, of: file.file.ino) }
+            if let file, !isWaiting { log?.opened(id, of: file.file.ino) }
             return id
         }
     }
+
+    /// The kernel is about to learn a number that had to wait.
+    func note(_ id: HandleID, of ino: InodeNumber) { log?.opened(id, of: ino) }
 
     /// The last is done for a handle that was removed before.
     func settle(_ id: HandleID) { log?.closed(id) }
