@@ -14,6 +14,9 @@ struct BackgroundFailures {
         count += 1
     }
 
+    /// What nobody has heard of.
+    var unheard: FileSystemError? { isHeard ? nil : latest }
+
     func hasNews(since heard: Int) -> Bool { heard < count }
 
     /// What is new to whoever has `heard` so far.

@@ -1,6 +1,7 @@
 import Basics
 import Commits
 package import Metadata
+import Synchronization
 
 /// fsync of a directory, `pailfs flush` and the end of a mount: everything below a place is brought where it belongs.
 ///
@@ -18,6 +19,8 @@ extension BucketFileSystem {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
                     throw error
                 }
+                // The bytes are where they were promised to be, and the store refuses them.
+                if let failure = file.state.withLock({ $0.isDirty ? $0.failures.unheard : nil }) { throw failure }
             }
             if let first = failures.first { throw first.error }
         }

@@ -102,10 +102,10 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try await renameFile(source, to: newName, in: newParent, replacing: target, held: held)
         } catch {
-            await release(held)?()
+            letGo(held)
             throw error
         }
-        await release(held)?()
+        letGo(held)
     }
 
     /// `held` is the file if its rename is one of its users.
@@ -134,11 +134,11 @@ extension BucketFileSystem {
             if isCopy { try await active.enterAlone() } else { try await enterToLose(active) }
         }
         defer { if let active { files.leaveAlone(active) } }
+        if let active { try dropUntouched(active) }
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
         if let file {
-            try dropUntouched(file)
             try await settleJobs(at: try key(of: source.ino))
             // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
             // has taken the place of an object, which must not come back.

@@ -98,6 +98,18 @@ package enum Outcome<Value: Sendable>: Sendable {
     }
 }
 
+/// The program that waits for a call.
+package protocol WaitingCaller: Sendable {
+    /// It was killed and has its answer: nobody hears what becomes of the call. What has begun goes on to its end.
+    var isGone: Bool { get }
+}
+
+/// The call that a task works on.
+package enum CurrentCall {
+    /// nil where nobody waits, or where it makes no difference.
+    @TaskLocal package static var caller: (any WaitingCaller)?
+}
+
 /// An open file or directory.
 package struct HandleID: RawRepresentable, Hashable, Sendable {
     package let rawValue: UInt64

@@ -62,7 +62,7 @@ final class FuseBridge: Sendable {
         fuse_req_interrupt_func(handle, Self.interrupted, Unmanaged.passUnretained(self).toOpaque())
         waiting.run(
             as: pool.start { [self] in
-                let result = await work()
+                let result = await CurrentCall.$caller.withValue(waiting) { await work() }
                 pending.remove(waiting, for: handle)
                 if let request = waiting.take() {
                     switch result {

@@ -1,5 +1,6 @@
 import Basics
 import CFuse3
+import FileSystem
 import Synchronization
 
 /// The requests that are answered later: finds the one a signal interrupted, and tells when none is left.
@@ -83,7 +84,7 @@ final class PendingRequests: Sendable {
 }
 
 /// A request on its way through the worker pool, with the task that works on it.
-final class PendingRequest: Sendable {
+final class PendingRequest: WaitingCaller {
     private struct State: ~Copyable {
         var request: FuseRequest?
         var task: Task<Void, Never>?
@@ -95,6 +96,7 @@ final class PendingRequest: Sendable {
     let onlyReads: Bool
     let endsWithItsCaller: Bool
     private let state: Mutex<State>
+    private let isGivenUp = Atomic(false)
 
     init(_ request: consuming FuseRequest) {
         onlyReads = request.operation.onlyReads
@@ -105,8 +107,11 @@ final class PendingRequest: Sendable {
     /// The request, for the one who replies; nil the second time.
     func take() -> FuseRequest? { state.withLock { $0.request.take() } }
 
+    var isGone: Bool { isGivenUp.load(ordering: .relaxed) }
+
     /// Answers the caller at once; the task goes on.
     func giveUp() {
+        isGivenUp.store(true, ordering: .relaxed)
         state.withLock { state in
             guard let request = state.request.take() else { return }
             state.request = request.givenUp()

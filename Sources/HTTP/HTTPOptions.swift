@@ -11,8 +11,8 @@ package struct HTTPOptions: Sendable, Hashable {
     package var stallTimeout = Duration.seconds(60)
     /// Most time without an acknowledgement of what was sent, or without room for more of it at the server: the path is dead then,
     /// which a server that thinks about its answer is not. Shorter than the time after which a request is given up, so that it
-    /// can be sent again through another connection.
-    var acknowledgement: Duration { min(.seconds(20), stallTimeout * 2 / 3) }
+    /// can be sent again through another connection, and longer for whoever expects servers to stand still.
+    var acknowledgement: Duration { min(max(.seconds(20), stallTimeout / 3), stallTimeout * 2 / 3) }
     /// Most time of one transfer, however it moves; nil sets no end.
     package var transferTimeout: Duration?
     /// `https://` URL of a resolver to ask for names over HTTPS (RFC 8484) instead of the system's.

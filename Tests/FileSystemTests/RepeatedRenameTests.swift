@@ -95,4 +95,57 @@ import Testing
         #expect(await !third.value)
         #expect(tree.store.keys == ["c/"])
     }
+
+    private struct Killed: WaitingCaller {
+        var isGone: Bool { true }
+    }
+
+    /// `mv a c`, `rm c` beside it, and both are killed: the removal meant what `c` was.
+    @Test func aKilledCallThatWaitedForItsTurnDoesNothing() async throws {
+        let tree = try MountedTree()
+        try await tree.store("a", Self.first)
+        try await tree.store("c", Self.second)
+        let gate = tree.store.hold(.copy)
+        let system = tree.system
+        let first = tree.pool.start { await Self.rename(system, "a", to: "c") }
+        await gate.waitForArrivals()
+        let second = tree.pool.start {
+            await CurrentCall.$caller.withValue(Killed()) { await succeeded(system.unlink("c", in: .root)) }
+        }
+        try await Task.sleep(for: .milliseconds(50))
+        gate.open()
+        #expect(await first.value)
+        #expect(await !second.value)
+        #expect(tree.store.content("c") == Self.first)
+    }
+
+    /// The last descriptor of what is renamed is closed meanwhile, a directory above is renamed as well, and the store takes
+    /// nothing at first.
+    @Test func noRenameWaitsForAnotherForWhatTheLastDescriptorLeaves() async throws {
+        let tree = try MountedTree()
+        for path in ["a", "a/b"] { try await tree.makeDirectory(path) }
+        try await tree.store("a/b/f", Self.first)
+        let file = try await tree.open("a/b/f", OpenFlags(reads: true, writes: true))
+        try await tree.write(file, Self.second, at: 0)
+        let directory = try await tree.find("a/b").ino
+        tree.store.fault = { operation, key in
+            operation == .put && key == "a/b/f"
+                ? ObjectStoreError(.accessDenied, operation, key: key, message: "not now") : nil
+        }
+        let (system, gate) = (tree.system, tree.store.hold(.put))
+        let first = tree.pool.start {
+            await succeeded(system.rename("f", in: directory, to: "g", in: directory, noReplace: false))
+        }
+        await gate.waitForArrivals()
+        let second = tree.pool.start { await Self.rename(system, "a", to: "x") }
+        try await Task.sleep(for: .milliseconds(50))
+        try await tree.run(system.release(file.0, handle: file.1))
+        gate.open()
+        #expect(await !first.value)
+        #expect(await !second.value, "what is below could not be stored")
+        tree.store.fault = nil
+        #expect(await Self.rename(system, "a", to: "x"))
+        try await tree.remount()
+        #expect(tree.store.content("x/b/f") == Self.second)
+    }
 }
