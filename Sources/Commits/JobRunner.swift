@@ -143,7 +143,11 @@ package struct JobRunner: Sendable {
         _ source: VersionRecord, to key: ObjectKey, _ rename: RenameRecord
     ) async throws(ObjectStoreError) -> Bool {
         let from = ObjectKey(source.key)
-        guard let original = try await info(from) else { return true }
+        guard let original = try await info(from) else {
+            // Renamed by the process before, or removed by somebody else: what the copy was to replace is replaced only by that.
+            guard let found = try await info(key) else { return false }
+            return found.version.size == source.size && found.version.etag.text != rename.replaced
+        }
         guard original.version.etag.text == source.etag else {
             leave(from)
             return false

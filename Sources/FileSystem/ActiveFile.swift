@@ -151,6 +151,9 @@ final class ActiveFile: Sendable {
 
     var isDirty: Bool { state.withLock { $0.isDirty && !$0.isUnlinked } }
 
+    /// Whether a crash leaves bytes that a program was told are safe.
+    var hasPromise: Bool { state.withLock { $0.isPromised || $0.fallback != nil } }
+
     /// Whether something is left to do when the last handle goes.
     var needsRelease: Bool { state.withLock { $0.isDirty || $0.isUnlinked } }
 }

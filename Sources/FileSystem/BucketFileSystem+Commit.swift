@@ -123,7 +123,7 @@ extension BucketFileSystem {
             guard let takeover else { throw error }
             if error.kind == .stale {
                 // What is there now is somebody else's.
-                forgetJob(takeover.deletion.job)
+                forgetJob(takeover.deletion.job, at: key.bytes)
             } else {
                 file.state.withLock { if $0.isDirty { $0.condition = condition } }
                 await giveBack(takeover)

@@ -59,6 +59,19 @@ extension BucketFileSystem {
         }
     }
 
+    /// Takes a row away that would have removed what is at `key`, now or as soon as the journal takes it: whatever comes to the key
+    /// waits for that, as it would be removed in the place of what was meant. Flushed, as a power cut must not bring it back.
+    func forgetJob(_ id: IntentID, at key: ByteString, also changes: [JournalChange] = []) {
+        let rows = [JournalChange.endJob(id)] + changes
+        do throws(JournalingError) { try rooms.journal.write(rows, flushed: true) } catch {
+            let act = key.last == UInt8(ascii: "/") ? UnfinishedJob.Act.removals : .removal
+            jobs.add(id, act, key, because: "\(error)") {
+                [journal = rooms.journal] () async throws(CommitError) in
+                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
+            }
+        }
+    }
+
     /// Ends the row of a file whose bytes are in the bucket, now or as soon as the journal takes it: the object is there all the
     /// same, and once it is replaced nobody could tell that it ever was.
     func endStored(

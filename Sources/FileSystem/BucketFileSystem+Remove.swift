@@ -85,10 +85,8 @@ extension BucketFileSystem {
                 try await removeObject(entry, mayWait: false)
             }
         } catch {
-            if isWrittenDown {
-                // The program is told that it failed: it must not happen later.
-                try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
-            }
+            // The program is told that it failed: it must not happen later.
+            if isWrittenDown { forgetJob(job, at: key.bytes) }
             try? metadata.forget(unlinked: entry.ino)
             throw error
         }
@@ -114,7 +112,7 @@ extension BucketFileSystem {
             overlay.staged.keep(false)
             if let fallback { await giveUp(fallback) }
         }
-        if isWrittenDown, !isNeeded { forgetJob(job) }
+        if isWrittenDown, !isNeeded { forgetJob(job, at: key.bytes) }
         files.settle(file)
     }
 
@@ -176,7 +174,7 @@ extension BucketFileSystem {
             throw error
         }
         try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
-        forgetJob(deletion.job)
+        forgetJob(deletion.job, at: deletion.key.bytes)
         doomed.remove(deletion.key, of: file)
         forgetBlocks(of: deletion.key)
     }

@@ -146,6 +146,8 @@ extension BucketFileSystem {
                 $0.replacedObject != nil || $0.overlay?.record.hasReachedStore ?? false
             }
             if !(try entry(source.ino)).isPending || needsCommit { try await commitAlone(file) }
+            // What was promised of the target ends with the rename: until then, what takes its place is promised as well.
+            if replacedFile?.hasPromise ?? false, !file.hasPromise { try await promiseAlone(file) }
         }
         var current = try entry(source.ino)
         if current.isPending {
@@ -215,7 +217,7 @@ extension BucketFileSystem {
             }
             try await detach(target, unlessAt: component)
         } catch {
-            try callOff(job, newKey, giving: takeover)
+            callOff(job, of: key.bytes, to: newKey, giving: takeover)
             if let replacedFile, !replacedFile.state.withLock({ $0.isUnlinked }) {
                 try? metadata.forget(unlinked: replacedFile.ino)
             }
@@ -230,7 +232,7 @@ extension BucketFileSystem {
                 let hasReplaced = target != nil || takeover != nil
                 guard hasReplaced || error.isRetryable || error.kind == .cancelled else {
                     try? await store.delete(newKey, ifMatch: store.capabilities.deleteIfMatch ? version?.etag : nil)
-                    try callOff(job, newKey)
+                    callOff(job, of: key.bytes, to: newKey)
                     throw FileSystemError(error)
                 }
                 // The copy has taken the target's place, so there is no way back: the rest is done later.
@@ -238,7 +240,7 @@ extension BucketFileSystem {
                 isLeft = true
             }
         }
-        defer { if !isLeft { forgetJob(job) } }
+        defer { if !isLeft { forgetJob(job, at: key.bytes) } }
         var attributes = file?.attributes ?? current.attributes
         if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
         attributes.version = version
@@ -306,17 +308,18 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
     }
 
-    /// The program is told that the rename failed: it must not happen later. What is at the new key now is to be asked for.
-    /// What was to be deleted there is so again.
-    func callOff(_ job: IntentID, _ newKey: ObjectKey, giving takeover: Takeover? = nil) throws(FileSystemError) {
-        var changes = [JournalChange.endJob(job)]
-        if let deletion = takeover?.deletion {
-            let removal = RemovalRecord(
-                key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
-            changes.append(.job(deletion.job, .removal(removal), items: []))
-        }
-        try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
-        try cached { metadata throws(MetadataError) in try metadata.distrust(newKey.bytes) }
+    /// The program is told that the rename of `key` failed: it must not happen later. What is at the new key now is to be asked
+    /// for. What was to be deleted there is so again.
+    func callOff(_ job: IntentID, of key: ByteString, to newKey: ObjectKey, giving takeover: Takeover? = nil) {
+        forgetJob(job, at: key, also: takeover.map { [removalAgain(of: $0)] } ?? [])
+        try? metadata.distrust(newKey.bytes)
+    }
+
+    func removalAgain(of takeover: Takeover) -> JournalChange {
+        let deletion = takeover.deletion
+        let removal = RemovalRecord(
+            key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
+        return .job(deletion.job, .removal(removal), items: [])
     }
 
     /// Of a rename only the removal of the source is left. To be called before programs see the new name.

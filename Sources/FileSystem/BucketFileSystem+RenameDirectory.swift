@@ -76,13 +76,14 @@ extension BucketFileSystem {
         var copies: [ObjectKey: ObjectVersion] = [:]
         let tried = TriedRename(from: oldPrefix, to: newKey.bytes)
         triedRenames.withLock { _ = $0.insert(tried) }
-        var isAhead = false
+        var (isMoved, isAhead) = (false, false)
         defer { if isAhead { rowsAhead.subtract(1, ordering: .sequentiallyConsistent) } }
         do throws(FileSystemError) {
             try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
             if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
+            isMoved = true
             try journalled { journal throws(JournalingError) in
                 let moved = JobIntent.moved(from: oldPrefix, to: newKey.bytes)
                 try journal.write([.advance(job, moved)] + ended, flushed: true)
@@ -98,27 +99,38 @@ extension BucketFileSystem {
             }
         } catch {
             // Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to
-            // be replaced stays.
+            // be replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot
+            // be taken back the copies stay as well.
+            if isMoved {
+                try journalled { journal throws(JournalingError) in
+                    let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
+                    try journal.write([.advance(job, tree)], flushed: true)
+                }
+            }
             if target != nil { copies[newKey] = nil }
             let made = copies.sorted { $0.key.bytes > $1.key.bytes }.map { ($0.key, $0.value) }
             _ = try? await delete(made, below: newKey.bytes)
-            try callOff(job, newKey)
-            for takeover in takeovers {
-                try callOff(takeover.deletion.job, takeover.deletion.key, giving: takeover)
-                await giveBack(takeover)
-            }
+            forgetJob(job, at: oldPrefix, also: takeovers.map(removalAgain))
+            try? metadata.distrust(newKey.bytes)
+            for takeover in takeovers { await giveBack(takeover) }
             throw error
         }
-        try adopt(copies, for: try entry(source.ino), newKey.bytes)
-        try moveRows(below: newKey.bytes)
-        reopenBases(copies)
+        triedRenames.withLock { _ = $0.remove(tried) }
+        do throws(FileSystemError) {
+            defer { reopenBases(copies) }
+            try moveRows(below: newKey.bytes)
+            try adopt(copies, for: try entry(source.ino), newKey.bytes)
+            // Another directory may get the old name from here on.
+            try journalled { journal throws(JournalingError) in
+                try journal.write([.advance(job, rest.intent)], flushed: false)
+            }
+        } catch {
+            // Whatever of it could not be written down here: the rest must not be left to a later process, to which what is made at
+            // the old names by then would be what was copied.
+            return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
+        }
         rowsAhead.subtract(1, ordering: .sequentiallyConsistent)
         isAhead = false
-        // Another directory may get the old name from here on.
-        try journalled { journal throws(JournalingError) in
-            try journal.write([.advance(job, rest.intent)], flushed: false)
-        }
-        triedRenames.withLock { _ = $0.remove(tried) }
         let areAllGone: Bool
         // What is below before the directory: some stores keep a directory whose marker goes while it has children.
         do throws(FileSystemError) {
@@ -127,7 +139,7 @@ extension BucketFileSystem {
             // It is renamed: what the store refuses now is tried again, and named at the end of the mount.
             return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
         }
-        forgetJob(job)
+        forgetJob(job, at: oldPrefix)
         try cached { metadata throws(MetadataError) in
             try metadata.settleRemoval(of: source.component, in: source.parent)
             if !areAllGone { try metadata.distrust(oldPrefix) }
@@ -193,14 +205,16 @@ extension BucketFileSystem {
 
     /// Files below that were never committed have other keys now.
     private func moveRows(below prefix: ByteString) throws(FileSystemError) {
+        var failure: JournalingError?
         for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
             let (overlay, condition) = file.state.withLock { ($0.overlay, $0.condition) }
             let key = try key(of: file.ino)
+            overlay?.commit.moved(to: key)
             do throws(JournalingError) {
                 try overlay?.record.moved(FileRecord.Move(to: key, of: file.ino.rawValue, condition: condition))
-            } catch { throw FileSystemError(error) }
-            overlay?.commit.moved(to: key)
+            } catch { failure = error }
         }
+        if let failure { throw FileSystemError(failure) }
     }
 
     func isBelow(_ ino: InodeNumber, _ prefix: ByteString) throws(FileSystemError) -> Bool {

@@ -71,7 +71,7 @@ extension BucketFileSystem {
             }
             throw FileSystemError(error)
         }
-        if let takeover { forgetJob(takeover.deletion.job) }
+        if let takeover { forgetJob(takeover.deletion.job, at: key.bytes) }
         attributes.version = ObjectVersion(
             etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
         let entry = try takeIn(component, in: parent, attributes, headers)

@@ -206,9 +206,6 @@ package final class BucketFileSystem: FileSystemOperations {
         do { try body(rooms.journal) } catch { throw FileSystemError(error) }
     }
 
-    /// Takes a row away whose act is done. Flushed: after a power cut it would be done again, to what was made there since.
-    func forgetJob(_ id: IntentID) { try? rooms.journal.write([.endJob(id)], flushed: true) }
-
     func entry(_ ino: InodeNumber) throws(FileSystemError) -> Entry {
         guard let entry = try cached({ metadata throws(MetadataError) in try metadata.entry(ino) }) else {
             throw FileSystemError(.stale, "inode \(ino) is no longer in the bucket")

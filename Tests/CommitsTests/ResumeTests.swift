@@ -275,6 +275,25 @@ struct JobTests {
         #expect(try journal.contents(after: plan).isEmpty)
     }
 
+    /// Of `mv b a`, whose source is gone: by the rename, or because somebody else has removed it before.
+    @Test("ends with a rename what was promised of the file it replaces, if it has replaced it", arguments: [true, false])
+    func promiseBelowARename(isRenamed: Bool) async throws {
+        let replaced = store.setObject("a", [1])
+        let id = try promise("replaced", condition: .match(etag: replaced.etag.text))
+        let source = store.setObject("b", body)
+        let rename = RenameRecord(
+            source: VersionRecord("b", source), to: "a", storageClass: nil, replaced: replaced.etag.text, headers: nil)
+        try journal.write([.job(journal.newID(), .rename(rename), items: [])], flushed: true)
+        if isRenamed { _ = try await store.copy(CopyRequest(CopySource("b"), to: "a")) }
+        store.removeObject("b")
+        let plan = try await Recovery(
+            store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs")
+        ).run()
+        #expect(plan.promised.map(\.id) == (isRenamed ? [] : [id]))
+        #expect(store.content("a") == (isRenamed ? body : [1]))
+        #expect(plan.left.isEmpty)
+    }
+
     @Test("moves the rest of a tree, and nothing that came later")
     func tree() async throws {
         let keys: [ObjectKey] = ["t/", "t/1", "t/2", "t/s/3"]

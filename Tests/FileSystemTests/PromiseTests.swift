@@ -68,6 +68,22 @@ import Testing
         try await waitUntil("stored") { tree.store.content("f")?[100_000] == UInt8(ascii: "P") }
     }
 
+    /// A program that writes a new file and renames it over the old one before it closes it: one of them is there after a crash.
+    @Test func whatReplacesAPromiseIsOne() async throws {
+        refuseWrites()
+        try await tree.store("f", body)
+        let file = try await tree.open("new", readWrite, create: true)
+        try await tree.write(file, Array("replaces".utf8), at: 0)
+        try await tree.rename("new", to: "f")
+        tree.crash()
+        let dead = tree.system
+        tree.store.fault = nil
+        try await tree.mountAgain()
+        try await stored("f", Array("replaces".utf8))
+        #expect(tree.store.keys == ["f"])
+        withExtendedLifetime(dead) {}
+    }
+
     /// Whoever opens a file at the end of its upload may have read its entry before that.
     @Test func aFileKeepsItsNumberWhenItIsOpenedAtTheEndOfItsUpload() async throws {
         try await tree.store("f", body)
