@@ -51,14 +51,23 @@ package enum Directory {
         return String(cString: path)
     }
 
-    /// Creates `path` and what is missing above it; one that exists stays as it is. mkdir(2)
-    package static func create(_ path: String, permissions: UInt16 = 0o700) throws(FileError) {
-        if mkdir(path, mode_t(permissions)) == 0 { return }
-        let reason = errno
-        if reason == ENOENT, parent(of: path) != path {
-            try create(parent(of: path), permissions: permissions)
-            if mkdir(path, mode_t(permissions)) == 0 || errno == EEXIST { return }
-            throw FileError(errno: errno, operation: "create the directory", path: path)
+    /// Creates `path` and what is missing above it; one that exists stays as it is. With `lasting` what was made survives a power
+    /// cut. mkdir(2)
+    package static func create(_ path: String, permissions: UInt16 = 0o700, lasting: Bool = false) throws(FileError) {
+        var made = mkdir(path, mode_t(permissions)) == 0
+        var reason = errno
+        if !made, reason == ENOENT, parent(of: path) != path {
+            try create(parent(of: path), permissions: permissions, lasting: lasting)
+            made = mkdir(path, mode_t(permissions)) == 0
+            reason = errno
+        }
+        if made {
+            guard lasting else { return }
+            do { try sync(parent(of: path)) } catch {
+                // Where we may write and not read, it is left to the disk.
+                guard error.errno == EACCES else { throw error }
+            }
+            return
         }
         var status = stat()
         if reason == EEXIST, stat(path, &status) == 0, status.st_mode & Glibc.S_IFMT == Glibc.S_IFDIR { return }

@@ -28,7 +28,7 @@ package final class CacheDirectoryLock: Sendable {
     private static func prepare(_ directory: String) throws(JournalingError) {
         let status: LocalFileStatus?
         do throws(FileError) {
-            if try LocalFileStatus(of: directory) == nil { try Directory.create(directory) }
+            if try LocalFileStatus(of: directory) == nil { try Directory.create(directory, lasting: true) }
             status = try LocalFileStatus(of: directory)
         } catch { throw .file(error) }
         guard let status, status.kind == .directory else { throw .notADirectory(directory: directory) }

@@ -166,10 +166,14 @@ package final class Journal: Sendable {
 
     /// Flushes what was to be flushed soon: for whoever has nothing more to write for now.
     package func settle() {
-        guard unflushed.exchange(0, ordering: .relaxed) > 0 else { return }
+        guard unflushed.load(ordering: .relaxed) > 0 else { return }
         // What fails here is no caller's: the next start settles what a power cut took back.
         try? database.write { (connection) throws(SQLiteError) in
-            do throws(SQLiteError) { try connection.checkpoint(emptying: false) } catch {
+            guard unflushed.load(ordering: .relaxed) > 0 else { return }
+            do throws(SQLiteError) {
+                try connection.checkpoint(emptying: false)
+                unflushed.store(0, ordering: .relaxed)
+            } catch {
                 if error.isLostWrite { isDoubtful.store(true, ordering: .relaxed) }
             }
         }
@@ -189,10 +193,12 @@ package final class Journal: Sendable {
             defer { queue.waiting = [] }
             return queue.waiting
         }
-        let soon = unflushed.add(batch.count { $0.flush == .soon }, ordering: .relaxed).newValue
+        let soon = batch.count { $0.flush == .soon }
         do throws(SQLiteError) {
-            let isFlushed = soon >= Self.mostUnflushed || batch.contains { $0.flush == .now }
-            try carryOut(batch.flatMap(\.changes), isFlushed: isFlushed)
+            let isFlushed =
+                unflushed.load(ordering: .relaxed) + soon >= Self.mostUnflushed
+                || batch.contains { $0.flush == .now }
+            try carryOut(batch.flatMap(\.changes), isFlushed: isFlushed, soon: soon)
             for ticket in batch { ticket.end(.done(nil)) }
         } catch {
             // One of them may be the reason: each by itself then, so that nobody suffers for another.
@@ -214,11 +220,18 @@ package final class Journal: Sendable {
         next?.end(.lead)
     }
 
-    private func carryOut(_ changes: [JournalChange], isFlushed: Bool) throws(SQLiteError) {
+    /// `soon` callers want theirs flushed soon.
+    private func carryOut(_ changes: [JournalChange], isFlushed: Bool, soon: Int = 0) throws(SQLiteError) {
         try database.write { (connection) throws(SQLiteError) in
             if isDoubtful.load(ordering: .relaxed) { try renew(connection) }
             do throws(SQLiteError) {
                 try commit(changes, isFlushed: isFlushed, connection)
+                // Here, where nobody else writes: who flushes takes the count with what it counts.
+                if isFlushed {
+                    unflushed.store(0, ordering: .relaxed)
+                } else {
+                    unflushed.add(soon, ordering: .relaxed)
+                }
             } catch {
                 if error.isLostWrite {
                     isDoubtful.store(true, ordering: .relaxed)
@@ -249,7 +262,6 @@ package final class Journal: Sendable {
         try connection.transaction { () throws(SQLiteError) in
             for change in changes { try JournalSchema.apply(change, connection) }
         }
-        if isFlushed { unflushed.store(0, ordering: .relaxed) }
     }
 
     // MARK: Stop points

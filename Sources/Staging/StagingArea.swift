@@ -40,7 +40,7 @@ package final class StagingArea: Sendable {
         var orphans = Orphans()
         do {
             let orphanage = directory + "/orphans"
-            try Directory.create(orphanage)
+            try Directory.create(orphanage, lasting: true)
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
             for name in try Directory.names(in: directory) where name != "orphans" {
