@@ -19,7 +19,9 @@ extension BucketFileSystem {
     }
 
     private func recoverable(_ id: IntentID, _ intent: FileIntent) -> RecoverableFile {
-        RecoverableFile(id, intent, stagedIn: rooms.staging.directory, boot: rooms.journal.boot)
+        RecoverableFile(
+            id, intent, stagedIn: rooms.staging.directory, boot: rooms.journal.boot,
+            promised: intent.isAcknowledged ? intent.map : nil)
     }
 
     /// Writes one to a new file at `path`; what is not here is fetched if the store still has that version. Returns what could not

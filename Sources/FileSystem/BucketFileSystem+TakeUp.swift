@@ -15,7 +15,7 @@ extension BucketFileSystem {
     package func takeUp(
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
-        let plan = try await followMovedDirectories(plan)
+        let plan = try await followMovedDirectories(try await withoutStored(plan))
         triedRenames.withLock { $0.formUnion(plan.undone.map { TriedRename(from: $0.from, to: $0.to) }) }
         try follow(plan)
         // Until here a process that is killed leaves the same to the next one.
@@ -106,17 +106,17 @@ extension BucketFileSystem {
         // Before the files: some have to wait for these.
         for left in plan.left { takeUp(left) }
         var promised: [ActiveFile] = []
+        // Of two with the same key the older one could not be taken up when the newer was made.
+        let newest = Dictionary(plan.promised.map { ($0.intent.key, $0.id) }) { max($0, $1) }
         for (id, intent) in plan.promised {
             do throws(FileSystemError) {
+                guard newest[intent.key] == id else {
+                    throw FileSystemError(.stale, "another file has its name since")
+                }
                 let file = try restore(id, intent, uploads: plan.uploads[id] ?? [])
                 rest(file)
                 promised.append(file)
-            } catch {
-                // The row and what there is of the bytes stay where they are.
-                rooms.logger.error(
-                    "a file that was promised cannot be taken up",
-                    metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
-            }
+            } catch { breakPromise(id, intent, because: error) }
         }
         var unpromised = plan.unpromised
         // Whoever has these open has to hear of it from the next process as well.
@@ -168,6 +168,41 @@ extension BucketFileSystem {
                 metadata: ["files": "\(count)"])
         }
         return promised
+    }
+
+    /// The row and what there is of the bytes stay where they are, for "pailfs recover" or for a later process that can take them
+    /// up; the end of the mount names them.
+    private func breakPromise(_ id: IntentID, _ intent: FileIntent, because error: FileSystemError) {
+        rooms.logger.error(
+            "a file that was promised cannot be taken up",
+            metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
+        _ = try? rooms.staging.hold(intent.staging)
+        kept.withLock { $0[id] = intent }
+        let file = UnstoredFile(
+            path: intent.key, reason: "kept for \"pailfs recover\": \(error.reason)")
+        brokenPromises.withLock { $0.append((id, file)) }
+    }
+
+    /// The plan without promises that were kept before a power cut took the end of their rows back: their bytes are not here any
+    /// more, and the object is ours.
+    private func withoutStored(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
+        var plan = plan
+        for (id, intent) in plan.promised {
+            let content: [UInt8]?
+            do throws(JournalingError) { content = try rooms.journal.content(of: id) } catch {
+                throw FileSystemError(error)
+            }
+            // A directory that cannot be looked at tells nothing.
+            guard content == nil, let map = intent.map, (try? rooms.staging.has(intent.staging)) == false,
+                let info = try? await store.head(ObjectKey(intent.key), condition: nil),
+                info.version.size == map.size,
+                info.metadata.user[CommitOptions.commitHeader]?.hasPrefix(intent.identity + "-") ?? false
+            else { continue }
+            plan.promised.removeAll { $0.id == id }
+            plan.landed[ObjectKey(intent.key)] = info
+            plan.ended.append(.endFile(id))
+        }
+        return plan
     }
 
     /// Whether there is nothing of a file that anybody could want. Staged bytes do not tell: a file that was cut, or made longer,
