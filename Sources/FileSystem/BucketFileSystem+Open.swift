@@ -11,6 +11,14 @@ extension BucketFileSystem {
     package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
         do {
             if flags.writes || flags.truncate { try requireWritable() }
+            if let handle = openUnlinked(ino, flags) {
+                let reply = OpenReply(handle: handle, keepCache: false, direct: flags.direct)
+                guard flags.truncate else { return .success(reply) }
+                return later { [self] () async throws(FileSystemError) in
+                    try await emptying(reply, of: ino, flags)
+                    return reply
+                }
+            }
             let entry = try entry(ino)
             if !flags.truncate {
                 let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
@@ -35,6 +43,14 @@ extension BucketFileSystem {
                 }
             }
         } catch { return .ready(.failure(error)) }
+    }
+
+    /// A handle of a file that is open and has no name any more: /proc/self/fd leads to it still.
+    private func openUnlinked(_ ino: InodeNumber, _ flags: OpenFlags) -> HandleID? {
+        guard let open = files.find(ino), open.state.withLock({ $0.isUnlinked }),
+            let file = files.retain(ino, if: { false }, make: { open })
+        else { return nil }
+        return handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
     }
 
     private enum Opening {
@@ -88,20 +104,26 @@ extension BucketFileSystem {
     /// The same, of a file that `flags` may say to empty.
     private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> Opening {
         let opening = try open(entry, flags)
-        guard flags.truncate, case .done(let opened) = opening else { return opening }
+        if flags.truncate, case .done(let opened) = opening { try await emptying(opened, of: entry.ino, flags) }
+        return opening
+    }
+
+    /// Empties what was just opened, or closes it again.
+    private func emptying(
+        _ opened: OpenReply, of ino: InodeNumber, _ flags: OpenFlags
+    ) async throws(FileSystemError) {
         do throws(FileSystemError) {
-            if flags.dropsPrivileges { dropPrivileges(of: entry.ino) }
-            try await truncate(fileHandle(opened.handle, of: entry.ino).file, to: 0)
+            if flags.dropsPrivileges { dropPrivileges(of: ino) }
+            try await truncate(fileHandle(opened.handle, of: ino).file, to: 0)
         } catch {
             // The kernel keeps its pages and its length, whatever was done to the file.
-            shownSizes.withLock { _ = $0.removeValue(for: entry.ino) }
-            pageCacheVersions.withLock { _ = $0.removeValue(for: entry.ino) }
+            shownSizes.withLock { _ = $0.removeValue(for: ino) }
+            pageCacheVersions.withLock { _ = $0.removeValue(for: ino) }
             if let work = close(opened.handle) { await work() }
             handles.settle(opened.handle)
             throw error
         }
-        handles.note(opened.handle, of: entry.ino)
-        return .done(opened)
+        handles.note(opened.handle, of: ino)
     }
 
     /// The active file of an entry, with one more user; nil while its name is about to go.

@@ -148,7 +148,9 @@ extension BucketFileSystem {
                 continue
             }
             do throws(StagingError) { _ = try rooms.staging.hold(intent.staging) } catch {
-                throw FileSystemError(error)
+                // "pailfs recover" says what there is of it.
+                rooms.logger.error(
+                    "a kept file cannot be looked at", metadata: ["key": "\(intent.key)", "reason": "\(error)"])
             }
             var intent = intent
             if !policy.readOnly, intent.isLeft != true, !told.contains(id) {

@@ -77,7 +77,10 @@ package final class Journal: Sendable {
             // Whatever a disk that failed has lost of an earlier process's writes is written again by this.
             try database.write { (connection) throws(SQLiteError) in
                 try connection.checkpoint(emptying: true)
-                try JournalSchema.takeHeadroom(connection)
+                do throws(SQLiteError) { try JournalSchema.takeHeadroom(connection) } catch {
+                    // The process that goes on with a mount on a full disk cannot ask for more than there is.
+                    guard error.kind == .full else { throw error }
+                }
             }
         } catch { throw .journal(path: path, error) }
         do throws(FileError) { _ = try File(path + Self.madeSuffix, .readWrite, create: .ifMissing) } catch {

@@ -47,20 +47,21 @@ package final class StagingArea: Sendable {
                 // What lies beside a staging file shares its fate.
                 let row = name.description.split(separator: ".").first.map(String.init) ?? ""
                 let path = "\(directory)/\(name)"
+                // What cannot be cleared away is in nobody's way: no number is given out twice.
                 if name.description.hasSuffix(LocalFile.unfinishedSuffix) {
-                    try File.remove(path)
+                    try? File.remove(path)
                     continue
                 }
                 if kept.contains(row) { continue }
                 if let number = Int64(row), number <= lastKnown.rawValue {
-                    try File.remove(path)
+                    try? File.remove(path)
                 } else {
-                    try File.rename(path, to: "\(orphanage)/\(prefix)\(name)")
+                    try? File.rename(path, to: "\(orphanage)/\(prefix)\(name)")
                 }
             }
             for name in try Directory.names(in: orphanage) {
                 orphans.files += 1
-                orphans.bytes += try File("\(orphanage)/\(name)").allocated
+                orphans.bytes += (try? File("\(orphanage)/\(name)").allocated) ?? 0
             }
         } catch { throw StagingError(error) }
         ledger.adopt(orphans.bytes, as: .written)

@@ -276,7 +276,8 @@ struct JobTests {
     }
 
     /// Of `mv b a`, whose source is gone: by the rename, or because somebody else has removed it before.
-    @Test("ends with a rename what was promised of the file it replaces, if it has replaced it", arguments: [true, false])
+    @Test(
+        "ends with a rename what was promised of the file it replaces, if it has replaced it", arguments: [true, false])
     func promiseBelowARename(isRenamed: Bool) async throws {
         let replaced = store.setObject("a", [1])
         let id = try promise("replaced", condition: .match(etag: replaced.etag.text))

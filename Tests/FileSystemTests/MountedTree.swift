@@ -27,7 +27,8 @@ final class MountedTree {
     private let listener = Listener()
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
-    private var blockIndex: Database
+    /// Of the caches.
+    private var databases: [Database]
     var policy: MountPolicy
     private var commitOptions = CommitOptions()
     private var generation: UInt32 = 0
@@ -58,7 +59,7 @@ final class MountedTree {
         policy.durability = durability
         commitOptions.partSize = partSize
         let journal = try Journal(path: directory.path("journal.db"))
-        (rooms, blockIndex) = try Self.open(
+        (rooms, databases) = try Self.open(
             directory.path, listener, InterceptedStore(self.front, life), journal, kept: [], time, pool, ttl, capacity)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
@@ -97,7 +98,7 @@ final class MountedTree {
         _ path: String, _ listener: Listener, _ store: any ObjectStore, _ journal: Journal, kept: Set<String>,
         _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64,
         keepingPending: Bool = false
-    ) throws -> (rooms: BucketFileSystem.Rooms, blockIndex: Database) {
+    ) throws -> (rooms: BucketFileSystem.Rooms, databases: [Database]) {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
@@ -114,7 +115,7 @@ final class MountedTree {
         let rooms = BucketFileSystem.Rooms(
             metadata: metadata, blocks: blocks, staging: staging, journal: journal, store: store,
             uploads: UploadLimiter(limit: 8), buffers: buffers, pool: pool, time: time, logger: logger)
-        return (rooms, index)
+        return (rooms, [database, index])
     }
 
     /// Ends the mount as an orderly unmount does, and mounts again.
@@ -156,9 +157,10 @@ final class MountedTree {
 
     /// Kills the process: nothing is ended in order, and nothing more is written or sent.
     func crash() {
-        life.state.isOver.withLock { $0 = true }
+        // What is asked of the store after the journal is closed was written down before, and on its way.
         rooms.journal.close()
-        blockIndex.close()
+        for database in databases { database.close() }
+        life.state.isOver.withLock { $0 = true }
     }
 
     /// A process that is killed between what it has settled at the store and what its caches are told of that.
@@ -188,7 +190,7 @@ final class MountedTree {
             store: store, journal: journal, isRestart: isRestart, waiting: Set(unlinked.compactMap(\.job)), time: time,
             logger: logger)
         let plan = policy.readOnly ? try recovery.look() : try await recovery.run()
-        (rooms, blockIndex) = try Self.open(
+        (rooms, databases) = try Self.open(
             directory.path, listener, store, journal, kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
             time, pool, ttl, capacity, keepingPending: isRestart)
         if isRestart { generation += 1 }

@@ -401,4 +401,27 @@ import Testing
         }
         #expect(tree.store.count(.put) == writes)
     }
+
+    /// By /proc/self/fd, as `cat /dev/stdin` does it with what a shell has removed already.
+    @Test(arguments: [true, false])
+    func aFileWithoutANameIsOpenedAgain(isStored: Bool) async throws {
+        let tree = try MountedTree()
+        let readWrite = OpenFlags(reads: true, writes: true)
+        let file = try await tree.open("f", readWrite, create: true)
+        try await tree.write(file, Array("bytes".utf8), at: 0)
+        if isStored { try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false)) }
+        try await tree.unlink("f")
+        let again = (file.0, try await tree.run(tree.system.open(file.0, flags: readWrite)).handle)
+        try await tree.close(file)
+        #expect(try await tree.read(again, at: 0, count: 10) == Array("bytes".utf8))
+        let flags = OpenFlags(reads: false, writes: true, truncate: true)
+        let emptying = (file.0, try await tree.run(tree.system.open(file.0, flags: flags)).handle)
+        #expect(try await tree.read(again, at: 0, count: 10).isEmpty)
+        try await tree.write(emptying, [1], at: 0)
+        #expect(try await tree.read(again, at: 0, count: 10) == [1])
+        try await tree.close(emptying)
+        try await tree.close(again)
+        try await tree.remount()
+        #expect(tree.store.keys.isEmpty)
+    }
 }
