@@ -67,7 +67,7 @@ enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), pro
 
 static struct linux_held *used;
 static int used_connection = -1;
-static int is_rehearsal, is_same, wants_backing;
+static int is_rehearsal, is_same, is_ended, wants_backing;
 static _Thread_local int is_repeated, kills_privileges;
 
 int linux_held_create(void) {
@@ -287,6 +287,8 @@ ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context
     const struct out_header *header = vector[0].iov_base;
     const struct in_header *first = (const void *)used->init_request;
     if (header->unique == 0 || used->init_size == 0 || header->unique != first->unique) {
+        // What libfuse takes for a request that nobody waits for any more.
+        if (header->unique != 0 && __atomic_load_n(&is_ended, __ATOMIC_SEQ_CST)) return errno = ENOENT, -1;
         ssize_t written = writev(fd, vector, count);
         if (header->unique != 0) {
             int error = errno;
@@ -311,6 +313,8 @@ ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context
     used->init_reply_size = size;
     return write(fd, answer, size);
 }
+
+void linux_held_end(void) { __atomic_store_n(&is_ended, 1, __ATOMIC_SEQ_CST); }
 
 int linux_held_rehearse(int on) {
     is_rehearsal = on;

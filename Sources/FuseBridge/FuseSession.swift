@@ -105,6 +105,8 @@ package final class FuseSession: Sendable {
         if state.withLock({ $0.isHandingOver }) {
             // Programs wait for what is not answered now until the next worker has it from the kernel.
             bridge.pending.settle(for: Self.settlement)
+            // What is cut off from now on is no answer.
+            held?.endReplies()
             return .handedOver
         }
         // Not after the drain, which may take long: what is mounted there by then may be somebody else's, and even have our

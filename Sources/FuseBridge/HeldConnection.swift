@@ -134,6 +134,9 @@ package struct HeldConnection: @unchecked Sendable {
         guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
     }
 
+    /// What this process does with a request from now on no program hears of; the next one carries it out.
+    func endReplies() { linux_held_end() }
+
     /// Brings a new session to where the dead worker's was. Nothing else may use it yet.
     func replay(_ session: OpaquePointer) throws(FuseError) {
         let size = Int(memory.pointee.init_size)

@@ -234,6 +234,36 @@ extension RealMounts {
             }
         }
 
+        /// What takes the store longer than the old process waits is carried out by the new one.
+        @Test(.timeLimit(.minutes(5)))
+        func noCallIsCutOffByARestartOnRequest() async throws {
+            try await withMount { world, store in
+                // The kernel lets nobody look for a name in a directory in which another is renamed.
+                try await world.sh("printf read >$T/read")
+                _ = try await world.outside("put", "read", world.scratch.path("read"))
+                try await world.sh("mkdir one two; printf renamed >one/old")
+                try await store.setFaults(
+                    "op=GetObject,kind=latency:60s,count=1", "op=PutObject,kind=latency:60s,count=1",
+                    "op=CopyObject,kind=latency:60s,count=1")
+                // Many others try again by themselves when they are told of an interruption.
+                let read = #"open(F, "<", "read") or die $!; sysread(F, $bytes, 9) == 4 or die $!"#
+                let programs = try [
+                    world.start("perl -e '\(read)'"), world.start("printf written >two/written"),
+                    world.start("mv one/old one/new"),
+                ]
+                try await Task.sleep(for: .seconds(2))
+                let outcome = try await world.pailfs(["restart", world.mountpoint])
+                #expect(outcome.succeeded, "\(outcome)")
+                try await store.setFaults()
+                for program in programs {
+                    let outcome = await program.wait(deadline: .seconds(60))
+                    #expect(outcome.succeeded, "\(outcome)")
+                }
+                #expect(try await world.outside("get", "two/written") == "written")
+                #expect(try await world.outside("get", "one/new") == "renamed")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func aWorkerThatKeepsDyingLetsGoOfTheMountpoint() async throws {
             try await withMount { world, _ in

@@ -94,6 +94,9 @@ void linux_held_use(struct linux_held *held, int connection);
 ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context);
 ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context);
 
+/// From here on requests get no answer from this process: the next one has them from the kernel.
+void linux_held_end(void);
+
 /// While on, nothing goes to the kernel: what would is compared with the saved answer to INIT. Turning it off returns 1 if
 /// it was the same, 0 if not.
 int linux_held_rehearse(int on);
