@@ -278,6 +278,14 @@ extension BucketFileSystem {
                 .nameTooLong, "the key would have \(key.count) bytes; the store allows \(store.capabilities.longestKey)"
             )
         }
+        if isImpossible(component) {
+            throw FileSystemError(.illegalBytes, "the store's names are UTF-8, and \(name) is not")
+        }
         return (component, ObjectKey(key))
+    }
+
+    /// Whether the store has no object of such a name.
+    func isImpossible(_ name: ByteString) -> Bool {
+        store.capabilities.keysAreText && String(validating: name.bytes, as: UTF8.self) == nil
     }
 }

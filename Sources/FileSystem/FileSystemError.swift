@@ -37,7 +37,7 @@ package struct FileSystemError: Error, Sendable, Hashable {
     package enum Kind: Sendable, Hashable, CaseIterable {
         case notFound, exists, notDirectory, isDirectory, notEmpty
         case accessDenied, notPermitted, readOnly
-        case invalid, nameTooLong, fileTooLarge, argumentTooLong, outOfRange, noData
+        case invalid, nameTooLong, illegalBytes, fileTooLarge, argumentTooLong, outOfRange, noData
         case noSpace, quotaExceeded
         case stale, inputOutput, timedOut, interrupted, tryAgain, busy
         case notSupported, badHandle, noSuchOffset, crossDevice

@@ -15,6 +15,7 @@ extension FileSystemError.Kind {
         case .readOnly: EROFS
         case .invalid: EINVAL
         case .nameTooLong: ENAMETOOLONG
+        case .illegalBytes: EILSEQ
         case .fileTooLarge: EFBIG
         case .argumentTooLong: E2BIG
         case .outOfRange: ERANGE
@@ -38,7 +39,7 @@ extension FileSystemError.Kind {
     package var isOrdinary: Bool {
         switch self {
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .notPermitted, .readOnly, .invalid,
-            .nameTooLong, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted, .tryAgain, .busy,
+            .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted, .tryAgain, .busy,
             .notSupported, .noSuchOffset, .crossDevice:
             true
         case .accessDenied, .noSpace, .quotaExceeded, .stale, .inputOutput, .timedOut, .badHandle:

@@ -84,15 +84,22 @@ package struct OptionSources: Sendable, Hashable {
         var files: [(path: String, entries: [ConfigFile.Entry])] = []
         for path in Self.paths(environment) {
             let place = directory.map { path.hasPrefix("/") ? path : "\($0)/\(path)" } ?? path
-            guard let file = try ConfigFile.load(place) else { continue }
+            guard let file = try ConfigFile.load(place) else {
+                guard environment[Self.filesVariable] == nil else {
+                    throw .badFile(path: path, line: nil, reason: "\(Self.filesVariable) names it, and it is not there")
+                }
+                continue
+            }
             files.append((path, file.entries(for: url)))
         }
         self.init(files: files, optionLists: optionLists, environment: environment)
     }
 
+    private static let filesVariable = "PAILFS_CONFIG"
+
     /// Where files of options are looked for.
     package static func paths(_ environment: [String: String]) -> [String] {
-        if let paths = environment["PAILFS_CONFIG"] { return paths.split(separator: ":").map(String.init) }
+        if let paths = environment[filesVariable] { return paths.split(separator: ":").map(String.init) }
         var paths = ["/etc/pailfs/config"]
         // The XDG base directory specification ignores paths that are not absolute.
         if let directory = environment["XDG_CONFIG_HOME"], directory.hasPrefix("/") {

@@ -59,6 +59,21 @@ struct CacheDirectory: Sendable {
         return parent + "/" + name
     }
 
+    /// Refuses a place that the mount would hide: pailfs would wait for itself there, for ever. To be asked before the mount is
+    /// made.
+    static func require(_ request: MountRequest, outside mountpoint: Mountpoint) throws(CommandError) {
+        guard let parent = Self.parent(of: request) else { return }
+        var place = parent[...]
+        while File.resolved(String(place)) == nil, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
+            place = place[..<slash]
+        }
+        let resolved = File.resolved(String(place)) ?? String(place)
+        guard (resolved + "/").hasPrefix(mountpoint.path == "/" ? "/" : mountpoint.path + "/") else { return }
+        throw CommandError(
+            "the cache directory \(parent) would be below the mountpoint \(mountpoint.path); "
+                + "give one elsewhere as cache-dir")
+    }
+
     /// Where the directories of all mounts are; nil without a home.
     static func parent(of request: MountRequest) -> String? {
         request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)

@@ -64,6 +64,7 @@ final class Composition: Sendable {
     ) throws(CommandError) {
         let takesOver = held?.isTakenOver ?? false
         let settings = request.settings
+        if !takesOver { try CacheDirectory.require(request, outside: mountpoint) }
         let time = SystemTime()
         pool = WorkerPool(threads: 16, name: "pailfs-work")
         throttle = Self.throttle(settings)

@@ -14,7 +14,8 @@ struct ErrnoTableTests {
     static let rows = [
         Row(.notFound, ENOENT), Row(.exists, EEXIST), Row(.notDirectory, ENOTDIR), Row(.isDirectory, EISDIR),
         Row(.notEmpty, ENOTEMPTY), Row(.accessDenied, EACCES), Row(.notPermitted, EPERM), Row(.readOnly, EROFS),
-        Row(.invalid, EINVAL), Row(.nameTooLong, ENAMETOOLONG), Row(.fileTooLarge, EFBIG),
+        Row(.invalid, EINVAL), Row(.nameTooLong, ENAMETOOLONG), Row(.illegalBytes, EILSEQ),
+        Row(.fileTooLarge, EFBIG),
         Row(.argumentTooLong, E2BIG), Row(.outOfRange, ERANGE), Row(.noData, ENODATA), Row(.noSpace, ENOSPC),
         Row(.quotaExceeded, EDQUOT), Row(.stale, ESTALE), Row(.inputOutput, EIO), Row(.timedOut, ETIMEDOUT),
         Row(.interrupted, EINTR), Row(.tryAgain, EAGAIN), Row(.busy, EBUSY), Row(.notSupported, EOPNOTSUPP),

@@ -103,6 +103,7 @@ private enum Mistakes {
             "printf 'sse = AES256\\n' >home/config; chmod 600 home/config; mnt ro swift://pail", "home/config:1:",
             "option sse is for S3, OSS and COS, not for Swift", "below [s3://]"),
         Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
+        Mistake("PAILFS_CONFIG=$T/none mnt ro", "$T/none", "PAILFS_CONFIG names it"),
         Mistake("MODE=666 config 'ttl = 5'", "home/config: others may write to it", "chmod go-w"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
         Mistake("mnt metrics=${E#http://}", "Address already in use", "another place as metrics"),
@@ -115,6 +116,8 @@ private enum Mistakes {
         Mistake(": >file; mnt ro $U file", "file is not a directory", "name a directory"),
         Mistake("mnt ro $U /proc", "/proc is already a mountpoint", "unmount it first"),
         Mistake(": >file; mnt cache-dir=$T/file", "$T/file/", "give another cache-dir"),
+        Mistake("mnt cache-dir=$M/not/made", "$M/not/made would be below the mountpoint", "elsewhere as cache-dir"),
+        Mistake("mnt cache-dir=$M", "below the mountpoint", "elsewhere as cache-dir"),
         Mistake("exec $P unmount $M", "nothing is mounted on $M", "findmnt"),
         Mistake("exec $P restart $M", "$M is no mount of pailfs", "findmnt"),
         Mistake("exec $P flush $T", "$T is not in a mount of pailfs", "pailfs status"),
@@ -174,7 +177,7 @@ extension RealMounts {
                     }
                     for secret in [Store.secretKey, "abcd"] { #expect(!outcome.errors.contains(secret), told) }
                     #expect(!world.isMounted, told)
-                    _ = try await world.attempt("rm -f $T/home/config; rm -rf $T/home/.aws $T/theirs")
+                    _ = try await world.attempt(": >$T/home/config; chmod 644 $T/home/config; rm -rf $T/home/.aws $T/theirs")
                 }
                 #expect(world.scratch.processes(running: Programs.pailfs).isEmpty, "nothing is left running")
             }

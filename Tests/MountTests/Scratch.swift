@@ -12,6 +12,7 @@ final class Scratch: Sendable {
         guard let made = mkdtemp(&template) else { throw CocoaError(.fileWriteUnknown) }
         directory = String(cString: made)
         try FileManager.default.createDirectory(atPath: path("home"), withIntermediateDirectories: false)
+        _ = FileManager.default.createFile(atPath: path("home/config"), contents: nil)
     }
 
     func path(_ name: String) -> String { "\(directory)/\(name)" }
