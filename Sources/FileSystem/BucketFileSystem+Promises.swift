@@ -226,7 +226,8 @@ extension FileSystemError {
         switch kind {
         case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
-            .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace, .quotaExceeded,
+            .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
+            .quotaExceeded,
             .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
             false
         }

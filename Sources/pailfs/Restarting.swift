@@ -16,11 +16,12 @@ enum Restarting {
         func impossible(_ reason: String) -> CommandError {
             CommandError("nothing can go on with \(mountpoint.path): \(reason)")
         }
+        let hasEnded = impossible("the process that keeps it has ended; unmount it and mount it anew")
         guard let holder = records.filter(\.isAlive).compactMap(\.process).first else {
-            throw records.isEmpty
-                ? impossible("it was mounted by another user")
-                : impossible("the process that keeps it has ended; unmount it and mount it anew")
+            throw records.isEmpty ? impossible("it was mounted by another user") : hasEnded
         }
+        // The worker it leaves keeps the record alive.
+        if kill(holder, 0) != 0, errno == ESRCH { throw hasEnded }
         guard let before = worker(of: holder) else { throw impossible("it was mounted with restart=no") }
         guard kill(holder, SIGUSR2) == 0 else {
             throw CommandError("process \(holder) does not listen: \(String(cString: strerror(errno)))")

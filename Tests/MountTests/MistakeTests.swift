@@ -177,7 +177,8 @@ extension RealMounts {
                     }
                     for secret in [Store.secretKey, "abcd"] { #expect(!outcome.errors.contains(secret), told) }
                     #expect(!world.isMounted, told)
-                    _ = try await world.attempt(": >$T/home/config; chmod 644 $T/home/config; rm -rf $T/home/.aws $T/theirs")
+                    _ = try await world.attempt(
+                        ": >$T/home/config; chmod 644 $T/home/config; rm -rf $T/home/.aws $T/theirs")
                 }
                 #expect(world.scratch.processes(running: Programs.pailfs).isEmpty, "nothing is left running")
             }
