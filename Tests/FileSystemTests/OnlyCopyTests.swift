@@ -136,6 +136,22 @@ import Testing
         #expect(tree.store.keys.isEmpty)
     }
 
+    /// The last descriptor goes while the directory, whose last file it was, gets its marker.
+    @Test func theObjectGoesThoughTheFileIsClosedAmidItsRemoval() async throws {
+        let tree = try MountedTree(capacity: 3_000_000)
+        tree.store.setObject("d/f", bytes)
+        let file = try await tree.open("d/f", readOnly)
+        let directory = try await tree.find("d").ino
+        let (system, marking) = (tree.system, tree.store.hold(.put))
+        let unlink = tree.pool.start { await succeeded(system.unlink("f", in: directory)) }
+        await marking.waitForArrivals()
+        try await tree.close(file)
+        marking.open()
+        #expect(await unlink.value)
+        for _ in 0..<2000 where tree.store.content("d/f") != nil { try await Task.sleep(for: .milliseconds(1)) }
+        #expect(tree.store.keys == ["d/"])
+    }
+
     @Test func theObjectOfARemovedFileIsGoneWhenTheMountEndsThoughItsLastCloseWasForgotten() async throws {
         let tree = try MountedTree(capacity: 3_000_000)
         try await tree.store("f", bytes)
