@@ -74,6 +74,14 @@ struct CacheDirectory: Sendable {
                 + "give one elsewhere as cache-dir")
     }
 
+    /// What is wrong with so few free bytes on the disk, if they are too few for anything to be written.
+    static func lack(of free: Int64, at path: String, _ settings: MountSettings) -> CommandError? {
+        guard free <= settings.freeSpace else { return nil }
+        return CommandError(
+            "\(path): \(ByteSize.format(free)) are free and \(ByteSize.format(settings.freeSpace)) must stay so "
+                + "(free-space); make room or give another cache-dir")
+    }
+
     /// Where the directories of all mounts are; nil without a home.
     static func parent(of request: MountRequest) -> String? {
         request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)

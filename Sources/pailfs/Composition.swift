@@ -102,6 +102,12 @@ final class Composition: Sendable {
         own = BufferPool(budget: MemoryBudget(limit: forOwn))
         buffers = BufferPool(budget: MemoryBudget(limit: memory - forReplies - forOwn))
         ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
+        // Cached blocks may give way; but nobody wants to find out by ENOSPC.
+        if !takesOver, !settings.readOnly, let free = try? Directory.space(at: cache.path).free,
+            let lack = CacheDirectory.lack(of: free, at: cache.path, settings)
+        {
+            Entry.say("pailfs: programs can hardly write: \(lack.message)")
+        }
         let listener = InfoListener()
         let staging: StagingArea
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {

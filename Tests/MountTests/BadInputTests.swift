@@ -29,6 +29,27 @@ extension RealMounts {
             }
         }
 
+        /// Reading goes, so it is mounted; but who writes must not find out by ENOSPC alone.
+        @Test(.timeLimit(.minutes(5)))
+        func aDiskWithLessThanIsToStayFreeIsNamed() async throws {
+            try await withMount { world, _ in
+                let second = try world.scratch.makeDirectory("second")
+                func mount(_ option: String) async throws -> Outcome {
+                    let options = world.options(["free-space=1PiB"] + [option], cache: "another")
+                    let outcome = try await world.pailfs(["mount", world.bucket.url, second, "-o", options])
+                    #expect(outcome.succeeded && World.isMounted(second), "\(outcome)")
+                    return outcome
+                }
+                expectSentence(
+                    try await mount("ttl=1").errors, naming: ["can hardly write", "free-space", "cache-dir"])
+                let refused = try await world.attempt("printf x >$T/second/file")
+                #expect(refused.errors.contains("No space left"), "\(refused)")
+                #expect(try await world.pailfs(["unmount", second]).succeeded)
+                #expect(try await mount("ro").errors.isEmpty)
+                #expect(try await world.pailfs(["unmount", second]).succeeded)
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func wrongUseOfTheCommandIsExplained() async throws {
             try await withStore { world, _ in

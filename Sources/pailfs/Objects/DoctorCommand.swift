@@ -99,12 +99,8 @@ private struct MachineCheckup {
             do { free = try Directory.space(at: place).free } catch {
                 throw CommandError("\(place) cannot be looked at: \(error); give another directory as cache-dir")
             }
-            let (size, floor) = (request.settings.cacheSize, request.settings.freeSpace)
-            guard free > floor else {
-                throw CommandError(
-                    "\(parent): \(ByteSize.format(free)) are free and \(ByteSize.format(floor)) must stay so "
-                        + "(free-space); make room or give another cache-dir")
-            }
+            if let lack = CacheDirectory.lack(of: free, at: parent, request.settings) { throw lack }
+            let size = request.settings.cacheSize
             return "\(parent), \(ByteSize.format(free)) free, cache-size \(ByteSize.format(size))"
         }
     }
