@@ -278,14 +278,16 @@ extension BucketFileSystem {
                 .nameTooLong, "the key would have \(key.count) bytes; the store allows \(store.capabilities.longestKey)"
             )
         }
-        if isImpossible(component) {
-            throw FileSystemError(.illegalBytes, "the store's names are UTF-8, and \(name) is not")
+        guard store.capabilities.keyRules.allows(key) else {
+            throw FileSystemError(.illegalBytes, "the store takes no key with the bytes of \(key)")
         }
         return (component, ObjectKey(key))
     }
 
     /// Whether the store has no object of such a name.
-    func isImpossible(_ name: ByteString) -> Bool {
-        store.capabilities.keysAreText && String(validating: name.bytes, as: UTF8.self) == nil
+    func isImpossible(_ name: ByteString, in parent: InodeNumber) -> Bool {
+        let rules = store.capabilities.keyRules
+        guard rules != KeyRules(), let prefix = (try? metadata.key(of: parent)) ?? nil else { return false }
+        return !rules.allows(prefix + name)
     }
 }

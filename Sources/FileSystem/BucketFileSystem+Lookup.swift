@@ -202,7 +202,7 @@ extension BucketFileSystem {
                 return entry
             }
         case .unknown:
-            if isKnownOfOld(parent) || isImpossible(name) { return nil }
+            if isKnownOfOld(parent) || isImpossible(name, in: parent) { return nil }
             do throws(FileSystemError) {
                 return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
                     await asking { () async throws(FileSystemError) in try await discover(name, in: parent) }

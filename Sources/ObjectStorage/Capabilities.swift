@@ -3,8 +3,7 @@ package struct Capabilities: Sendable, Hashable {
     /// Keys on one listing page.
     package var listPage = 1000
     package var longestKey = 1024
-    /// Keys are UTF-8; others may be any bytes.
-    package var keysAreText = false
+    package var keyRules = KeyRules()
     /// Largest object of one put.
     package var largestPut: Int64 = 5 << 30
     /// Largest source of one copy request.

@@ -14,6 +14,7 @@ package struct PrefixedStore: ObjectStore {
     package var capabilities: Capabilities {
         var capabilities = base.capabilities
         capabilities.longestKey -= prefix.count
+        capabilities.keyRules.refusedFirst = nil
         return capabilities
     }
 

@@ -32,6 +32,7 @@ package struct ConfigFile: Sendable, Hashable {
         self.path = path
         var sections = [Section(url: nil, entries: [])]
         // A carriage return and its line feed are one Character.
+        let text = text.hasPrefix("\u{FEFF}") ? text.dropFirst() : text[...]
         let lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         for (index, line) in lines.enumerated() {
             let line = (number: index + 1, text: line.trimmed)

@@ -49,10 +49,10 @@ extension [Character] {
 }
 
 extension OptionTable {
-    /// The options for `--help`, one after the other, filled to 80 columns.
+    /// The options for `--help`, one after the other, filled to less than the 80 columns that the parser of arguments fills to again.
     package static var helpText: String {
         options.filter(\.isListed).map { option in
-            "  \(option.usage)\n" + fill(option.sentences, indent: 6, width: 80)
+            "  \(option.usage)\n" + fill(option.sentences, indent: 6, width: 78)
         }.joined(separator: "\n")
     }
 

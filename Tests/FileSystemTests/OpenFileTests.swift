@@ -426,14 +426,17 @@ import Testing
     }
 
     /// What the store would refuse at the close is refused before there is anything to close, or to remove.
-    @Test func namesThatTheStoreCannotHaveAreNotMade() async throws {
+    @Test(arguments: [[0x66, 0xff], [0x66, 0x1a], [0x5c, 0x66]] as [[UInt8]])
+    func namesThatTheStoreCannotHaveAreNotMade(bytes: [UInt8]) async throws {
         var capabilities = Capabilities()
-        capabilities.keysAreText = true
+        capabilities.keyRules.areText = true
+        capabilities.keyRules.refused = 0x18...0x1B
+        capabilities.keyRules.refusedFirst = UInt8(ascii: "\\")
         let tree = try MountedTree(capabilities: capabilities)
         tree.store.fault = { operation, key in
             ObjectStoreError(.invalidRequest, operation, key: key, message: "no request is made for such a name")
         }
-        let name = ByteString([0x66, 0xff])
+        let name = ByteString(bytes)
         let (system, caller) = (tree.system, tree.caller)
         let refused = MountedTree.Failure(kind: .illegalBytes, reason: "")
         await #expect(throws: refused) {

@@ -35,6 +35,7 @@ extension FamilyProfile {
     private static let capabilitiesOfCOS: Capabilities = {
         var capabilities = Capabilities()
         capabilities.longestKey = 850
+        (capabilities.keyRules.refused, capabilities.keyRules.refusedFirst) = (0x18...0x1B, UInt8(ascii: "\\"))
         capabilities.largestObject = 10_000 * (5 << 30)
         capabilities.smallestPart = 1 << 20
         // Section 4.7.

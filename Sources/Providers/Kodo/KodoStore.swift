@@ -41,7 +41,7 @@ package final class KodoStore: ObjectStore {
     package static let limits: Capabilities = {
         var limits = Capabilities()
         limits.longestKey = 750
-        limits.keysAreText = true
+        limits.keyRules.areText = true
         limits.largestPut = 1 << 30
         limits.largestCopy = .max
         // 10 000 parts of 1 GiB would be twice as much, if no part were smaller.

@@ -53,7 +53,7 @@ extension FamilyProfile {
     private static let capabilitiesOfOSS: Capabilities = {
         var capabilities = Capabilities()
         capabilities.longestKey = 1023
-        capabilities.keysAreText = true
+        (capabilities.keyRules.areText, capabilities.keyRules.refusedFirst) = (true, UInt8(ascii: "\\"))
         // "Less than 1 GB": section 4.5.
         capabilities.largestCopy = 1 << 30 - 1
         capabilities.largestObject = 10_000 * (5 << 30)

@@ -29,7 +29,7 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.listPage = 10_000
         // What a key gets in front and behind as the name of an upload in progress.
         capabilities.longestKey = 1024 - area.utf8.count - SwiftSegments.uploads.utf8.count - 33
-        capabilities.keysAreText = true
+        capabilities.keyRules.areText = true
         capabilities.mostParts = 1000
         capabilities.largestObject = 1000 * capabilities.largestPart
         capabilities.metadataBudget = 4096
