@@ -39,6 +39,10 @@ extension RealMounts {
                 _ = try await output("cp @dir/a @", in: world)
                 try await world.sh("test $(cat a) = content")
                 _ = try await output("rm @dir/b", in: world)
+                for command in ["rm @dir", "cp @dir @dir2"] {
+                    let refused = try await run(command, in: world)
+                    #expect(refused.status == 1 && refused.errors.contains("is a directory"), "\(refused)")
+                }
                 try await world.sh("test ! -e dir/b; test -z \"$(ls dir | grep -x b)\"")
 
                 _ = try await output("tag set @a one=1", in: world)

@@ -27,6 +27,9 @@ struct CopyCommand: ParsableCommand {
     mutating func run() throws {
         let changes = try header.map(HeaderChange.init)
         let (session, from) = try location.open(source)
+        guard session.target?.isDirectory != true else {
+            throw CommandError("\(source) is a directory, which is many objects; use cp -r of the paths")
+        }
         let there = try ObjectTarget(destination, options: location.options, new: true)
         try there.requireWritable()
         guard there.request.scheme == session.request.scheme, there.request.bucket == session.request.bucket else {

@@ -19,6 +19,9 @@ struct RemoveCommand: ParsableCommand {
         // As rm(1): a symbolic link goes, and not what it leads to.
         let (session, key) = try object.object(whole: recursive, following: false, changing: true)
         defer { session.target?.noteChange() }
+        guard recursive || session.target?.isDirectory != true else {
+            throw CommandError("\(object.url) is a directory; -r deletes it with all that is below")
+        }
         guard recursive, session.target?.isDirectory != false else {
             return try session.answer { store async throws(ObjectStoreError) in
                 _ = try await store.head(key, condition: nil)
