@@ -124,7 +124,7 @@ struct DiskTests {
     }
 
     /// As that of a damaged inode.
-    @Test(.timeLimit(.minutes(1))) func aFileThatCannotBeOpenedIsFetchedAnew() async throws {
+    @Test(.timeLimit(.minutes(5))) func aFileThatCannotBeOpenedIsFetchedAnew() async throws {
         let truth = content(10_000)
         let (fixture, version) = try await reopened(truth)
         for name in fixture.files.keys {

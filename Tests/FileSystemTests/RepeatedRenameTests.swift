@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A program that is killed in a call does not end the call, and the next program may come beside it.
-@Suite(.timeLimit(.minutes(1))) struct RepeatedRenameTests {
+@Suite(.timeLimit(.minutes(5))) struct RepeatedRenameTests {
     private static let (first, second) = (Array("the first".utf8), Array("the second".utf8))
 
     private static func rename(

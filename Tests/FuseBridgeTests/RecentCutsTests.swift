@@ -8,7 +8,7 @@ import Testing
 @testable import FuseBridge
 
 /// A read that meets the end of a file that was just cut off: the kernel would take zeros for the rest.
-@Suite(.timeLimit(.minutes(1))) struct RecentCutsTests {
+@Suite(.timeLimit(.minutes(5))) struct RecentCutsTests {
     private let time = ManualTime()
     private let file = InodeNumber(rawValue: 7)
 

@@ -307,7 +307,7 @@ import Testing
         #expect(try fixture.isFresh("a") == true)
     }
 
-    @Test(.timeLimit(.minutes(1))) func invalidationOfADamagedTreeEnds() throws {
+    @Test(.timeLimit(.minutes(5))) func invalidationOfADamagedTreeEnds() throws {
         let fixture = try CacheFixture()
         try fixture.list(["d/"])
         let d = try #require(try fixture.present("d")).ino
