@@ -76,7 +76,7 @@ struct CommitAttempts: Sendable {
 
     /// An attempt of an earlier process, of bytes that are not these.
     private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
-        guard ancestors.contains(where: { id.hasPrefix($0 + "-") }) else { return nil }
+        guard CommitOptions.isCommit(id, of: ancestors) else { return nil }
         return Attempt(id: id, key: key, metadata: info.metadata, generation: .max, size: info.version.size)
     }
 

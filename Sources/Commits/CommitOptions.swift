@@ -18,6 +18,11 @@ package struct CommitOptions: Sendable, Hashable {
     /// The user metadata that carries the commit's random id.
     package static let commitHeader = "pailfs-commit"
 
+    /// Whether the id is of a commit of a file that goes by one of these names: each of its ids begins with that and a hyphen.
+    package static func isCommit(_ id: String, of identities: some Sequence<String>) -> Bool {
+        identities.contains { id.hasPrefix($0 + "-") }
+    }
+
     /// The largest file that can be committed, in bytes; a write past it is EFBIG.
     package func largestSize(for capabilities: Capabilities) -> Int64 {
         guard capabilities.mostParts > 1 else { return min(capabilities.largestPut, capabilities.largestObject) }

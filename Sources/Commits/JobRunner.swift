@@ -129,7 +129,7 @@ package struct JobRunner: Sendable {
         let commit = found.metadata.user[CommitOptions.commitHeader]
         // A new file has taken the name and the object's place; with the same bytes it has the same ETag.
         if let commit, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) { return true }
-        let isOurs = commit.map { commit in record.commits.contains { commit.hasPrefix($0 + "-") } } ?? false
+        let isOurs = commit.map { CommitOptions.isCommit($0, of: record.commits) } ?? false
         guard isOurs || found.version.etag.text == record.etag else {
             leave(key)
             return false

@@ -99,6 +99,6 @@ extension FileIntent {
 
     /// Whether an object with this commit id was made by this file's commits.
     func isOurs(_ id: String) -> Bool {
-        ([identity] + ancestors).contains { id.hasPrefix($0 + "-") }
+        CommitOptions.isCommit(id, of: [identity] + ancestors)
     }
 }

@@ -9,7 +9,7 @@ struct BaseObject: BaseContent {
     let buffers: BufferPool
 
     /// Bytes asked for at once: what one ranged GET brings, if there is memory for it.
-    private static let step = 8 << 20
+    static func step(_ buffers: BufferPool) -> Int64 { Int64(min(8 << 20, buffers.budget.limit)) }
 
     var key: ObjectKey { object.key }
     var version: ObjectVersion { object.version }
@@ -18,7 +18,7 @@ struct BaseObject: BaseContent {
         _ range: ByteRange, deliver: @escaping @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void
     ) async throws(ObjectStoreError) {
         var offset = range.lowerBound
-        let step = Int64(min(Self.step, buffers.budget.limit))
+        let step = Self.step(buffers)
         while offset < range.upperBound {
             let piece = offset..<min(range.upperBound, offset + step)
             let buffer: Buffer

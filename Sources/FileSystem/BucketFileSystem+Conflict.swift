@@ -103,12 +103,7 @@ extension BucketFileSystem {
         rooms.logger.error(
             "what was written is kept for \"pailfs recover\"",
             metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])
-        if isPromised {
-            let reason = "kept for \"pailfs recover\": \(error.reason)"
-            brokenPromises.withLock {
-                $0.append((id, UnstoredFile(path: path(of: file.ino), reason: reason)))
-            }
-        }
+        if isPromised { noteBrokenPromise(id, of: path(of: file.ino), because: error) }
         // No read meets bytes on the move.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
@@ -118,6 +113,12 @@ extension BucketFileSystem {
         }
         kept.withLock { $0[id] = intent }
         await giveWay(file, because: error)
+    }
+
+    /// The end of the mount names a file that a program was told is safe, if it is still kept then.
+    func noteBrokenPromise(_ id: IntentID, of path: ByteString, because error: FileSystemError) {
+        let file = UnstoredFile(path: path, reason: "kept for \"pailfs recover\": \(error.reason)")
+        brokenPromises.withLock { $0.append((id, file)) }
     }
 
     /// The file has nothing to store any more: its name leads to what the bucket has, under a number of its own, and whoever

@@ -227,8 +227,7 @@ extension FileSystemError {
         case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
             .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
-            .quotaExceeded,
-            .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
+            .quotaExceeded, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
             false
         }
     }

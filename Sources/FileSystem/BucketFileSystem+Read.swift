@@ -68,7 +68,7 @@ extension BucketFileSystem {
         guard let record, record.hasReachedStore, let key = try? key(of: file.ino),
             let found = try? await store.head(key, condition: nil).metadata.user[CommitOptions.commitHeader]
         else { return false }
-        return record.commits.contains { found.hasPrefix($0 + "-") }
+        return CommitOptions.isCommit(found, of: record.commits)
     }
 
     /// What a read meets: the part of the file asked for, and where its bytes are.

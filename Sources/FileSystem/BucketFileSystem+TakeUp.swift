@@ -180,9 +180,7 @@ extension BucketFileSystem {
             metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
         _ = try? rooms.staging.hold(intent.staging)
         kept.withLock { $0[id] = intent }
-        let file = UnstoredFile(
-            path: intent.key, reason: "kept for \"pailfs recover\": \(error.reason)")
-        brokenPromises.withLock { $0.append((id, file)) }
+        noteBrokenPromise(id, of: intent.key, because: error)
     }
 
     /// The plan without promises that were kept before a power cut took the end of their rows back: their bytes are not here any
@@ -190,15 +188,15 @@ extension BucketFileSystem {
     private func withoutStored(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
         for (id, intent) in plan.promised {
-            let content: [UInt8]?
-            do throws(JournalingError) { content = try rooms.journal.content(of: id) } catch {
+            // A directory that cannot be looked at tells nothing.
+            guard let map = intent.map, (try? rooms.staging.has(intent.staging)) == false else { continue }
+            let isInJournal: Bool
+            do throws(JournalingError) { isInJournal = try rooms.journal.content(of: id) != nil } catch {
                 throw FileSystemError(error)
             }
-            // A directory that cannot be looked at tells nothing.
-            guard content == nil, let map = intent.map, (try? rooms.staging.has(intent.staging)) == false,
-                let info = try? await store.head(ObjectKey(intent.key), condition: nil),
-                info.version.size == map.size,
-                info.metadata.user[CommitOptions.commitHeader]?.hasPrefix(intent.identity + "-") ?? false
+            guard !isInJournal, let info = try? await store.head(ObjectKey(intent.key), condition: nil),
+                info.version.size == map.size, let commit = info.metadata.user[CommitOptions.commitHeader],
+                CommitOptions.isCommit(commit, of: [intent.identity])
             else { continue }
             plan.promised.removeAll { $0.id == id }
             plan.landed[ObjectKey(intent.key)] = info

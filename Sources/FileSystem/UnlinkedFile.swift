@@ -58,7 +58,6 @@ package struct UnlinkedFile: Sendable {
 extension BucketFileSystem {
     /// Largest object, in bytes, that is fetched for those who have it open before another takes its place.
     private static let largestFetched: Int64 = 64 << 20
-    private static let fetchedAtOnce = 8 << 20
     /// So long, and one piece more, whoever replaces the object waits for that.
     private static let fetchPatience = Duration.seconds(10)
 
@@ -108,7 +107,7 @@ extension BucketFileSystem {
 
     private func fetch(_ base: CachedObject) async {
         guard !base.isComplete, base.version.size <= Self.largestFetched else { return }
-        let step = Int64(min(Self.fetchedAtOnce, rooms.buffers.budget.limit))
+        let step = BaseObject.step(rooms.buffers)
         guard let buffer = try? await borrow(Int(min(base.version.size, step))) else { return }
         let end = time.uptime() + Self.fetchPatience
         for start in stride(from: 0, to: base.version.size, by: Int(step)) where time.uptime() < end {

@@ -39,9 +39,8 @@ extension FileSystemError.Kind {
     package var isOrdinary: Bool {
         switch self {
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .notPermitted, .readOnly, .invalid,
-            .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted, .tryAgain,
-            .busy,
-            .notSupported, .noSuchOffset, .crossDevice:
+            .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted,
+            .tryAgain, .busy, .notSupported, .noSuchOffset, .crossDevice:
             true
         case .accessDenied, .noSpace, .quotaExceeded, .stale, .inputOutput, .timedOut, .badHandle:
             false

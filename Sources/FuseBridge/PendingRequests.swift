@@ -89,6 +89,7 @@ final class PendingRequest: WaitingCaller {
         var request: FuseRequest?
         var task: Task<Void, Never>?
         var isCancelled = false
+        var isGivenUp = false
 
         init(_ request: consuming FuseRequest) { self.request = consume request }
     }
@@ -96,7 +97,6 @@ final class PendingRequest: WaitingCaller {
     let onlyReads: Bool
     let endsWithItsCaller: Bool
     private let state: Mutex<State>
-    private let isGivenUp = Atomic(false)
 
     init(_ request: consuming FuseRequest) {
         onlyReads = request.operation.onlyReads
@@ -107,12 +107,12 @@ final class PendingRequest: WaitingCaller {
     /// The request, for the one who replies; nil the second time.
     func take() -> FuseRequest? { state.withLock { $0.request.take() } }
 
-    var isGone: Bool { isGivenUp.load(ordering: .relaxed) }
+    var isGone: Bool { state.withLock { $0.isGivenUp } }
 
     /// Answers the caller at once; the task goes on.
     func giveUp() {
-        isGivenUp.store(true, ordering: .relaxed)
         state.withLock { state in
+            state.isGivenUp = true
             guard let request = state.request.take() else { return }
             state.request = request.givenUp()
         }

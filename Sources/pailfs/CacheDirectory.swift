@@ -63,15 +63,21 @@ struct CacheDirectory: Sendable {
     /// made.
     static func require(_ request: MountRequest, outside mountpoint: Mountpoint) throws(CommandError) {
         guard let parent = Self.parent(of: request) else { return }
-        var place = parent[...]
-        while File.resolved(String(place)) == nil, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
-            place = place[..<slash]
-        }
-        let resolved = File.resolved(String(place)) ?? String(place)
+        let place = nearest(to: parent)
+        let resolved = File.resolved(place) ?? place
         guard (resolved + "/").hasPrefix(mountpoint.path == "/" ? "/" : mountpoint.path + "/") else { return }
         throw CommandError(
             "the cache directory \(parent) would be below the mountpoint \(mountpoint.path); "
                 + "give one elsewhere as cache-dir")
+    }
+
+    /// The directory, or what is there of the way to it: it is made by the first mount.
+    static func nearest(to directory: String) -> String {
+        var place = directory
+        while access(place, F_OK) != 0, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
+            place = String(place[..<slash])
+        }
+        return place
     }
 
     /// What is wrong with so few free bytes on the disk, if they are too few for anything to be written.

@@ -69,7 +69,7 @@ package final class KodoStore: ObjectStore {
 
     /// No object can have such a key.
     func isImpossible(_ key: ObjectKey) -> Bool {
-        key.bytes.count > capabilities.longestKey || String(validating: key.bytes.bytes, as: UTF8.self) == nil
+        key.bytes.count > capabilities.longestKey || !capabilities.keyRules.allows(key.bytes)
     }
 
     /// Refuses, before any byte moves, what the store would refuse.

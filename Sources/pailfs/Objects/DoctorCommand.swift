@@ -87,11 +87,8 @@ private struct MachineCheckup {
         }
         report.check("cache directory") { () throws(CommandError) in
             guard let parent = CacheDirectory.parent(of: request) else { throw CacheDirectory.noParent }
-            // It is made by the first mount: until then what counts is where it will be.
-            var place = parent
-            while access(place, F_OK) != 0, let slash = place.lastIndex(of: "/"), slash > place.startIndex {
-                place = String(place[..<slash])
-            }
+            // Until it is made what counts is where it will be.
+            let place = CacheDirectory.nearest(to: parent)
             guard access(place, W_OK | X_OK) == 0 else {
                 throw CommandError("\(place) cannot be written; give another directory as cache-dir")
             }
