@@ -137,10 +137,8 @@ extension BucketFileSystem {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
             let place = Place(parent: parent, name: name)
-            return try await claiming([place]) { () async throws(FileSystemError) in
-                try await changingNames([place]) { () async throws(FileSystemError) in
-                    try await make(name, in: parent, mode, caller)
-                }
+            return try await making(place) { () async throws(FileSystemError) in
+                try await make(name, in: parent, mode, caller)
             }
         }
     }

@@ -26,6 +26,13 @@ extension BucketFileSystem {
         return try await act()
     }
 
+    /// Does what makes this name, if nothing has it.
+    func making<Value: Sendable>(
+        _ place: Place, _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        try await claiming([place]) { () async throws(FileSystemError) in try await changingNames([place], act) }
+    }
+
     /// Does what changes these names, which are claimed.
     func changingNames<Value: Sendable>(
         _ places: [Place], _ change: () async throws(FileSystemError) -> Value

@@ -12,21 +12,20 @@ extension BucketFileSystem {
     package func rename(
         _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
     ) -> Outcome<Void> {
-        later { [self] () async throws(FileSystemError) in
+        let (from, to) = (Place(parent: parent, name: name), Place(parent: newParent, name: newName))
+        return later { [self] () async throws(FileSystemError) in
             try requireWritable()
             // What is not stored yet may have to be, which takes space.
             try await waitingForSpace(givesSpace: true) { [self] () async throws(FileSystemError) in
-                let places = [Place(parent: parent, name: name), Place(parent: newParent, name: newName)]
-                try await claiming(places) { () async throws(FileSystemError) in
-                    try await renameNow(name, in: parent, to: newName, in: newParent, noReplace: noReplace)
+                try await claiming([from, to]) { () async throws(FileSystemError) in
+                    try await renameNow(from, to: to, noReplace: noReplace)
                 }
             }
         }
     }
 
-    private func renameNow(
-        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
-    ) async throws(FileSystemError) {
+    private func renameNow(_ from: Place, to: Place, noReplace: Bool) async throws(FileSystemError) {
+        let (name, parent, newName, newParent) = (from.name, from.parent, to.name, to.parent)
         let source = try await existing(name, in: parent)
         let target = try await resolve(newName, in: newParent)
         if let target, target.ino == source.ino { return }
@@ -57,8 +56,7 @@ extension BucketFileSystem {
                 let kind = source.attributes.kind
                 try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
             }
-            let places = [Place(parent: parent, name: name), Place(parent: newParent, name: newName)]
-            try await changingNames(places) { () async throws(FileSystemError) in
+            try await changingNames([from, to]) { () async throws(FileSystemError) in
                 if let target { try await leaving.begin(target.ino) }
                 defer { if let target { leaving.end(target.ino) } }
                 try await renameHeld(source, to: newName, in: newParent, replacing: target)

@@ -76,8 +76,9 @@ extension BucketFileSystem {
         var copies: [ObjectKey: ObjectVersion] = [:]
         let tried = TriedRename(from: oldPrefix, to: newKey.bytes)
         triedRenames.withLock { _ = $0.insert(tried) }
-        var (isMoved, isAhead) = (false, false)
-        defer { if isAhead { rowsAhead.subtract(1, ordering: .sequentiallyConsistent) } }
+        var isMoved = false
+        // What could not be written down of a switch that was made.
+        let lack: FileSystemError?
         do throws(FileSystemError) {
             try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
@@ -91,12 +92,7 @@ extension BucketFileSystem {
             if let target {
                 try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
             }
-            // From here on rows may tell the versions of the copies before the open files below do.
-            rowsAhead.add(1, ordering: .sequentiallyConsistent)
-            isAhead = true
-            try cached { metadata throws(MetadataError) in
-                _ = try metadata.rename(source.ino, to: newParent, component, pending: true)
-            }
+            lack = try switchView(of: source, to: newParent, component, newKey.bytes, copies)
         } catch {
             // Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to
             // be replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot
@@ -116,27 +112,18 @@ extension BucketFileSystem {
             throw error
         }
         triedRenames.withLock { _ = $0.remove(tried) }
+        let areAllGone: Bool
         do throws(FileSystemError) {
-            defer { reopenBases(copies) }
-            try moveRows(below: newKey.bytes)
-            try adopt(copies, for: try entry(source.ino), newKey.bytes)
+            if let lack { throw lack }
             // Another directory may get the old name from here on.
             try journalled { journal throws(JournalingError) in
                 try journal.write([.advance(job, rest.intent)], flushed: false)
             }
-        } catch {
-            // Whatever of it could not be written down here: the rest must not be left to a later process, to which what is made at
-            // the old names by then would be what was copied.
-            return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
-        }
-        rowsAhead.subtract(1, ordering: .sequentiallyConsistent)
-        isAhead = false
-        let areAllGone: Bool
-        // What is below before the directory: some stores keep a directory whose marker goes while it has children.
-        do throws(FileSystemError) {
+            // What is below before the directory: some stores keep a directory whose marker goes while it has children.
             areAllGone = try await delete(objects.reversed().map { ($0.key, $0.version) }, below: oldPrefix)
         } catch {
-            // It is renamed: what the store refuses now is tried again, and named at the end of the mount.
+            // It is renamed: what the store refuses now is tried again, and named at the end of the mount. Nor must what could not be
+            // written down leave the rest to a later process, to which what is made at the old names by then would be what was copied.
             return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
         }
         forgetJob(job, at: oldPrefix)
@@ -144,6 +131,26 @@ extension BucketFileSystem {
             try metadata.settleRemoval(of: source.component, in: source.parent)
             if !areAllGone { try metadata.distrust(oldPrefix) }
         }
+    }
+
+    /// Programs see the directory, and what is below, at the new place from here on; throws when they do not. What could not be
+    /// written down after that is the answer.
+    private func switchView(
+        of directory: Entry, to newParent: InodeNumber, _ component: ByteString, _ prefix: ByteString,
+        _ copies: [ObjectKey: ObjectVersion]
+    ) throws(FileSystemError) -> FileSystemError? {
+        // Rows may tell the versions of the copies before the open files below do.
+        rowsAhead.add(1, ordering: .sequentiallyConsistent)
+        defer { rowsAhead.subtract(1, ordering: .sequentiallyConsistent) }
+        try cached { metadata throws(MetadataError) in
+            _ = try metadata.rename(directory.ino, to: newParent, component, pending: true)
+        }
+        defer { reopenBases(copies) }
+        do throws(FileSystemError) {
+            try moveRows(below: prefix)
+            try adopt(copies, for: try entry(directory.ino), prefix)
+            return nil
+        } catch { return error }
     }
 
     /// Another host may have made the directory within the ttl of what is known here. What was copied there by a try of ours that

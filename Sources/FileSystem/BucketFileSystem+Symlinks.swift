@@ -22,10 +22,8 @@ extension BucketFileSystem {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
             }
             let place = Place(parent: parent, name: name)
-            return try await claiming([place]) { () async throws(FileSystemError) in
-                try await changingNames([place]) { () async throws(FileSystemError) in
-                    try await link(name, in: parent, target, caller)
-                }
+            return try await making(place) { () async throws(FileSystemError) in
+                try await link(name, in: parent, target, caller)
             }
         }
     }
