@@ -424,37 +424,4 @@ import Testing
         try await tree.remount()
         #expect(tree.store.keys.isEmpty)
     }
-
-    /// What the store would refuse at the close is refused before there is anything to close, or to remove.
-    @Test(arguments: [[0x66, 0xff], [0x66, 0x1a], [0x5c, 0x66]] as [[UInt8]])
-    func namesThatTheStoreCannotHaveAreNotMade(bytes: [UInt8]) async throws {
-        var capabilities = Capabilities()
-        capabilities.keyRules.areText = true
-        capabilities.keyRules.refused = 0x18...0x1B
-        capabilities.keyRules.refusedFirst = UInt8(ascii: "\\")
-        let tree = try MountedTree(capabilities: capabilities)
-        tree.store.fault = { operation, key in
-            ObjectStoreError(.invalidRequest, operation, key: key, message: "no request is made for such a name")
-        }
-        let name = ByteString(bytes)
-        let (system, caller) = (tree.system, tree.caller)
-        let refused = MountedTree.Failure(kind: .illegalBytes, reason: "")
-        await #expect(throws: refused) {
-            _ = try await tree.run(
-                system.create(
-                    name, in: .root, mode: 0o644, flags: OpenFlags(reads: false, writes: true), caller: caller))
-        }
-        await #expect(throws: refused) {
-            _ = try await tree.run(system.makeDirectory(name, in: .root, mode: 0o755, caller: caller))
-        }
-        await #expect(throws: MountedTree.Failure(kind: .notFound, reason: "")) {
-            try await tree.run(system.unlink(name, in: .root))
-        }
-        tree.store.fault = nil
-        try await tree.store("f", [1])
-        await #expect(throws: refused) {
-            try await tree.run(system.rename("f", in: .root, to: name, in: .root, noReplace: false))
-        }
-        #expect(tree.store.keys == ["f"])
-    }
 }

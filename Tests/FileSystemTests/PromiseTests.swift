@@ -22,31 +22,10 @@ import Testing
         tree = try MountedTree(capabilities: capabilities, durability: .local, partSize: 64 << 10)
     }
 
-    private func refuseWrites() {
-        tree.store.fault = { operation, key in
-            guard [.put, .createUpload, .uploadPart, .completeUpload].contains(operation) else { return nil }
-            return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
-        }
-    }
-
-    private func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
-        for _ in 0..<5000 where !condition() {
-            // What failed is tried again after a while.
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        try #require(condition(), "\(what)")
-    }
-
-    private func stored(_ key: ObjectKey, _ content: [UInt8]) async throws {
-        try await waitUntil("\(key) is stored") { tree.store.info(key)?.version.size == Int64(content.count) }
-        #expect(tree.store.content(key) == content)
-    }
-
     /// A read that waits for the object below what was promised, while that is promised anew.
     @Test func aReadGoesOnWithTheNewerPromise() async throws {
         tree.store.setObject("f", [UInt8](repeating: 0x61, count: 200_000))
-        refuseWrites()
+        tree.refuseWrites()
         let file = try await tree.open("f", readWrite)
         let gate = tree.store.hold(.get)
         try await tree.write(file, body, at: 100_000)
@@ -65,79 +44,7 @@ import Testing
         #expect(buffer.bytes[199_999] == 0x61)
         tree.store.fault = nil
         try await tree.close(file)
-        try await waitUntil("stored") { tree.store.content("f")?[100_000] == UInt8(ascii: "P") }
-    }
-
-    /// A program that writes a new file and renames it over the old one before it closes it: one of them is there after a crash.
-    @Test func whatReplacesAPromiseIsOne() async throws {
-        refuseWrites()
-        try await tree.store("f", body)
-        let file = try await tree.open("new", readWrite, create: true)
-        try await tree.write(file, Array("replaces".utf8), at: 0)
-        try await tree.rename("new", to: "f")
-        tree.crash()
-        let dead = tree.system
-        tree.store.fault = nil
-        try await tree.mountAgain()
-        try await stored("f", Array("replaces".utf8))
-        #expect(tree.store.keys == ["f"])
-        withExtendedLifetime(dead) {}
-    }
-
-    private static let big = [UInt8](repeating: 0x62, count: 40_000)
-
-    /// Crashes, with the staged bytes of the one file that was promised out of reach at the next start; answers where they are.
-    private func crashWithoutStagedBytes() async throws -> (from: String, to: String) {
-        let intents = try tree.rooms.journal.contents().files.values.filter(\.isAcknowledged)
-        try #require(intents.count == 1)
-        let path = tree.rooms.staging.directory + "/" + intents[0].staging
-        let aside = tree.rooms.staging.directory + "-" + intents[0].staging
-        tree.crash()
-        try FileManager.default.moveItem(atPath: path, toPath: aside)
-        return (aside, path)
-    }
-
-    /// What cannot be taken up at a start is named, and never takes the place of what was made at its name since.
-    @Test(arguments: [MountPolicy.ConflictPolicy.keep, .overwrite])
-    func aPromiseThatCannotBeTakenUp(rule: MountPolicy.ConflictPolicy) async throws {
-        tree.policy.conflict = rule
-        try await tree.remount()
-        refuseWrites()
-        try await tree.store("f", Self.big)
-        let dead = tree.system
-        let staged = try await crashWithoutStagedBytes()
-        try await tree.mountAgain()
-        let first = tree.system
-        #expect(first.recoverableFiles().map(\.intent.key) == ["f"])
-        try await tree.store("f", body)
-        tree.crash()
-        try FileManager.default.moveItem(atPath: staged.from, toPath: staged.to)
-        tree.store.fault = nil
-        try await tree.mountAgain()
-        try await stored("f", body)
-        #expect(tree.store.keys == ["f"])
-        let kept = tree.system.recoverableFiles()
-        #expect(kept.count == 1 && kept.first?.missing.isEmpty == true)
-        #expect(await tree.system.shutDown().map(\.path) == ["f"])
-        withExtendedLifetime((dead, first)) {}
-    }
-
-    /// After a power cut the row of a file that was stored may be back, and its staged bytes are not.
-    @Test func aPromiseThatWasKeptBeforeAPowerCutIsNotMissed() async throws {
-        refuseWrites()
-        try await tree.store("f", Self.big)
-        let dead = tree.system
-        let identity = try #require(try tree.rooms.journal.contents().files.values.first?.identity)
-        _ = try await crashWithoutStagedBytes()
-        tree.store.fault = nil
-        tree.store.setObject(
-            "f", Self.big, metadata: ObjectMetadata(user: [CommitOptions.commitHeader: identity + "-1"]))
-        try await tree.mountAgain()
-        #expect(tree.system.recoverableFiles().isEmpty)
-        #expect(try await tree.load("f") == Self.big)
-        try await tree.remount()
-        #expect(try tree.rooms.journal.contents().isEmpty)
-        withExtendedLifetime(dead) {}
+        try await tree.waitUntil("stored") { tree.store.content("f")?[100_000] == UInt8(ascii: "P") }
     }
 
     /// Whoever opens a file at the end of its upload may have read its entry before that.
@@ -182,29 +89,29 @@ import Testing
         #expect(tree.store.content("f") == nil)
         #expect(try await tree.load("f") == body)
         gate.open()
-        try await stored("f", body)
+        try await tree.expectStored("f", body)
         #expect(try await tree.load("f") == body)
     }
 
     @Test func theNextProcessStoresWhatWasPromised() async throws {
         try await tree.makeDirectory("d")
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("d/f", body)
         try await tree.store("g", Array(body.reversed()))
         tree.crash()
         tree.store.fault = nil
         try await tree.mountAgain()
         #expect(try await tree.load("d/f") == body)
-        try await stored("d/f", body)
-        try await stored("g", Array(body.reversed()))
-        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+        try await tree.expectStored("d/f", body)
+        try await tree.expectStored("g", Array(body.reversed()))
+        try await tree.waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
         #expect(try await tree.names("") == ["d", "g"])
     }
 
     /// What is not flushed by itself is what a power cut takes: names, and bytes of files that are there.
     @Test(arguments: ["names", "bytes"])
     func aSmallFileIsWhollyInTheJournal(_ lost: String) async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("empty", [])
         try await tree.store("f", body)
         let large = [UInt8](repeating: 7, count: 100_000)
@@ -220,13 +127,13 @@ import Testing
         tree.store.fault = nil
         try await tree.mountAgain()
         #expect(try await tree.load("f") == body)
-        try await stored("f", body)
-        try await stored("empty", [])
-        try await stored("large", large)
+        try await tree.expectStored("f", body)
+        try await tree.expectStored("empty", [])
+        try await tree.expectStored("large", large)
     }
 
     @Test func whatWasPromisedIsSeenBeforeItIsStored() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         tree.crash()
         tree.store.fault = { operation, key in
@@ -240,7 +147,7 @@ import Testing
     }
 
     @Test func writingOnLeavesThePromiseAsItWas() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         let file = try await tree.open("f", readWrite)
         try await tree.write(file, Array("XX".utf8), at: 0)
@@ -249,14 +156,14 @@ import Testing
         tree.crash()
         tree.store.fault = nil
         try await tree.mountAgain()
-        try await stored("f", body)
+        try await tree.expectStored("f", body)
     }
 
     @Test(arguments: ["emptied", "written anew", "written to"])
     func aChangeAfterThePromiseGoesOnWhenTheProcessDies(_ change: String) async throws {
         try await tree.store("f", [UInt8](repeating: 1, count: 50_000))
         try await tree.remount()
-        refuseWrites()
+        tree.refuseWrites()
         let promised = [UInt8](repeating: 2, count: 40_000)
         try await tree.store("f", promised)
         let flags = OpenFlags(reads: true, writes: change != "emptied", truncate: change != "written to")
@@ -275,11 +182,11 @@ import Testing
         }
         tree.store.fault = nil
         try await tree.close(file)
-        try await stored("f", expected)
+        try await tree.expectStored("f", expected)
     }
 
     @Test func aSecondPromiseTakesThePlaceOfTheFirst() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         let file = try await tree.open("f", readWrite)
         try await tree.write(file, Array("XX".utf8), at: 0)
@@ -288,21 +195,21 @@ import Testing
         tree.crash()
         tree.store.fault = nil
         try await tree.mountAgain()
-        try await stored("f", Array("XXomised".utf8))
-        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+        try await tree.expectStored("f", Array("XXomised".utf8))
+        try await tree.waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
     }
 
     @Test func rewritingAFileDoesNotNeedWhatItHad() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         let big = [UInt8](repeating: 7, count: 6 << 20)
         try await tree.store("f", big)
         try await tree.store("f", body)
         tree.store.fault = nil
-        try await stored("f", body)
+        try await tree.expectStored("f", body)
     }
 
     @Test func aRemovedFileDoesNotComeBack() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         tree.store.fault = { operation, key in
             guard operation == .put else { return nil }
@@ -323,7 +230,7 @@ import Testing
         try await tree.store("f", Array("before".utf8))
         try await tree.symlink("link", "target")
         try await tree.remount()
-        refuseWrites()
+        tree.refuseWrites()
         let file = try await tree.open("f", OpenFlags(reads: true, writes: true, truncate: emptied))
         try await tree.write(file, body, at: 0)
         try await tree.close(file)
@@ -342,12 +249,12 @@ import Testing
 
     /// A number is what a name keeps while nobody has the file open, whoever replaces its object.
     @Test func aFileThatItsRenameStoresBeforeItsTurnIsForgotten() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
-        try await waitUntil("it was tried") { tree.store.count(.put) > 0 }
+        try await tree.waitUntil("it was tried") { tree.store.count(.put) > 0 }
         tree.store.fault = nil
         try await tree.rename("f", to: "g")
-        try await stored("g", body)
+        try await tree.expectStored("g", body)
         let number = try await tree.find("g").ino
         for round in 0..<2 {
             tree.store.setObject("g", Array("theirs \(round)".utf8))
@@ -365,13 +272,13 @@ import Testing
             return ObjectStoreError(.unreachable, operation, key: key, message: "the answer was lost")
         }
         try await tree.store("f", body)
-        try await waitUntil("it is there") { tree.store.content("f") == body }
+        try await tree.waitUntil("it is there") { tree.store.content("f") == body }
         try await tree.change("f") { $0.modified = Timestamp(seconds: 1_000_000) }
         if crashes { try await tree.restart() }
         tree.store.faultAfter = nil
         try await tree.rename("f", to: "g")
-        try await stored("g", body)
-        try await waitUntil("the old name is gone") { tree.store.keys == ["g"] }
+        try await tree.expectStored("g", body)
+        try await tree.waitUntil("the old name is gone") { tree.store.keys == ["g"] }
     }
 
     @Test func aRenamedFileIsStoredUnderItsNewName() async throws {
@@ -380,8 +287,8 @@ import Testing
         try await tree.store("f", body)
         gate.open()
         try await tree.rename("f", to: "a")
-        try await stored("a", body)
-        try await waitUntil("the source is gone") { tree.store.keys == ["a"] }
+        try await tree.expectStored("a", body)
+        try await tree.waitUntil("the source is gone") { tree.store.keys == ["a"] }
         #expect(try await tree.load("a") == body)
     }
 
@@ -405,7 +312,7 @@ import Testing
         #expect(try await write.value.get() == 1)
         #expect(tree.store.content("f") == promised)
         try await tree.close(file)
-        try await stored("f", promised + [2])
+        try await tree.expectStored("f", promised + [2])
     }
 
     /// README: whoever has the file open hears of it, and the end of the mount names it.
@@ -418,7 +325,7 @@ import Testing
         await gate.waitForArrivals()
         tree.store.setObject("f", Array("theirs".utf8))
         gate.open()
-        try await waitUntil("the conflict is kept") {
+        try await tree.waitUntil("the conflict is kept") {
             tree.store.keys.count == 2 && tree.system.dirtyFiles(below: .root) == 0
         }
         #expect(tree.store.content("f") == Array("theirs".utf8))
@@ -434,19 +341,19 @@ import Testing
     }
 
     @Test func attributesArePromisedToo() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         try await tree.change("f") { $0.mode = 0o600 }
         tree.crash()
         tree.store.fault = nil
         try await tree.mountAgain()
         #expect(try await tree.find("f").mode & 0o777 == 0o600)
-        try await stored("f", body)
+        try await tree.expectStored("f", body)
         #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100600))
     }
 
     @Test func theEndOfTheMountWaitsForTheStoreAndNamesWhatItRefused() async throws {
-        refuseWrites()
+        tree.refuseWrites()
         try await tree.store("f", body)
         try await tree.store("g", body)
         tree.store.fault = { operation, key in
@@ -458,7 +365,7 @@ import Testing
         #expect(tree.store.content("f") == body)
         tree.store.fault = nil
         try await tree.mountAgain()
-        try await stored("g", body)
+        try await tree.expectStored("g", body)
     }
 
     @Test func aBigFileGoesOnWhereItsUploadWas() async throws {
@@ -468,13 +375,13 @@ import Testing
             return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
         }
         try await tree.store("f", big)
-        try await waitUntil("parts are there") { tree.store.count(.uploadPart) > 3 }
+        try await tree.waitUntil("parts are there") { tree.store.count(.uploadPart) > 3 }
         tree.crash()
         tree.store.fault = nil
         let parts = try await tree.store.listParts("f", try #require(tree.store.uploadsInProgress.first).upload).count
         tree.store.forgetRequests()
         try await tree.mountAgain()
-        try await stored("f", big)
+        try await tree.expectStored("f", big)
         #expect(parts > 0 && tree.store.count(.uploadPart) == 5 - parts)
         #expect(tree.store.count(.createUpload) == 0)
         #expect(tree.store.uploadsInProgress.isEmpty)
