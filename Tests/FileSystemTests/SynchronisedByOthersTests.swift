@@ -91,4 +91,29 @@ import Testing
         try await tree.change("f") { $0.size = 2 }
         #expect(tree.store.content("f") == Array("by".utf8))
     }
+
+    /// What the store refuses for good is told to whoever synchronises the directory, and to the file's own descriptor as well.
+    @Test func aDirectorysFsyncTellsWhatIsRefusedInTheBackground() async throws {
+        let tree = try MountedTree(durability: .local)
+        tree.store.fault = { operation, key in
+            guard operation == .put else { return nil }
+            return ObjectStoreError(.accessDenied, operation, key: key, message: "it may not be written")
+        }
+        let writer = try await tree.open("f", writing, create: true)
+        try await tree.write(writer, Array("bytes".utf8), at: 0)
+        try await tree.run(tree.system.sync(writer.0, handle: writer.1, dataOnly: false))
+        var told: MountedTree.Failure?
+        for _ in 0..<2000 where told == nil {
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+            do throws(MountedTree.Failure) { try await tree.run(tree.system.syncDirectory(.root)) } catch {
+                told = error
+            }
+        }
+        #expect(told?.kind == .accessDenied)
+        await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) { try await tree.close(writer) }
+        tree.store.fault = nil
+        try await tree.remount()
+        #expect(tree.store.content("f") == Array("bytes".utf8))
+    }
 }

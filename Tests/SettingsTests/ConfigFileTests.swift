@@ -149,4 +149,10 @@ struct ConfigFileTests {
         #expect(OptionSources.paths(["HOME": "/h", "PAILFS_CONFIG": "/a:/b"]) == ["/a", "/b"])
         #expect(OptionSources.paths(["HOME": "/h", "PAILFS_CONFIG": ""]).isEmpty)
     }
+
+    /// As some editors write it in front of the text.
+    @Test func aByteOrderMarkIsNoPartOfTheFirstOption() throws {
+        let file = try ConfigFile(parsing: "\u{FEFF}ttl = 5\n", path: "config")
+        #expect(file.entries(for: nil).map(\.name) == ["ttl"])
+    }
 }
