@@ -261,6 +261,16 @@ final class ActiveFiles: Sendable {
         }
     }
 
+    /// A file that is neither open nor dirty; nil when it is.
+    func adoptIdle(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile? {
+        slots.withLock { slots in
+            guard slots[ino] == nil else { return nil }
+            let file = make()
+            slots[ino] = Slot(file: file, users: 0)
+            return file
+        }
+    }
+
     /// One user less; true when none is left. The file stays while it is dirty.
     func release(_ file: ActiveFile) -> Bool {
         slots.withLock { slots in

@@ -177,9 +177,11 @@ extension BucketFileSystem {
 
     // MARK: After a crash
 
-    /// A promise of an earlier process: the file is as it was promised, and still to be queued for the store.
+    /// A promise of an earlier process: the file is as it was promised, and still to be queued for the store. Throws EBUSY if
+    /// programs are served already and one has it open.
     func restore(
-        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
+        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)],
+        isServed: Bool = false
     ) throws(FileSystemError) -> ActiveFile {
         guard let map = intent.map else {
             throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
@@ -209,7 +211,7 @@ extension BucketFileSystem {
         let entry = try cached { metadata throws(MetadataError) in
             try metadata.place(intent.key, shown, metadata: headers)
         }
-        return files.adopt(entry.ino) {
+        func make() -> ActiveFile {
             var state = ActiveFile.State(attributes: shown, base: base)
             state.overlay = overlay
             state.metadata = headers
@@ -217,6 +219,16 @@ extension BucketFileSystem {
             (state.isDirty, state.isPromised) = (true, true)
             return ActiveFile(ino: entry.ino, state: state)
         }
+        guard isServed else { return files.adopt(entry.ino, make: make) }
+        if let file = files.adoptIdle(entry.ino, make: make) { return file }
+        if let other = files.find(entry.ino) {
+            try? metadata.update(entry.ino, other.attributes, pending: other.isDirty)
+        }
+        throw inUse(intent)
+    }
+
+    func inUse(_ intent: FileIntent) -> FileSystemError {
+        FileSystemError(.busy, "\(intent.key) is open, or itself not stored yet")
     }
 }
 

@@ -71,18 +71,18 @@ extension BucketFileSystem {
                 throw FileSystemError(.inputOutput, "which bytes of it were written was not written down")
             }
             var intent = recoverable.intent
-            let isInUse = files.inUse.contains {
-                ((try? metadata.key(of: $0.file.ino)) ?? nil) == intent.key
-            }
-            if isInUse { throw FileSystemError(.busy, "\(intent.key) is open, or itself not stored yet") }
             intent.extents = map.pieces(in: 0..<map.size).map {
                 ExtentRecord(end: $0.range.upperBound, source: $0.source.rawValue)
             }
             if intent.headers == nil { intent.headers = HeadersRecord(try await headersOfBase(intent)) }
             let uploads = try uploads(of: id)
+            let isInUse = files.inUse.contains {
+                ((try? metadata.key(of: $0.file.ino)) ?? nil) == intent.key
+            }
+            if isInUse { throw inUse(intent) }
             rooms.staging.giveBack(intent.staging)
             let file: ActiveFile
-            do throws(FileSystemError) { file = try restore(id, intent, uploads: uploads) } catch {
+            do throws(FileSystemError) { file = try restore(id, intent, uploads: uploads, isServed: true) } catch {
                 _ = try? rooms.staging.hold(intent.staging)
                 throw error
             }

@@ -67,6 +67,37 @@ import Testing
         #expect(tree.system.recoverableFiles().map { $0.map?.size } == [3])
     }
 
+    /// "pailfs recover commit" asks the store for the object's headers first, and a program may open the file meanwhile.
+    @Test func aFileThatAProgramHasOpenedMeanwhileIsNotRecoveredIntoIt() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", Array("the first version".utf8))
+        let left = try await tree.open("f", Self.readWrite)
+        try await tree.write(left, Array("kept".utf8), at: 0)
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        try await tree.mountAgain()
+        let kept = try #require(tree.system.recoverableFiles().first)
+        #expect(try await tree.load("f") == Array("the first version".utf8))
+        let asking = tree.store.hold(.head)
+        let system = tree.system
+        let recovery = tree.pool.start { () async -> FileSystemError? in
+            do throws(FileSystemError) { try await system.commitRecoverable(kept.id, evenIfDoubtful: false) } catch {
+                return error
+            }
+            return nil
+        }
+        await asking.waitForArrivals()
+        let file = try await tree.open("f", Self.readWrite)
+        try await tree.write(file, Array("written meanwhile".utf8), at: 0)
+        asking.open()
+        #expect(await recovery.value?.kind == .busy)
+        try await tree.close(file)
+        #expect(tree.store.content("f") == Array("written meanwhile".utf8))
+        #expect(try await tree.load("f") == Array("written meanwhile".utf8))
+        #expect(tree.system.recoverableFiles().map(\.id) == [kept.id])
+    }
+
     /// A store that checks no conditions is asked before each commit, by the next process as well.
     @Test func whatAnotherHostStoredIsNotReplacedByTheNextProcess() async throws {
         var capabilities = Capabilities()
