@@ -5,8 +5,10 @@ import Synchronization
 
 /// Whether the store answers at all: while it does not, what is known of it is believed although it has grown old.
 ///
-/// Stands around the requests of the file system itself. One that was tried until its deadline without an answer of use
-/// begins an outage; any answer ends it, and one question a second asks for that. Its mutex is a leaf.
+/// Stands around the requests of the file system itself. One that was tried until its deadline without an answer begins an
+/// outage, and so does one that the store could not serve, if it cannot answer a question of its own either: that may be
+/// about one object, or one part of the bucket. Any answer ends it, and one question a second asks for that. Its mutex is a
+/// leaf.
 final class StoreWatch: Interceptor {
     private let isOut = Mutex(false)
     private let pool: WorkerPool
@@ -31,7 +33,13 @@ final class StoreWatch: Interceptor {
             answered()
             return answer
         } catch {
-            if error.isOutage { lost(error) } else if error.status != nil { answered() }
+            if !error.isOutage {
+                if error.status != nil { answered() }
+            } else if error.status == nil || isAway {
+                lost(error)
+            } else if let reason = await probe(), reason.isOutage {
+                lost(reason)
+            }
             throw error
         }
     }
