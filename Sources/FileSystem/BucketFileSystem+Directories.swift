@@ -82,7 +82,9 @@ extension BucketFileSystem {
             guard try append("..", parent, offset: 2, to: reply) else { return true }
             offset = 2
         }
-        var place = stream.position(at: offset)
+        var (place, next) = stream.position(at: offset)
+        // Which of them was the last is told by their number. Some have gone since: none is passed over, and some come again.
+        if let next, try isThinner(stream.directory, from: place, to: next) { offset = place.offset }
         var skip = offset - place.offset
         var start = DirectoryStream.Position(offset: offset, component: place.component)
         var handedOut: [DirectoryStream.Position] = []
@@ -117,6 +119,18 @@ extension BucketFileSystem {
             }
             if rows.count < Self.batch { return frontier == nil || hasOwn || !handedOut.isEmpty }
         }
+    }
+
+    /// Whether there are fewer entries between two places than were handed out there.
+    private func isThinner(
+        _ directory: InodeNumber, from start: DirectoryStream.Position, to end: DirectoryStream.Position
+    ) throws(FileSystemError) -> Bool {
+        let count = Int(end.offset - start.offset)
+        let rows = try cached { metadata throws(MetadataError) in
+            try metadata.children(
+                of: directory, after: start.component, before: end.component?.successor, limit: count)
+        }
+        return rows.count < count
     }
 
     private func append(

@@ -28,12 +28,15 @@ final class DirectoryStream: Sendable {
 
     init(directory: InodeNumber) { self.directory = directory }
 
-    /// The best known place at or before `offset`.
-    func position(at offset: UInt64) -> Position {
+    /// The best known place at or before `offset`, and, unless that is the place itself, the next one that is known.
+    func position(at offset: UInt64) -> (place: Position, next: Position?) {
         state.withLock { state in
-            if let exact = state.recent.last(where: { $0.offset == offset }) { return exact }
-            return state.replies.last(where: { $0.offset <= offset })
-                ?? Position(offset: Self.firstEntryOffset, component: nil)
+            if let exact = state.recent.last(where: { $0.offset == offset }) { return (exact, nil) }
+            let place = state.replies.last { $0.offset <= offset }
+            return (
+                place ?? Position(offset: Self.firstEntryOffset, component: nil),
+                place?.offset == offset ? nil : (state.replies + state.recent).first { $0.offset > offset }
+            )
         }
     }
 

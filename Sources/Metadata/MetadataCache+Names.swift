@@ -275,7 +275,7 @@ extension NameCodec {
 
 extension ByteString {
     /// The least byte string above this one.
-    var successor: ByteString {
+    package var successor: ByteString {
         var bytes = bytes
         bytes.append(0)
         return ByteString(bytes)
