@@ -352,9 +352,11 @@ struct ObjectState {
         return (changes, written)
     }
 
-    /// Whether everything on disk can pass to another version with the same bytes: nothing is being written or punched.
+    /// Whether everything on disk can pass to another version with the same bytes: nothing is being written or punched, and
+    /// nobody has these blocks alone.
     var isMovable: Bool {
-        file != nil && landings == 0 && chunks.values.allSatisfy { $0.present == $0.claimed && $0.shelved.isEmpty }
+        file != nil && landings == 0 && pins == 0
+            && chunks.values.allSatisfy { $0.present == $0.claimed && $0.shelved.isEmpty }
     }
 
     /// Whether nothing is on disk.

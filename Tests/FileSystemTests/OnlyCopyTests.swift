@@ -46,6 +46,21 @@ import Testing
         #expect(tree.rooms.blocks.statistics().storedBytes == 0, "closed, it is as any other")
     }
 
+    /// The same bytes written anew are the same object to the block cache.
+    @Test func itStaysWhereANewFileOfTheSameBytesGetsAnotherName() async throws {
+        let tree = try MountedTree()
+        try await tree.store("f", bytes)
+        let file = try await tree.open("f", readOnly)
+        #expect(try await holds(file, in: tree))
+        try await tree.unlink("f")
+        try await tree.store("f", bytes)
+        try await tree.rename("f", to: "g")
+        tree.rooms.blocks.prune(to: 0)
+        #expect(try await holds(file, in: tree))
+        #expect(try await tree.load("g") == bytes)
+        try await tree.close(file)
+    }
+
     @Test(arguments: Loss.allCases)
     func theNextProcessKeepsItAsWell(loss: Loss) async throws {
         let tree = try MountedTree()
