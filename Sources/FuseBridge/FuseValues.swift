@@ -20,7 +20,7 @@ extension stat {
         st_nlink = numericCast(status.links)
         (st_uid, st_gid) = (status.uid, status.gid)
         st_size = off_t(status.size)
-        st_blocks = numericCast((max(0, status.size) + 511) / 512)
+        st_blocks = numericCast(max(0, status.size) / 512 + (status.size % 512 > 0 ? 1 : 0))
         st_blksize = numericCast(status.blockSize)
         st_atim = timespec(status.accessed)
         st_mtim = timespec(status.modified)

@@ -41,7 +41,12 @@ package struct ObjectVersion: Hashable, Sendable {
     /// The version ID of a versioned bucket.
     package var versionID: String?
 
+    /// No store has larger objects, nor has Linux larger files that programs could read: what says so is wrong.
+    private static let largestSize: Int64 = 1 << 60
+
+    /// A size out of all bounds is taken for the largest: whoever adds to sizes goes on as if they could not overflow.
     package init(etag: ETag, size: Int64, modified: Timestamp, versionID: String? = nil) {
+        let size = min(max(size, 0), Self.largestSize)
         (self.etag, self.size, self.modified, self.versionID) = (etag, size, modified, versionID)
     }
 }
