@@ -38,6 +38,8 @@ final class EasyHandle {
         _ = curl_shim_set_offset(pointer, option, curl_off_t(offset))
     }
     func set(_ option: CURLoption, _ value: String) { _ = curl_shim_set_text(pointer, option, value) }
+    /// Of a text that libcurl was built with: nothing in its place.
+    func clear(_ option: CURLoption) { _ = curl_shim_set_text(pointer, option, nil) }
     func set(_ option: CURLoption, _ value: UnsafeMutableRawPointer?) {
         _ = curl_shim_set_pointer(pointer, option, value)
     }

@@ -262,7 +262,11 @@ final class Transfer {
         easy.setSocket(CurlCallbacks.socket)
         easy.set(CURLOPT_SOCKOPTDATA, Unmanaged.passUnretained(self).toOpaque())
         easy.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, true)
-        if let caFile = options.caFile { easy.set(CURLOPT_CAINFO, caFile) }
+        if let caFile = options.caFile {
+            easy.set(CURLOPT_CAINFO, caFile)
+            // The system's directory of certificates would be believed as well.
+            easy.clear(CURLOPT_CAPATH)
+        }
         if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }
         if request.avoidsProxy { easy.set(CURLOPT_NOPROXY, "*") }
         if let resolver = options.dnsOverHTTPS { easy.set(CURLOPT_DOH_URL, resolver) }

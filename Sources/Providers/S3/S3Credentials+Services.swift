@@ -110,7 +110,7 @@ extension S3Credentials {
     /// A token must not go to any host in the clear (s3.md section 7).
     private static func mayBeTold(_ url: String) -> Bool {
         let host = FamilyEndpoint.host(of: url)
-        return url.hasPrefix("https://") || host == "localhost" || host.hasPrefix("127.")
+        return url.hasPrefix("https://") || FamilyEndpoint.isThisMachine(host)
             || ["169.254.170.2", "169.254.170.23", "[fd00:ec2::23]", "[::1]"].contains(host)
     }
 

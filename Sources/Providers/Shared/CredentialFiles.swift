@@ -9,6 +9,17 @@ package enum CredentialFiles {
         return String(decoding: bytes, as: UTF8.self)
     }
 
+    /// Why a file that says where requests go is not to be believed; nil where it is ours or root's, or there is none.
+    static func reasonForDistrust(of path: String) -> String? {
+        guard let file = try? File(path, followsLinks: true), let status = try? LocalFileStatus(of: file) else {
+            return nil
+        }
+        guard status.owner == 0 || status.owner == LocalFileStatus.ourUser else {
+            return "belongs to another user; copy it, or name it in OS_CLIENT_CONFIG_FILE"
+        }
+        return status.permissions & 0o002 == 0 ? nil : "may be written by others; run chmod o-w \(path)"
+    }
+
     /// INI: sections, `name = value`, whole-line comments; names in lower case. An indented line belongs to the value
     /// before it and is left out.
     static func sections(_ text: String) -> [String: [String: String]] {

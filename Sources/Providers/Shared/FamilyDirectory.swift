@@ -47,6 +47,7 @@ package struct FamilyDirectory: BucketDirectory {
         if let text = region, text.hasPrefix(profile.locationPrefix) {
             region = String(text.dropFirst(profile.locationPrefix.count))
         }
+        region = region.flatMap { FamilyEndpoint.isRegion($0) ? $0 : nil }
         // The listing names the provider's public hosts. Whoever came through another door goes on through it.
         let host = service.settings.endpoint.map { FamilyEndpoint.host(of: $0) }
         let endpoint: String? =
@@ -57,8 +58,9 @@ package struct FamilyDirectory: BucketDirectory {
             } else {
                 fields["ExtranetEndpoint"] ?? region.map { profile.endpoints.host(region: $0) }
             }
+        let isOwn = endpoint.map { profile.endpoints.owns(FamilyEndpoint.host(of: $0)) } ?? false
         return BucketEntry(
             name: name, created: fields["CreationDate"].flatMap { Timestamp(iso8601: $0) }, region: region,
-            endpoint: endpoint)
+            endpoint: isOwn ? endpoint : nil)
     }
 }

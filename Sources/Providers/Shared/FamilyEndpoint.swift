@@ -60,6 +60,25 @@ struct FamilyEndpoint: Sendable, Hashable {
     /// The host that an endpoint names; empty when it names none.
     static func host(of endpoint: String) -> String { (try? Place(endpoint))?.host ?? "" }
 
+    /// Whether a host can be reached from this machine alone: by name, or as 127.x.y.z in numbers.
+    static func isThisMachine(_ host: String) -> Bool {
+        let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+        return host == "localhost" || labels.count == 4 && labels[0] == "127" && labels.allSatisfy { UInt8($0) != nil }
+    }
+
+    /// Whether an answer may tell this as a region: it becomes part of a host's name, and of nothing else.
+    static func isRegion(_ text: String) -> Bool {
+        1...63 ~= text.utf8.count
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
     /// The endpoint with another region in the name of its host: where it stands last, as labels in front may hold it too.
     static func moved(_ endpoint: String, from region: String, to other: String) -> String {
         guard let place = endpoint.range(of: host(of: endpoint)) else { return endpoint }

@@ -84,7 +84,7 @@ extension FamilyStore {
 
     /// Signs for another region from now on.
     private func learnRegion(_ region: String?, not used: String?) -> Bool {
-        guard profile.followsRegion, let region, !region.isEmpty, region != used else { return false }
+        guard profile.followsRegion, let region, FamilyEndpoint.isRegion(region), region != used else { return false }
         // Another request may have learned it while this one was under way.
         if learned.withLock({ $0.region }) == region { return true }
         guard let endpoint = endpoint(in: region) else { return false }

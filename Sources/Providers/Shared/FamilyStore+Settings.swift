@@ -15,8 +15,7 @@ extension FamilyStore {
             guard Base64.decode(key.revealed)?.count == 32 else {
                 throw refused("a customer's key is 32 bytes long, in base64")
             }
-            let isHere = endpoint.origin.host == "localhost" || endpoint.origin.host.hasPrefix("127.")
-            guard endpoint.origin.isSecure || isHere else {
+            guard endpoint.origin.isSecure || FamilyEndpoint.isThisMachine(endpoint.origin.host) else {
                 throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")
             }
         }

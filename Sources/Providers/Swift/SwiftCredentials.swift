@@ -121,6 +121,10 @@ package struct SwiftCredentials: Sendable {
 
     private func parse(_ path: String) throws(ObjectStoreError) -> CloudsFile? {
         guard let text = text(path) else { return nil }
+        // The directory one is in may be anybody's, and the file says whom to log in with.
+        if !path.contains("/"), let reason = CredentialFiles.reasonForDistrust(of: path) {
+            throw Self.lacking("\(path) in this directory \(reason)")
+        }
         do { return try CloudsFile(parsing: text) } catch { throw Self.lacking("\(path), \(error)") }
     }
 
