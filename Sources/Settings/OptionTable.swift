@@ -62,11 +62,13 @@ package enum OptionTable {
             "Permissions of directories without a stored mode, in octal; umask is ignored."),
         .flag(
             "allow_other", \.allowOther,
-            "Let other users in. Users other than root need user_allow_other in /etc/fuse.conf for it."),
+            "Let other users in. Users other than root need user_allow_other in /etc/fuse.conf for it. Stored modes bind "
+                + "them from the start with attrs=exact only."),
         .choice(
             "attrs", \.attributes, default: .listing,
-            "What mode, owner and time are shown of an object that this machine has not read yet: the mount's own mode "
-                + "and owner and the time of its upload, or those stored in its headers, at one request each."),
+            "What mode, owner and time are shown of an object, or a new version of one, that this machine has not read "
+                + "yet: the mount's own mode and owner and the time of its upload, or those stored in its headers, at "
+                + "one request each."),
         .choice(
             "symlinks", \.symlinks, default: .objects,
             "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "

@@ -34,7 +34,7 @@ enum Entry {
 
     /// One line on standard error.
     static func say(_ text: String) {
-        let bytes = Array("\(text)\n".utf8)
+        let bytes = Array("\(Output.text(ofLines: text))\n".utf8)
         _ = write(STDERR_FILENO, bytes, bytes.count)
     }
 

@@ -100,7 +100,7 @@ struct LineHandler: LogHandler {
             case " ":
                 text += " "
                 needsQuotes = true
-            case _ where scalar.value < 0x20 || scalar.value == 0x7f:
+            case _ where scalar.value < 0x20 || 0x7f..<0xa0 ~= scalar.value:
                 text += "\\u{\(String(scalar.value, radix: 16))}"
                 needsQuotes = true
             default: text.unicodeScalars.append(scalar)

@@ -4,17 +4,32 @@ import Glibc
 
 /// What commands print: results only, on standard output.
 enum Output {
-    /// Control characters, which could be commands to a terminal, as `%XX`.
-    static func text(_ bytes: ByteString) -> String {
+    /// Control characters, which could be commands to a terminal, as `%XX`, those from U+0080 to U+009F as well.
+    static func text(_ bytes: ByteString) -> String { text(bytes.bytes, keeping: []) }
+
+    /// The same of a text of ours, whose lines stay.
+    static func text(ofLines text: String) -> String { self.text(Array(text.utf8), keeping: [UInt8(ascii: "\n")]) }
+
+    private static func text(_ bytes: [UInt8], keeping kept: Set<UInt8>) -> String {
         var clean: [UInt8] = []
-        for byte in bytes.bytes {
-            if byte < 32 || byte == 127 {
+        for (index, byte) in bytes.enumerated() {
+            let opens = byte == 0xc2 && index + 1 < bytes.count && 0x80..<0xa0 ~= bytes[index + 1]
+            let follows = 0x80..<0xa0 ~= byte && index > 0 && bytes[index - 1] == 0xc2
+            if !kept.contains(byte) && (byte < 32 || byte == 127) || opens || follows {
                 clean += Array("%\(Hex.encode([byte]).uppercased())".utf8)
             } else {
                 clean.append(byte)
             }
         }
         return String(decoding: clean, as: UTF8.self)
+    }
+
+    /// A line for people, parts of which somebody else may have written.
+    static func say(_ text: String) { print(Self.text(ofLines: text)) }
+
+    /// A line with a name in it: as it is for a program, without control characters for a terminal.
+    static func line(naming bytes: ByteString) {
+        line(isatty(STDOUT_FILENO) == 1 ? ByteString(text(bytes)) : bytes)
     }
 
     /// `text` and spaces up to `width` bytes, and no fewer than `gap` of them.

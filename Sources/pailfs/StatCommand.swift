@@ -17,7 +17,7 @@ struct StatCommand: ParsableCommand {
             if isAccount { return try await Self.buckets(store) }
             return path.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(path), store)
         }
-        for line in lines { print(line) }
+        for line in lines { Output.say(line) }
     }
 
     private static func buckets(_ store: any ObjectStore) async throws(ObjectStoreError) -> [String] {

@@ -37,7 +37,7 @@ struct WarmCommand: ParsableCommand {
             }
             tally.settle()
         }
-        print(tally.text)
+        Output.say(tally.text)
         if tally.failures > 0 {
             throw CommandError(
                 "\(tally.failures) of what was to be read could not be; see the log of the mount and try again")

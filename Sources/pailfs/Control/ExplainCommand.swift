@@ -30,7 +30,7 @@ struct ExplainCommand: ParsableCommand {
             ("fresh-until", report.freshUntil),
             ("last-error", error ?? "none"),
         ]
-        for case (let name, let value?) in lines { print("\(name): \(value)") }
+        for case (let name, let value?) in lines { Output.say("\(name): \(value)") }
     }
 }
 

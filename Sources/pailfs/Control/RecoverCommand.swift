@@ -98,7 +98,7 @@ struct RecoverCommand: ParsableCommand {
             try place.use { place in
                 let files = try place.list()
                 guard json else {
-                    for file in files { print(file.text) }
+                    for file in files { Output.say(file.text) }
                     return
                 }
                 print(try Output.json(Document(files: files)))
@@ -130,7 +130,7 @@ struct RecoverCommand: ParsableCommand {
                     if case .partlySaved(let missing) = answer {
                         line += " (\(missing) missing, zeros are in their place)"
                     }
-                    print(line)
+                    Output.say(line)
                 }
             }
         }
@@ -148,7 +148,7 @@ struct RecoverCommand: ParsableCommand {
             try place.use { place in
                 try RecoverCommand.each(try choice.files(of: place), "stored") { file throws(CommandError) in
                     try place.act(.commit(file: file.number, evenIfDoubtful: doubtful))
-                    print("\(file.key): stored")
+                    Output.say("\(file.key): stored")
                 }
             }
         }
@@ -164,7 +164,7 @@ struct RecoverCommand: ParsableCommand {
             try place.use { place in
                 try RecoverCommand.each(try choice.files(of: place), "discarded") { file throws(CommandError) in
                     try place.act(.discard(file: file.number))
-                    print("\(file.key): discarded")
+                    Output.say("\(file.key): discarded")
                 }
             }
         }

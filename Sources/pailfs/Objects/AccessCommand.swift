@@ -16,7 +16,7 @@ struct AccessCommand: ParsableCommand {
             let access = try session.answer { store async throws(ObjectStoreError) in
                 try await store.accessControl(of: key)
             }
-            for line in AccessCommand.lines(access) { print(line) }
+            for line in AccessCommand.lines(access) { Output.say(line) }
         }
     }
 

@@ -35,7 +35,7 @@ struct ListCommand: ParsableCommand {
 
     /// As ls(1): programs get the bytes, a terminal nothing that it would take for a command.
     private func print(_ line: ByteString) {
-        Output.line(isatty(STDOUT_FILENO) == 1 ? ByteString(Output.text(line)) : line)
+        Output.line(naming: line)
     }
 
     /// In the order of their bytes, as a listing has them.

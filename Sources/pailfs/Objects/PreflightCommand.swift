@@ -26,6 +26,6 @@ struct PreflightCommand: ParsableCommand {
                 "the bucket's rules let no page of \(origin) send \(request.method) to \(object.url); "
                     + "add a CORS rule for it at the store")
         }
-        for header in headers { print("\(header.name): \(header.value)") }
+        for header in headers { Output.say("\(header.name): \(header.value)") }
     }
 }

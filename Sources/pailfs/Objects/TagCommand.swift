@@ -14,7 +14,7 @@ struct TagCommand: ParsableCommand {
         mutating func run() throws {
             let (session, key) = try object.object()
             let tags = try session.answer { store async throws(ObjectStoreError) in try await store.tags(of: key) }
-            for (name, value) in tags.sorted(by: { $0.key < $1.key }) { print("\(name)=\(value)") }
+            for (name, value) in tags.sorted(by: { $0.key < $1.key }) { Output.say("\(name)=\(value)") }
         }
     }
 

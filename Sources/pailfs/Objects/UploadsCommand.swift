@@ -26,7 +26,7 @@ struct UploadsCommand: ParsableCommand {
                 }
                 let bytes = parts.reduce(Int64(0)) { $0 + $1.size }
                 let begun = upload.initiated?.iso8601() ?? "-"
-                Output.line(ByteString("\(begun)  \(bytes)  \(upload.upload.text)  ") + upload.key.bytes)
+                Output.line(naming: ByteString("\(begun)  \(bytes)  \(upload.upload.text)  ") + upload.key.bytes)
             }
         }
     }
@@ -58,7 +58,8 @@ struct UploadsCommand: ParsableCommand {
                 try session.answer { store async throws(ObjectStoreError) in
                     try await store.abortUpload(upload.key, upload.upload)
                 }
-                Output.line(ByteString("aborted  \(begun.iso8601())  \(upload.upload.text)  ") + upload.key.bytes)
+                Output.line(
+                    naming: ByteString("aborted  \(begun.iso8601())  \(upload.upload.text)  ") + upload.key.bytes)
             }
             if unknown > 0 { Entry.say("pailfs: \(unknown) uploads were left: the store does not tell their age") }
         }
