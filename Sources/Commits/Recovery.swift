@@ -68,6 +68,9 @@ package struct Recovery: Sendable {
         package let reason: String
     }
 
+    /// Questions at once.
+    private static let width = 16
+
     private let store: any ObjectStore
     private let isRestart: Bool
     private let waiting: Set<IntentID>
@@ -80,6 +83,7 @@ package struct Recovery: Sendable {
         store: any ObjectStore, journal: Journal, isRestart: Bool = false, waiting: Set<IntentID> = [],
         time: any TimeSource, logger: Logger
     ) {
+        let store = InterceptedStore(store, FirstOutage())
         (self.store, self.journal, self.isRestart, self.waiting) = (store, journal, isRestart, waiting)
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
@@ -156,10 +160,11 @@ package struct Recovery: Sendable {
         }
         var held: Set<IntentID> = []
         for case .job(_, _, let replaced) in plan.left.map(\.row) { held.formUnion(replaced.keys) }
+        let landed = await landed(contents.files)
         for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
-            if let info = await landed(intent), !isWanted(intent) || intent.describes(info, at: store.capabilities) {
+            if let info = landed[id], !isWanted(intent) || intent.describes(info, at: store.capabilities) {
                 plan.landed[ObjectKey(intent.key)] = info
                 if !intent.isAcknowledged, isStillOpen(intent), let ino = intent.besideOf {
                     plan.beside.append((ino, intent.key))
@@ -221,11 +226,18 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// The object that is there if the last attempt made it. What cannot be asked counts as no: the next commit asks again.
-    private func landed(_ intent: FileIntent) async -> ObjectInfo? {
-        guard let attempt = intent.attempt else { return nil }
-        guard let info = try? await store.head(ObjectKey(intent.key), condition: nil) else { return nil }
-        return info.metadata.user[CommitOptions.commitHeader] == attempt ? info : nil
+    /// The objects that are there of those that the last attempts were to make. What cannot be asked counts as no: the next
+    /// commit asks again.
+    private func landed(_ files: [IntentID: FileIntent]) async -> [IntentID: ObjectInfo] {
+        let tried = files.filter { $0.value.attempt != nil }
+        let answers = try? await concurrently(Array(tried), width: Self.width) {
+            (id, intent) throws(ObjectStoreError) -> (id: IntentID, info: ObjectInfo)? in
+            guard let info = try? await store.head(ObjectKey(intent.key), condition: nil),
+                info.metadata.user[CommitOptions.commitHeader] == intent.attempt
+            else { return nil }
+            return (id, info)
+        }
+        return Dictionary((answers ?? []).compactMap { $0 }.map { ($0.id, $0.info) }) { first, _ in first }
     }
 
     private static func keys(of job: JobIntent) -> [ByteString] {

@@ -58,7 +58,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let jobs: JobQueue
     let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
-    let recentMisses = Mutex(LRU<InodeNumber, Timestamp>(capacity: 4096))
+    let recentMisses = Mutex(LRU<InodeNumber, Misses>(capacity: 4096))
     /// Targets of symbolic links.
     let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
     let namespace = KeyGate()

@@ -126,6 +126,33 @@ import Testing
         #expect(store.content(beside) == Array("ours".utf8))
     }
 
+    /// Nobody is served until a start has looked at its journal: a store that is away is not waited for once for each file.
+    @Test func aStoreThatIsAwayIsNotAskedAboutEachFile() async throws {
+        let tree = try MountedTree(durability: .local)
+        let store = tree.store
+        let names = (0..<60).map { "f\($0 + 10)" }
+        store.fault = { operation, key in
+            operation == .put ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
+        }
+        for name in names { try await tree.store(name, Array(name.utf8)) }
+        for _ in 0..<10_000 {
+            if try tree.rooms.journal.contents().files.values.allSatisfy({ $0.attempt != nil }) { break }
+            tree.time.advance(by: .milliseconds(100))
+            try await Task.sleep(for: .milliseconds(1))
+        }
+        #expect(try tree.rooms.journal.contents().files.values.count { $0.attempt != nil } == names.count)
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        store.fault = { operation, key in ObjectStoreError(.unreachable, operation, key: key, message: "away") }
+        store.forgetRequests()
+        try await tree.mountAgain()
+        #expect(store.requests.count < names.count / 2)
+        store.fault = nil
+        _ = await tree.system.shutDown()
+        for name in names { #expect(store.content(ObjectKey(ByteString(name))) == Array(name.utf8)) }
+    }
+
     /// What is only in the journal's log may be lost by a power cut: the end of the row has to have come further.
     @Test func aRemovedFileHasNoRowAnyMoreAfterAPowerCut() async throws {
         var capabilities = Capabilities()

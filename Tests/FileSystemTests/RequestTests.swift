@@ -23,6 +23,19 @@ import Testing
         #expect(tree.store.requests.map(\.operation) == [.list, .list, .list])
     }
 
+    /// A long directory whose listing has grown old: new names cost no listing each.
+    @Test func creatingManyFilesInALongDirectoryListsItOnce() async throws {
+        let tree = try tree(objects: 150, page: 10)
+        #expect(try await tree.names("d").count == 150)
+        tree.time.advance(by: .seconds(120))
+        tree.store.forgetRequests()
+        for index in 0..<100 { try await tree.store("d/new\(index)", [1]) }
+        // One name after the other, and 15 pages, until they are all in, and those that were too few.
+        #expect(tree.store.count(.list) <= 16 + 15 + 12 + 6)
+        #expect(tree.store.count(.put) == 100)
+        #expect(try await tree.names("d").count == 250)
+    }
+
     /// Directories `t/00` to `t/39` with five files each, and in every tenth a directory with two more.
     private func forest() throws -> (tree: MountedTree, names: (Int) -> [String]) {
         var capabilities = Capabilities()
