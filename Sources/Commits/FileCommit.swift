@@ -136,6 +136,9 @@ package final class FileCommit: Sendable {
     /// its own running: cut off, it might be carried out all the same, long after.
     package func quiesce() async { await waitUntil(cancellable: false) { $0.attemptsUnderWay == 0 } }
 
+    /// The same; false when the task was cancelled before.
+    package func quiesced() async -> Bool { await waitUntil(cancellable: true) { $0.attemptsUnderWay == 0 } }
+
     package var hasAttemptUnderWay: Bool { shared.withLock { $0.attemptsUnderWay > 0 } }
 
     /// Commits of other files whose objects this one replaces, and which may still be met.

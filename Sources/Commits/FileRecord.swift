@@ -66,11 +66,14 @@ package final class FileRecord: Sendable {
         self.state = Mutex(state)
     }
 
+    /// A file that is written over and over while the store is away has an ancestor for each time, few of which were tried.
+    private static let mostAncestors = 512
+
     /// The row of a copy of the staged bytes, which programs go on writing to. Commits of this one may still land.
     package func successor(_ id: IntentID, now: Timestamp) throws(JournalingError) -> FileRecord {
         var intent = intent
         intent.staging = StagingArea.name(of: id)
-        intent.ancestors.append(intent.identity)
+        intent.ancestors = intent.ancestors.suffix(Self.mostAncestors - 1) + [intent.identity]
         intent.identity = RandomID.hex()
         (intent.attempt, intent.headers, intent.extents) = (nil, nil, nil)
         (intent.isAcknowledged, intent.isFlushed) = (false, false)

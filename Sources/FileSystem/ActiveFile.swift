@@ -52,6 +52,9 @@ final class ActiveFile: Sendable {
         var isPromised = false
         /// What was promised before the overlay was written to: a crash goes back to it.
         var fallback: Overlay?
+        /// Promised before that, and given up: each has a put on its way that cannot be called back, and until that has ended
+        /// nothing newer may be sent, nor the file lose its name.
+        var retired: [Overlay] = []
         /// The upload under way in the background, and how often programs have interrupted it since one succeeded.
         var upload: Task<FileSystemError?, Never>?
         var interruptions = 0
@@ -128,10 +131,17 @@ final class ActiveFile: Sendable {
         }
     }
 
-    /// Ends a background upload, to be tried again, because a program wants the file. After a few times it is waited for.
-    func interruptUpload() {
+    /// Returns when no put of the file is on its way, of what is given up as well.
+    func quiesce() async {
+        let overlays = state.withLock { state in [state.overlay, state.fallback].compactMap(\.self) + state.retired }
+        for overlay in overlays { await overlay.commit.quiesce() }
+    }
+
+    /// Ends a background upload, to be tried again, because a program wants the file. After a few times it is waited for, unless
+    /// the store is away: then it would be in vain.
+    func interruptUpload(isAway: Bool) {
         let task = state.withLock { state -> Task<FileSystemError?, Never>? in
-            guard let task = state.upload, state.interruptions < 3 else { return nil }
+            guard let task = state.upload, state.interruptions < 3 || isAway else { return nil }
             state.interruptions += 1
             return task
         }
@@ -139,8 +149,8 @@ final class ActiveFile: Sendable {
     }
 
     /// Takes `writing` alone for a program, ahead of an upload in the background.
-    func enterAlone() async throws(FileSystemError) {
-        interruptUpload()
+    func enterAlone(isAway: Bool) async throws(FileSystemError) {
+        interruptUpload(isAway: isAway)
         do { try await writing.enter(alone: true) } catch { throw .interrupted }
     }
 

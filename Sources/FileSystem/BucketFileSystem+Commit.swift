@@ -139,9 +139,12 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
-        let (base, condition, fallback) = file.state.withLock { ($0.base, $0.condition, $0.fallback) }
+        let (base, condition, fallback, retired) = file.state.withLock {
+            ($0.base, $0.condition, $0.fallback, $0.retired)
+        }
         // What was promised before may still be on its way, though nobody waits for it.
         await fallback?.commit.quiesce()
+        for overlay in retired where await !overlay.commit.quiesced() { throw .interrupted }
         let version: ObjectVersion
         do throws(CommitError) {
             version = try await overlay.commit.commit(

@@ -121,7 +121,7 @@ extension BucketFileSystem {
     /// begins to.
     func enterToLose(_ file: ActiveFile) async throws(FileSystemError) {
         while true {
-            try await file.enterAlone()
+            try await file.enterAlone(isAway: watch.isAway)
             guard let key = try? key(of: file.ino), isCopied(key) else { return }
             file.writing.leave(alone: true)
             try await settleCopies(of: key)

@@ -202,7 +202,7 @@ extension BucketFileSystem {
             try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                 let file = try await holdFile(ino)
                 defer { if let file { letGo(file) } }
-                try await file?.enterAlone()
+                try await file?.enterAlone(isAway: watch.isAway)
                 defer { file?.writing.leave(alone: true) }
                 try await changeNow(ino, file, edit)
             }

@@ -17,11 +17,13 @@ import Synchronization
 extension BucketFileSystem {
     /// A staged file of up to this many bytes of disk is copied when it is written to again.
     private static let largestCopy: Int64 = 4 << 20
+    /// Given up, and still on their way.
+    private static let mostRetired = 4
 
     /// Makes the promise for what was written so far.
     func promise(_ file: ActiveFile) async throws(FileSystemError) {
         if !file.state.withLock({ $0.isPromised }) {
-            file.interruptUpload()
+            file.interruptUpload(isAway: watch.isAway)
             let pass = try await enterNamespace(of: file.ino)
             defer { namespace.leave(pass) }
             do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
@@ -40,7 +42,7 @@ extension BucketFileSystem {
         if overlay.staged.needsItsUpload { return try await commitAlone(file) }
         try await learnHeadersToKeep(of: file)
         try promise(file, overlay, insteadOf: fallback, condition)
-        if let fallback { await giveUp(fallback) }
+        if let fallback { await retire(fallback, of: file) }
         queue(file)
     }
 
@@ -88,7 +90,7 @@ extension BucketFileSystem {
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
-        try await file.enterAlone()
+        try await file.enterAlone(isAway: watch.isAway)
         defer { file.writing.leave(alone: true) }
         let (overlay, base, isPromised) = file.state.withLock { ($0.overlay, $0.base, $0.isPromised) }
         guard isPromised, let overlay else { return }
@@ -130,7 +132,8 @@ extension BucketFileSystem {
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
         // What an interrupted try has on its way is waited for before the file is taken, as a program may want it. It has had
         // its time as if nobody had come.
-        if let commit = file.state.withLock({ $0.overlay })?.commit, commit.hasAttemptUnderWay {
+        for commit in file.state.withLock({ $0.retired + [$0.overlay].compactMap(\.self) }).map(\.commit)
+        where commit.hasAttemptUnderWay {
             await commit.quiesce()
             file.state.withLock { $0.interruptions = 0 }
         }
@@ -167,6 +170,23 @@ extension BucketFileSystem {
     func note(_ failure: FileSystemError, of file: ActiveFile) {
         guard !failure.mayPass, !failure.lacksLocalSpace, file.isDirty else { return }
         file.state.withLock { $0.failures.note(failure) }
+    }
+
+    /// Gives up what was promised before. While the store is away a put of it may go on for as long as that is asked for: the
+    /// next upload waits for it, and the program does not.
+    private func retire(_ overlay: ActiveFile.Overlay, of file: ActiveFile) async {
+        let isLeft =
+            overlay.commit.hasAttemptUnderWay
+            && file.state.withLock { state in
+                guard state.retired.count < Self.mostRetired else { return false }
+                state.retired.append(overlay)
+                return true
+            }
+        guard isLeft else { return await giveUp(overlay) }
+        rooms.pool.start { [self] in
+            await giveUp(overlay)
+            file.state.withLock { $0.retired.removeAll { $0.staged === overlay.staged } }
+        }
     }
 
     /// Nothing of the overlay is wanted at the store any more; its row has ended.

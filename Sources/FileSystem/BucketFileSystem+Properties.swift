@@ -90,7 +90,7 @@ extension BucketFileSystem {
         defer { namespace.leave(pass) }
         let file = try await holdFile(ino)
         defer { if let file { letGo(file) } }
-        try await file?.enterAlone()
+        try await file?.enterAlone(isAway: watch.isAway)
         defer { file?.writing.leave(alone: true) }
         if let file { try await commitAlone(file) }
         let entry = try entry(ino)

@@ -48,8 +48,7 @@ extension BucketFileSystem {
         // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !pinWhole($0, for: file) } ?? false
         let job = rooms.journal.newID()
-        await overlay?.commit.quiesce()
-        await fallback?.commit.quiesce()
+        await file.quiesce()
         let hasObject = !entry.isPending || replaced != nil
         let replacesPromise = hasObject && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
         if isNeeded { try await keepDirectory(entry.parent, without: entry) }

@@ -38,7 +38,7 @@ extension BucketFileSystem {
         if let target { try await settleCopies(ofObject: target.ino) }
         if source.attributes.kind == .directory {
             let prefix = try key(of: source.ino).bytes
-            for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload() }
+            for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload(isAway: watch.isAway) }
             try await alone { () throws(FileSystemError) in
                 [
                     try key(of: source.ino).bytes,
@@ -121,15 +121,14 @@ extension BucketFileSystem {
         if let replacedFile { try await enterToLose(replacedFile) }
         defer { replacedFile?.writing.leave(alone: true) }
         if let replacedFile { try await storeForHandles(of: replacedFile) }
-        await replacedFile?.state.withLock { $0.overlay }?.commit.quiesce()
-        await replacedFile?.state.withLock { $0.fallback }?.commit.quiesce()
+        await replacedFile?.quiesce()
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
         if let active {
             // A target that copies the source goes itself, and is not to be waited for: it is entered.
             let isCopy = try replacedFile?.isCopy(of: key(of: source.ino)) ?? false
-            if isCopy { try await active.enterAlone() } else { try await enterToLose(active) }
+            if isCopy { try await active.enterAlone(isAway: watch.isAway) } else { try await enterToLose(active) }
         }
         defer { if let active { files.leaveAlone(active) } }
         if let active { try dropUntouched(active) }
@@ -347,7 +346,7 @@ extension BucketFileSystem {
         var hasObject = !target.isPending
         if let file = files.find(target.ino) {
             hasObject = hasObject || file.state.withLock { $0.replacedObject } != nil
-            file.interruptUpload()
+            file.interruptUpload(isAway: watch.isAway)
             // Nothing else will know them.
             let headers = (try? metadata.metadata(of: target.ino)) ?? nil
             let (overlay, fallback) = file.state.withLock { state in

@@ -99,7 +99,7 @@ extension BucketFileSystem {
     }
 
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
-        try await file.enterAlone()
+        try await file.enterAlone(isAway: watch.isAway)
         defer { file.writing.leave(alone: true) }
         if !file.needsRelease {
             try await settleJobs(at: try key(of: file.ino))

@@ -39,7 +39,7 @@ extension BucketFileSystem {
         while true {
             let isFirst = file.isAsStored || source != nil
             let pass = isFirst ? try await enterNames(of: [file.ino] + (source.map { [$0] } ?? [])) : nil
-            file.interruptUpload()
+            file.interruptUpload(isAway: watch.isAway)
             do { try await file.writing.enter(alone: alone) } catch {
                 if let pass { names.leave(pass) }
                 throw .interrupted
