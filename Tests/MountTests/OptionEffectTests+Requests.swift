@@ -167,6 +167,24 @@ extension OptionEffect {
                 try await world.sh("printf x >file")
                 #expect(store.requests.contains { $0.target == "/pail/file" })
                 try await world.unmount()
+                // The file is believed alone: not a certificate that the system's directory has besides.
+                let place = try #require(options.first { $0.hasPrefix("endpoint") })
+                let before = store.requests.count
+                try await world.sh(
+                    """
+                    openssl req -x509 -newkey rsa:2048 -nodes -keyout $T/otherkey -out $T/other -days 1 \
+                        -subj /CN=other 2>$T/other.log
+                    export P=\(Programs.pailfs) O="\(world.options([place]))" U=\(world.bucket.url)
+                    exec unshare --mount bash -euc '
+                        cp /etc/ssl/certs/ca-certificates.crt $T/bundle
+                        mount -t tmpfs tmpfs /etc/ssl/certs
+                        cp $T/bundle /etc/ssl/certs/ca-certificates.crt
+                        cp $T/cert /etc/ssl/certs/$(openssl x509 -noout -hash -in $T/cert).0
+                        $P ls $U -o $O
+                        if $P ls $U -o $O,ca-file=$T/other 2>$T/refused; then exit 9; fi
+                        grep -q "no certificate that this machine trusts" $T/refused'
+                    """)
+                #expect(store.requests.count > before)
             }
         },
         OptionEffect("user-agent", "user-agent-mark", "user-agent-system") {

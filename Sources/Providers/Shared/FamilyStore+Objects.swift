@@ -61,7 +61,11 @@ extension FamilyStore {
                         refused.withLock { $0 = malformed(call, response, problem) }
                         return .refuse
                     }
-                    // Nor one of another version, from a store that ignores the condition.
+                    // Nor one of another version, from a store that ignores the condition, or that does not tell.
+                    if case .ifMatch = condition, response.headers["ETag"] == nil {
+                        refused.withLock { $0 = malformed(call, response, "the answer has no ETag") }
+                        return .refuse
+                    }
                     if case .ifMatch(let etag) = condition, let answered = response.headers["ETag"],
                         ETag(answered) != etag
                     {

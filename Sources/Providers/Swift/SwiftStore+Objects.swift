@@ -32,7 +32,11 @@ extension SwiftStore {
                     refused.withLock { $0 = malformed(call, response, problem) }
                     return .refuse
                 }
-                // Nor one of another version, from a server that ignores the condition.
+                // Nor one of another version, from a server that ignores the condition, or that does not tell.
+                if case .ifMatch = condition, response.headers["Etag"] == nil {
+                    refused.withLock { $0 = malformed(call, response, "the answer has no ETag") }
+                    return .refuse
+                }
                 if case .ifMatch(let etag) = condition, let answered = response.headers["Etag"], ETag(answered) != etag
                 {
                     refused.withLock {
