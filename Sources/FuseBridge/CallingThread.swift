@@ -24,18 +24,28 @@ struct CallingThread {
         return pending & (1 << UInt64(SIGKILL - 1)) != 0
     }
 
-    /// Whether a signal has ended it, and the kernel is closing what it has open (proc_pid_stat(5): flags, exit_code). False when
-    /// this process may not know.
+    /// Whether a signal has ended it, and the kernel is closing what it has open (proc_pid_status(5)): its memory is gone, and
+    /// the signal that took it is pending still. Of those that leave a core this does not tell. False when this process may not
+    /// know.
+    ///
+    /// Not of proc_pid_stat(5), which waits for a caller in execve(2) to come back from there; and that waits for us where it
+    /// closes what is not to be passed on.
     var wasKilled: Bool {
-        guard let status = readFile("/proc/\(id)/stat") else { return false }
-        // Behind the name, which may have blanks and parentheses of its own, from the third field on.
-        let text = String(decoding: status.bytes, as: UTF8.self)
-        let fields = text[(text.lastIndex(of: ")") ?? text.startIndex)...].split(separator: " ").dropFirst()
-        let (flags, exitCode) = (fields.dropFirst(6).first, fields.dropFirst(49).first)
-        // PF_EXITING of the kernel's sched.h.
-        guard let flags = flags.flatMap({ UInt64($0) }), flags & 4 != 0 else { return false }
-        return exitCode.flatMap { Int(String($0.prefix { $0.isNumber })) }.map { $0 & 0x7f != 0 } ?? false
+        guard let status = readFile("/proc/\(id)/status"), Self.value(of: "VmSize:", in: status) == nil else {
+            return false
+        }
+        func signals(_ label: ByteString) -> UInt64 {
+            Self.value(of: label, in: status).flatMap { UInt64($0, radix: 16) } ?? 0
+        }
+        let kept = signals("SigBlk:") | signals("SigIgn:") | signals("SigCgt:") | Self.harmless
+        return (signals("SigPnd:") | signals("ShdPnd:")) & ~kept != 0
     }
+
+    /// Signals that end nobody who does not handle them (signal(7)), as a set of proc_pid_status(5).
+    private static let harmless: UInt64 = [SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH]
+        .reduce(0) {
+            $0 | 1 << UInt64($1 - 1)
+        }
 
     /// Whether its process, or one that it may have the file from, has a descriptor of a file with this number
     /// (proc_pid_fdinfo(5): ino, since Linux 5.14), or that cannot be known. Another file system's file of that number counts

@@ -23,6 +23,27 @@ extension RealMounts {
             }
         }
 
+        /// The kernel closes what is not to be passed on inside execve(2), and lets nobody look at the caller meanwhile.
+        @Test(.timeLimit(.minutes(1)), arguments: ["remote", "local"])
+        func aProgramStartsAnotherWhileItsNewFileIsOpen(durable: String) async throws {
+            try await withMount("durable=\(durable)") { world, _ in
+                try await world.python(
+                    """
+                    import os
+                    for name in range(3):
+                        file = os.open(f"{name}", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)
+                        for size in (10, 5_000_000):
+                            os.write(file, b"x" * size)
+                            child = os.fork()
+                            if child == 0:
+                                os.execv("/bin/true", ["true"])
+                            assert os.waitpid(child, 0)[1] == 0
+                        os.close(file)
+                        assert os.path.getsize(f"{name}") == 5_000_010
+                    """, deadline: .seconds(40))
+            }
+        }
+
         @Test(.timeLimit(.minutes(1)))
         func aDescriptorOfARemovedDirectoryTellsNothing() async throws {
             try await check(
