@@ -256,7 +256,7 @@ extension FileSystemError {
     /// Whether the same may succeed later without anybody doing anything about it.
     var mayPass: Bool {
         switch kind {
-        case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy: true
+        case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy, .tooManyFiles: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
             .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
             .quotaExceeded, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:

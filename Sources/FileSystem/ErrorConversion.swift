@@ -67,7 +67,8 @@ extension FileSystemError {
         switch error {
         case .noSpace: self = .noLocalSpace(error.description)
         case .tooLarge: self.init(.fileTooLarge, error.description)
-        case .notStaged, .failed: self.init(.inputOutput, error.description)
+        case .notStaged, .failed:
+            self.init(error.lacksDescriptors ? .tooManyFiles : .inputOutput, error.description)
         }
     }
 

@@ -38,7 +38,7 @@ package struct FileSystemError: Error, Sendable, Hashable {
         case notFound, exists, notDirectory, isDirectory, notEmpty
         case accessDenied, notPermitted, readOnly
         case invalid, nameTooLong, illegalBytes, fileTooLarge, argumentTooLong, outOfRange, noData
-        case noSpace, quotaExceeded
+        case noSpace, quotaExceeded, tooManyFiles
         case stale, inputOutput, timedOut, interrupted, tryAgain, busy
         case notSupported, badHandle, noSuchOffset, crossDevice
     }

@@ -22,6 +22,8 @@ extension FileSystemError.Kind {
         case .noData: ENODATA
         case .noSpace: ENOSPC
         case .quotaExceeded: EDQUOT
+        // The program's own descriptors are not the ones that lack.
+        case .tooManyFiles: ENFILE
         case .stale: ESTALE
         case .inputOutput: EIO
         case .timedOut: ETIMEDOUT
@@ -42,7 +44,7 @@ extension FileSystemError.Kind {
             .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted,
             .tryAgain, .busy, .notSupported, .noSuchOffset, .crossDevice:
             true
-        case .accessDenied, .noSpace, .quotaExceeded, .stale, .inputOutput, .timedOut, .badHandle:
+        case .accessDenied, .noSpace, .quotaExceeded, .tooManyFiles, .stale, .inputOutput, .timedOut, .badHandle:
             false
         }
     }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// Why staged bytes could not be taken or given.
 package enum StagingError: Error, Sendable, Hashable {
     /// The quota or the disk is full. Nothing was changed.
@@ -8,6 +10,15 @@ package enum StagingError: Error, Sendable, Hashable {
     case notStaged
     /// A call of this machine failed.
     case failed(errno: Int32, reason: String)
+}
+
+extension StagingError {
+    /// Whether this process, or the machine, has no descriptor left.
+    package var lacksDescriptors: Bool {
+        if case .failed(EMFILE, _) = self { return true }
+        if case .failed(ENFILE, _) = self { return true }
+        return false
+    }
 }
 
 extension StagingError: CustomStringConvertible {
