@@ -17,7 +17,8 @@ struct ErrnoTableTests {
         Row(.invalid, EINVAL), Row(.nameTooLong, ENAMETOOLONG), Row(.illegalBytes, EILSEQ),
         Row(.fileTooLarge, EFBIG),
         Row(.argumentTooLong, E2BIG), Row(.outOfRange, ERANGE), Row(.noData, ENODATA), Row(.noSpace, ENOSPC),
-        Row(.quotaExceeded, EDQUOT), Row(.tooManyFiles, ENFILE), Row(.stale, ESTALE), Row(.inputOutput, EIO), Row(.timedOut, ETIMEDOUT),
+        Row(.quotaExceeded, EDQUOT), Row(.tooManyFiles, ENFILE), Row(.stale, ESTALE), Row(.inputOutput, EIO),
+        Row(.timedOut, ETIMEDOUT),
         Row(.interrupted, EINTR), Row(.tryAgain, EAGAIN), Row(.busy, EBUSY), Row(.notSupported, EOPNOTSUPP),
         Row(.badHandle, EBADF), Row(.noSuchOffset, ENXIO), Row(.crossDevice, EXDEV),
     ]
