@@ -100,7 +100,19 @@ package enum Directory {
     }
 
     /// Makes renames, creations and removals in the directory survive a power cut. fsync(2)
-    package static func sync(_ path: String) throws(FileError) { try OpenDirectory(path).sync() }
+    package static func sync(_ path: String) throws(FileError) {
+        let descriptor: FileDescriptor
+        do {
+            descriptor = try FileDescriptor.open(
+                FilePath(path), .readOnly, options: [.closeOnExec, .directory])
+        } catch {
+            throw FileError(errno: (error as? Errno)?.rawValue ?? EIO, operation: "open the directory", path: path)
+        }
+        defer { try? descriptor.close() }
+        if fsync(descriptor.rawValue) != 0 {
+            throw FileError(errno: errno, operation: "flush the directory", path: path)
+        }
+    }
 
     /// Free bytes of the file system that holds `path`, for users without privileges, and all its bytes. statvfs(3)
     package static func space(at path: String) throws(FileError) -> (free: Int64, total: Int64) {
@@ -168,30 +180,4 @@ package struct LocalFileStatus: Sendable, Hashable {
 
     /// The user this process acts as. geteuid(2)
     package static var ourUser: UInt32 { geteuid() }
-}
-
-/// A directory that stays open, so that a flush of it never fails for want of a descriptor. Closed with its owner.
-package final class OpenDirectory: Sendable {
-    private let descriptor: FileDescriptor
-    private let path: String
-
-    /// open(2)
-    package init(_ path: String) throws(FileError) {
-        self.path = path
-        do {
-            descriptor = try FileDescriptor.open(
-                FilePath(path), .readOnly, options: [.closeOnExec, .directory])
-        } catch {
-            throw FileError(errno: (error as? Errno)?.rawValue ?? EIO, operation: "open the directory", path: path)
-        }
-    }
-
-    deinit { try? descriptor.close() }
-
-    /// As `Directory.sync`. fsync(2)
-    package func sync() throws(FileError) {
-        if fsync(descriptor.rawValue) != 0 {
-            throw FileError(errno: errno, operation: "flush the directory", path: path)
-        }
-    }
 }

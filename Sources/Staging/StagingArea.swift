@@ -16,7 +16,6 @@ package final class StagingArea: Sendable {
     }
 
     package let directory: String
-    private let names: OpenDirectory
     /// Counts what lies here.
     package let ledger: SpaceLedger
     /// What is sent of the files here.
@@ -42,7 +41,6 @@ package final class StagingArea: Sendable {
         do {
             let orphanage = directory + "/orphans"
             try Directory.create(orphanage, lasting: true)
-            names = try OpenDirectory(directory)
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
             for name in try Directory.names(in: directory) where name != "orphans" {
@@ -167,7 +165,7 @@ package final class StagingArea: Sendable {
 
     /// Makes the names of new files survive a power cut. fsync(2)
     package func syncNames() throws(StagingError) {
-        do { try names.sync() } catch { throw StagingError(error) }
+        do { try Directory.sync(directory) } catch { throw StagingError(error) }
     }
 
     private func path(_ name: String) -> String { "\(directory)/\(name)" }
