@@ -160,8 +160,9 @@ package struct Recovery: Sendable {
         }
         var held: Set<IntentID> = []
         for case .job(_, _, let replaced) in plan.left.map(\.row) { held.formUnion(replaced.keys) }
-        let landed = await landed(contents.files)
-        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) where !held.contains(id) {
+        let files = contents.files.filter { !held.contains($0.key) }
+        let landed = await landed(files)
+        for (id, intent) in files.sorted(by: { $0.key < $1.key }) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
             if let info = landed[id], !isWanted(intent) || intent.describes(info, at: store.capabilities) {

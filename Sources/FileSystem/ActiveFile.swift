@@ -256,29 +256,20 @@ final class ActiveFiles: Sendable {
     }
 
     private static func insert(
-        _ file: ActiveFile, _ ino: InodeNumber, _ slots: inout [InodeNumber: Slot]
+        _ file: ActiveFile, _ ino: InodeNumber, users: Int = 1, _ slots: inout [InodeNumber: Slot]
     ) -> ActiveFile {
-        slots[ino] = Slot(file: file, users: 1)
+        slots[ino] = Slot(file: file, users: users)
         return file
     }
 
     /// A file that nobody has open yet.
     func adopt(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
-        slots.withLock { slots in
-            let file = make()
-            slots[ino] = Slot(file: file, users: 0)
-            return file
-        }
+        slots.withLock { Self.insert(make(), ino, users: 0, &$0) }
     }
 
     /// A file that is neither open nor dirty; nil when it is.
     func adoptIdle(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile? {
-        slots.withLock { slots in
-            guard slots[ino] == nil else { return nil }
-            let file = make()
-            slots[ino] = Slot(file: file, users: 0)
-            return file
-        }
+        slots.withLock { $0[ino] == nil ? Self.insert(make(), ino, users: 0, &$0) : nil }
     }
 
     /// One user less; true when none is left. The file stays while it is dirty.
