@@ -89,7 +89,7 @@ package final class ListingIngest: Sendable {
     }
 
     /// Ends the listing: when it covered the whole directory and its last page was added, the directory is complete as
-    /// of the listing's start, and tombstones that the listing agrees with go.
+    /// of the listing's start, and tombstones that any such listing agrees with go.
     package func finish() throws(MetadataError) {
         let state = progress.withLock { $0 }
         guard scope == .all, state.isAtEnd else { return }
@@ -173,13 +173,15 @@ package final class ListingIngest: Sendable {
     private func removeTombstones() throws(MetadataError) {
         let batch = 1024
         let (ino, sequence) = (directory.row, start.sequence)
+        let settled = cache.unsettled(at: start.at.nanosecondCount)
         while true {
             let removed = try cache.write { (connection) throws(SQLiteError) in
                 try connection.run(
                     """
                     DELETE FROM tombstone WHERE parent = ?1 AND component IN
-                        (SELECT component FROM tombstone WHERE parent = ?1 AND ours <= ?2 LIMIT ?3)
-                    """, ino, sequence, Int64(batch))
+                        (SELECT component FROM tombstone
+                         WHERE parent = ?1 AND ours <= ?2 AND (removed_at <= ?4 OR removed_at > ?5) LIMIT ?3)
+                    """, ino, sequence, Int64(batch), settled, cache.clock.now)
                 return connection.changes
             }
             if removed < batch { return }

@@ -138,6 +138,7 @@ struct ListingMerge {
                 try update(row, by: object, connection)
             case .agree(var row):
                 if row.isNewer(than: start, now: now) { continue }
+                guard cache.isSettled(row.checkedAt, for: start) else { continue }
                 row.ours = nil
                 try row.put(connection)
             case .vanish(let row):
@@ -172,21 +173,25 @@ struct ListingMerge {
             // Of our own commit the store's time was not known yet, so here it says nothing about the headers.
             known.ours != nil || version.isModified(when: listed)
         {
-            row.attributes.storageClass = object.storageClass
-            row.attributes.version?.modified = listed.modified
-            if !known.attributes.headersKnown {
-                (row.attributes.mtime, row.attributes.ctime) = (listed.modified, listed.modified)
+            // Without a time it is our own word of the version, and tells nothing new.
+            if listed.modified != .epoch {
+                row.attributes.storageClass = object.storageClass
+                row.attributes.version?.modified = listed.modified
+                if !known.attributes.headersKnown {
+                    (row.attributes.mtime, row.attributes.ctime) = (listed.modified, listed.modified)
+                }
             }
             if object.isSymlink { row.attributes.kind = .symlink }
-            guard row.attributes != known.attributes || known.ours != nil else { return }
+            if cache.isSettled(known.checkedAt, for: start) { row.ours = nil }
+            guard row.attributes != known.attributes || row.ours != known.ours else { return }
         } else {
             // The listing cannot tell a symlink that only its headers make one, so a changed one is a file until seen.
             row.attributes = Attributes(object, kind: kind)
             row.checkedAt = start.at.nanosecondCount
             row.staleAt = nil
+            row.ours = nil
             try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         }
-        row.ours = nil
         try row.put(connection)
     }
 
@@ -208,7 +213,7 @@ struct ListingMerge {
         }
         let listed = object.version
         if let version = row.attributes.version, version.hasContent(of: listed) {
-            if version.modified.seconds == listed.modified.seconds { return }
+            if version.modified.seconds == listed.modified.seconds || listed.modified == .epoch { return }
             if row.ours != nil || row.attributes.headersKnown == false || version.isModified(when: listed) {
                 row.attributes.version = listed
                 if !row.attributes.headersKnown { row.attributes.mtime = listed.modified }
@@ -264,8 +269,8 @@ extension EntryRow {
 }
 
 extension ObjectVersion {
-    /// Whether the store's time of it is the listed one, or was never told: then the first one listed is it.
+    /// Whether the store's time of it is the listed one, or one was never told: then the first one listed is it.
     fileprivate func isModified(when listed: ObjectVersion) -> Bool {
-        modified == .epoch || modified.seconds == listed.modified.seconds
+        modified == .epoch || listed.modified == .epoch || modified.seconds == listed.modified.seconds
     }
 }

@@ -163,7 +163,7 @@ extension MetadataCache {
         row.checkedAt = start.at.nanosecondCount
         row.staleAt = nil
         // A directory's place in its parent is settled by the parent's listing alone.
-        if attributes.kind != .directory { row.ours = nil }
+        if attributes.kind != .directory, !(isSame && listingsLag) { row.ours = nil }
         try row.put(connection)
         if let metadata {
             try putHeaders(metadata, of: row, connection)

@@ -21,6 +21,9 @@ package final class MetadataCache: Sendable {
     private let lifetime: Mutex<Duration>
     /// How long the store's word counts that one name is missing, if `ttl` is not less.
     package let negativeTTL: Duration
+    /// How long a listing may not know of a change: until it is over, what is ours stays known as ours, for the next process
+    /// (`recentChanges`). Nobody here asks for more: of this process's changes the store's listings tell (`OverlaidStore`).
+    private let listingLag: Duration
 
     let database: Database
     let time: any TimeSource
@@ -48,10 +51,11 @@ package final class MetadataCache: Sendable {
     /// process that goes on with the same mount: the caller settles each that it has nothing of.
     package init(
         database: Database, time: any TimeSource, ttl: Duration, negativeTTL: Duration = .seconds(1),
-        codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
+        listingLag: Duration = .zero, codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
     ) throws(MetadataError) {
         (self.database, self.time, self.negativeTTL) = (database, time, negativeTTL)
         lifetime = Mutex(ttl)
+        self.listingLag = listingLag
         self.codec = codec
         let setting = "\(codec.style.rawValue) \(codec.linkSuffix?.bytes ?? [])"
         try write { (connection) throws(SQLiteError) in
@@ -183,6 +187,18 @@ package final class MetadataCache: Sendable {
             now: now, ttl: ttl.nanosecondCount, negativeTTL: min(negativeTTL, ttl).nanosecondCount,
             updates: updates.load(ordering: .acquiring))
     }
+
+    /// Whether any listing begun at `start` knows of a change of ours from that time. One from the future was made before the
+    /// clock was set back.
+    func isSettled(_ changedAt: Int64, for start: RequestStart) -> Bool {
+        let began = start.at.nanosecondCount
+        return listingLag == .zero || changedAt <= unsettled(at: began) || changedAt > max(began, clock.now)
+    }
+
+    var listingsLag: Bool { listingLag > .zero }
+
+    /// Changes since then may be unknown to a listing begun at `time`.
+    func unsettled(at time: Int64) -> Int64 { time - min(listingLag.nanosecondCount, max(0, time)) }
 
     func read<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result

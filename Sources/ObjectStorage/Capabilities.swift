@@ -52,6 +52,8 @@ package struct Capabilities: Sendable, Hashable {
     package var usage = false
     /// The first component of every key is a bucket: nothing can be made or removed there, or copied from one to another.
     package var bucketsInKeys = false
+    /// How long a listing may not know of a write or a removal that the store has answered; zero where it knows at once.
+    package var listingLag = Duration.zero
     /// What its requests cost; nil where no price list is known, as of other servers that speak S3.
     package var prices: RequestPrices?
 

@@ -119,7 +119,7 @@ package struct Retrying: Interceptor {
 
 extension ObjectStoreError {
     /// Whether the store may have done what was asked all the same.
-    fileprivate var leavesDoubt: Bool {
+    var leavesDoubt: Bool {
         switch kind {
         case .interrupted, .timedOut, .serverFault, .malformedAnswer: true
         default: false

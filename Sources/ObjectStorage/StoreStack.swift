@@ -11,7 +11,8 @@ package enum StoreStack {
         package init(throttle: Throttle = Throttle(sends: 16, fetches: 32, others: 64)) { self.throttle = throttle }
     }
 
-    /// From the provider outward: measured per try, bounded per try, tried again, below a prefix.
+    /// From the provider outward: measured per try, bounded per try, tried again, below a prefix; where listings lag behind
+    /// an `OverlaidStore` of that.
     package static func make(
         _ provider: any ObjectStore, prefix: ByteString, options: Options, meter: RequestMeter, time: any TimeSource,
         logger: Logger
@@ -19,6 +20,8 @@ package enum StoreStack {
         let measured = InterceptedStore(provider, Measuring(meter, time: time, logger: logger))
         let bounded = InterceptedStore(measured, options.throttle)
         let retried = InterceptedStore(bounded, Retrying(options.retry, time: time, meter: meter))
-        return prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
+        let below: any ObjectStore = prefix.isEmpty ? retried : PrefixedStore(retried, prefix: prefix)
+        let lag = provider.capabilities.listingLag
+        return lag > .zero ? OverlaidStore(below, RecentWrites(lag: lag, time: time)) : below
     }
 }

@@ -76,12 +76,13 @@ final class Composition: Sendable {
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         journal = try cache.journal(environment: request.environment)
+        let lag = store.capabilities.listingLag
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {
             [journal] (database) throws(SQLiteError) in
             do throws(MetadataError) {
                 return try MetadataCache(
-                    database: database, time: time, ttl: settings.ttl, codec: Self.names(settings), boot: journal.boot,
-                    keepingPending: takesOver)
+                    database: database, time: time, ttl: settings.ttl, listingLag: lag, codec: Self.names(settings),
+                    boot: journal.boot, keepingPending: takesOver)
             } catch {
                 guard case .database(let cause) = error else {
                     throw SQLiteError(.misuse, message: error.description)
@@ -89,6 +90,7 @@ final class Composition: Sendable {
                 throw cause
             }
         }
+        Self.remind(store, of: entries)
         let unlinked = UnlinkedFile.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(

@@ -241,6 +241,8 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
     case unconditional
     /// Names change in one request, headers in place; neither conditions nor copies of parts.
     case renaming
+    /// Listings show what was there half a minute ago.
+    case lagging
 
     var testDescription: String { rawValue }
 
@@ -254,6 +256,7 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
             (capabilities.putIfMatch, capabilities.putIfAbsent) = (false, false)
             (capabilities.copyCondition, capabilities.partCopy) = (false, false)
             (capabilities.metadataUpdate, capabilities.move) = (.inPlace, true)
+        case .lagging: (capabilities.putIfMatch, capabilities.listingLag) = (false, .seconds(30))
         }
         return capabilities
     }

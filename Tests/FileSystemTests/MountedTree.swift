@@ -60,7 +60,8 @@ final class MountedTree {
         commitOptions.partSize = partSize
         let journal = try Journal(path: directory.path("journal.db"))
         (rooms, databases) = try Self.open(
-            directory.path, listener, InterceptedStore(self.front, life), journal, kept: [], time, pool, ttl, capacity)
+            directory.path, listener, Self.lasting(self.front, life, time), journal, kept: [], time, pool, ttl, capacity
+        )
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
     }
@@ -102,7 +103,13 @@ final class MountedTree {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
-            database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: keepingPending)
+            database: database, time: time, ttl: ttl, negativeTTL: .seconds(1),
+            listingLag: store.capabilities.listingLag, keepingPending: keepingPending)
+        if let overlaid = store as? OverlaidStore {
+            for change in try metadata.recentChanges(limit: 1000) {
+                overlaid.recent.remember(change.key, change.object, at: change.at)
+            }
+        }
         let ledger = SpaceLedger(limit: capacity, floor: 0, commitShare: capacity / 4) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -163,6 +170,13 @@ final class MountedTree {
         life.state.isOver.withLock { $0 = true }
     }
 
+    /// The store as one process has it.
+    private static func lasting(_ front: any ObjectStore, _ life: Life, _ time: ManualTime) -> any ObjectStore {
+        let store = InterceptedStore(front, life)
+        let lag = front.capabilities.listingLag
+        return lag > .zero ? OverlaidStore(store, RecentWrites(lag: lag, time: time)) : store
+    }
+
     /// A process that is killed between what it has settled at the store and what its caches are told of that.
     func dieAtStart() async throws {
         crash()
@@ -182,7 +196,7 @@ final class MountedTree {
         rooms.journal.close()
         rooms.blocks.close()
         life = Life()
-        let store = InterceptedStore(front, life)
+        let store = Self.lasting(front, life, time)
         let journal = try Journal(path: directory.path("journal.db"))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
         let unlinked = isRestart ? try unlinkedFiles() : []

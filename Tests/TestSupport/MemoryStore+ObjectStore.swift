@@ -4,7 +4,8 @@ import Synchronization
 
 extension MemoryStore {
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
-        try await perform(Request(operation: .list, list: request)) { $0.list(request) }
+        let page = try await perform(Request(operation: .list, list: request)) { $0.list(request) }
+        return capabilities.listingLag == .zero ? page : state.withLock { listed(&$0).list(request) }
     }
 
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {

@@ -40,6 +40,8 @@ package final class MemoryStore: ObjectStore {
 
     struct State: Sendable {
         var bucket: MemoryBucket
+        /// What listings show, where they lag behind: former states with the times from which they were those.
+        var former: [(since: Timestamp, bucket: MemoryBucket)] = []
         var hooks = Hooks()
         var requests: [Request] = []
         var inFlight: [ObjectStoreError.Operation: Int] = [:]
@@ -57,7 +59,8 @@ package final class MemoryStore: ObjectStore {
         capabilities: Capabilities = Capabilities(), time: any TimeSource = SystemTime(), deliverySize: Int = 64 << 10
     ) {
         (self.capabilities, self.time, self.deliverySize) = (capabilities, time, deliverySize)
-        state = Mutex(State(bucket: MemoryBucket(capabilities: capabilities)))
+        let bucket = MemoryBucket(capabilities: capabilities)
+        state = Mutex(State(bucket: bucket, former: [(time.now(), bucket)]))
     }
 
     // MARK: What a test sees and sets behind the protocol's back
@@ -102,12 +105,18 @@ package final class MemoryStore: ObjectStore {
         state.withLock { state in
             let answer = state.bucket.store(
                 content, at: key, metadata: metadata, storageClass: storageClass, now: modified ?? time.now())
+            keepFormer(&state)
             return ObjectVersion(
                 etag: answer.etag, size: Int64(content.count), modified: answer.modified ?? .epoch)
         }
     }
 
-    package func removeObject(_ key: ObjectKey) { state.withLock { _ = $0.bucket.remove(key) } }
+    package func removeObject(_ key: ObjectKey) {
+        state.withLock { state in
+            state.bucket.remove(key)
+            keepFormer(&state)
+        }
+    }
 
     /// Asked before the act; an error means nothing happened. Asked with the key too for each key of a batch delete.
     package var fault: Fault? {
@@ -158,11 +167,30 @@ package final class MemoryStore: ObjectStore {
         await hooks.gates[operation]?.pass()
         try checkCancellation(request)
         if let error = hooks.fault?(operation, request.key) { throw error }
-        let result = try state.withLock { (state) throws(ObjectStoreError) in try act(&state.bucket) }
+        let result = try state.withLock { (state) throws(ObjectStoreError) in
+            defer { keepFormer(&state) }
+            return try act(&state.bucket)
+        }
         await hooks.gatesAfter[operation]?.pass()
         try checkCancellation(request)
         if let error = hooks.faultAfter?(operation, request.key) { throw error }
         return result
+    }
+
+    /// Of a store whose listings lag, as long as they may show it.
+    private func keepFormer(_ state: inout State) {
+        if capabilities.listingLag == .zero { return }
+        state.former.append((time.now(), state.bucket))
+        _ = listed(&state)
+    }
+
+    /// What listings show: the bucket as it was `capabilities.listingLag` ago, or else at first.
+    func listed(_ state: inout State) -> MemoryBucket {
+        if capabilities.listingLag == .zero { return state.bucket }
+        let now = time.now()
+        let newest = state.former.lastIndex { now - $0.since >= capabilities.listingLag } ?? 0
+        state.former.removeFirst(newest)
+        return state.former[0].bucket
     }
 
     func checkCancellation(_ request: Request) throws(ObjectStoreError) {

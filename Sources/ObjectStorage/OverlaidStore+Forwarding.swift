@@ -1,0 +1,66 @@
+package import Basics
+
+/// What changes nothing that a listing shows.
+extension OverlaidStore {
+    package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        try await base.createUpload(request)
+    }
+
+    package func uploadPart(_ part: PartRequest, body: any ByteSource) async throws(ObjectStoreError) -> UploadedPart {
+        try await base.uploadPart(part, body: body)
+    }
+
+    package func uploadPartCopy(
+        _ part: PartRequest, from source: CopySource, range: ByteRange
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        try await base.uploadPartCopy(part, from: source, range: range)
+    }
+
+    package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
+        try await base.listParts(key, upload)
+    }
+
+    package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        try await base.listUploads(prefix: prefix)
+    }
+
+    package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        try await base.abortUpload(key, upload)
+    }
+
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        try base.presign(key, lifetime: lifetime)
+    }
+
+    package func checkAccess() async throws(ObjectStoreError) { try await base.checkAccess() }
+
+    package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
+        try await base.accessControl(of: key)
+    }
+
+    package func setAccessControl(of key: ObjectKey, to access: AccessControl) async throws(ObjectStoreError) {
+        try await base.setAccessControl(of: key, to: access)
+    }
+
+    package func tags(of key: ObjectKey) async throws(ObjectStoreError) -> [String: String] {
+        try await base.tags(of: key)
+    }
+
+    package func setTags(of key: ObjectKey, to tags: [String: String]) async throws(ObjectStoreError) {
+        try await base.setTags(of: key, to: tags)
+    }
+
+    package func restore(_ key: ObjectKey, _ request: RestoreRequest) async throws(ObjectStoreError) {
+        try await base.restore(key, request)
+    }
+
+    package func symlinkTarget(of key: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        try await base.symlinkTarget(of: key)
+    }
+
+    package func usage() async throws(ObjectStoreError) -> BucketUsage { try await base.usage() }
+
+    package func preflight(
+        _ key: ObjectKey, _ request: PreflightRequest
+    ) async throws(ObjectStoreError) -> [PreflightHeader] { try await base.preflight(key, request) }
+}

@@ -1,0 +1,159 @@
+package import Basics
+
+/// A store whose listings know of what was written and removed through it, though those of its base lag behind
+/// (cos.md section 4.2, swift.md and cssp.md section 12).
+///
+/// Each write and removal is noted (`RecentWrites`), and laid over each page for as long as listings may lag. Where a page
+/// shows another version than the one that was written, or the write's outcome is not known, the object itself is asked for,
+/// which tells of other hosts' writes as well. Other requests pass, and what they tell of a noted key is noted.
+package struct OverlaidStore: ObjectStore {
+    let base: any ObjectStore
+    package let recent: RecentWrites
+
+    package init(_ base: any ObjectStore, _ recent: RecentWrites) { (self.base, self.recent) = (base, recent) }
+
+    package var capabilities: Capabilities { base.capabilities }
+
+    package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
+        let write = recent[key]
+        let info: ObjectInfo
+        do { info = try await base.head(key, condition: condition) } catch {
+            settle(key, write, error)
+            throw error
+        }
+        if let write { recent.settle(key, write, .present(ListedObject(key, info))) }
+        return info
+    }
+
+    package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
+        let write = recent[request.key]
+        let answer: GetAnswer
+        do { answer = try await base.get(request, into: sink) } catch {
+            settle(request.key, write, error)
+            throw error
+        }
+        if let write { recent.settle(request.key, write, .present(ListedObject(request.key, answer.info))) }
+        return answer
+    }
+
+    package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(request.key, size: body.count, request.storageClass) { () async throws(ObjectStoreError) in
+            try await base.put(request, body: body)
+        }
+    }
+
+    package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(request.key) { () async throws(ObjectStoreError) in try await base.copy(request) }
+    }
+
+    package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        do { try await base.delete(key, ifMatch: ifMatch) } catch {
+            doubt(key, after: error)
+            throw error
+        }
+        recent.note(key, .absent)
+    }
+
+    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        let errors: [ObjectStoreError]
+        do { errors = try await base.deleteMany(keys) } catch {
+            for key in keys { doubt(key, after: error) }
+            throw error
+        }
+        let refused = Set(errors.map(\.key))
+        // One that names no key may be about any.
+        for key in keys { recent.note(key, refused.contains(key) || refused.contains(nil) ? .unknown : .absent) }
+        return errors
+    }
+
+    package func completeUpload(
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], metadata: ObjectMetadata?,
+        condition: WriteCondition?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(key) { () async throws(ObjectStoreError) in
+            try await base.completeUpload(key, upload, parts: parts, metadata: metadata, condition: condition)
+        }
+    }
+
+    package func updateMetadata(
+        _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(key) { () async throws(ObjectStoreError) in
+            try await base.updateMetadata(key, to: metadata, ifMatch: ifMatch)
+        }
+    }
+
+    package func setStorageClass(
+        of key: ObjectKey, to storageClass: String, ifMatch: ETag?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(key) { () async throws(ObjectStoreError) in
+            try await base.setStorageClass(of: key, to: storageClass, ifMatch: ifMatch)
+        }
+    }
+
+    package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        let source = request.source.key
+        let answer: PutAnswer
+        do {
+            answer = try await noting(request.key) { () async throws(ObjectStoreError) in try await base.move(request) }
+        } catch {
+            doubt(source, after: error)
+            throw error
+        }
+        if source != request.key { recent.note(source, .absent) }
+        return answer
+    }
+
+    package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
+        try await noting(request.key) { () async throws(ObjectStoreError) in
+            try await base.putSymlink(request, target: target)
+        }
+    }
+
+    // MARK: Pieces
+
+    /// `size` is that of the object, where it is known.
+    private func noting(
+        _ key: ObjectKey, size: Int64? = nil, _ storageClass: String? = nil,
+        _ write: () async throws(ObjectStoreError) -> PutAnswer
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let answer: PutAnswer
+        do { answer = try await write() } catch {
+            doubt(key, after: error)
+            throw error
+        }
+        guard let size else {
+            recent.note(key, .replaced(answer.etag))
+            return answer
+        }
+        let version = ObjectVersion(
+            etag: answer.etag, size: size, modified: answer.modified ?? .epoch, versionID: answer.versionID)
+        recent.note(key, .present(ListedObject(key: key, version: version, storageClass: storageClass)))
+        return answer
+    }
+
+    /// A write has failed: nothing was changed, or nobody knows.
+    private func doubt(_ key: ObjectKey, after error: ObjectStoreError) {
+        switch error.kind {
+        case .preconditionFailed, .notFound, .conflict: if recent[key] != nil { recent.note(key, .unknown) }
+        default: if error.leavesDoubt || error.kind == .cancelled { recent.note(key, .unknown) }
+        }
+    }
+
+    /// A read has failed.
+    private func settle(_ key: ObjectKey, _ write: RecentWrites.Write?, _ error: ObjectStoreError) {
+        guard let write else { return }
+        switch error.kind {
+        case .notFound: recent.settle(key, write, .absent)
+        case .preconditionFailed: recent.settle(key, write, .unknown)
+        default: break
+        }
+    }
+}
+
+extension ListedObject {
+    /// As a listing shows what a HEAD has told.
+    init(_ key: ObjectKey, _ info: ObjectInfo) {
+        self.init(key: key, version: info.version, storageClass: info.storageClass)
+    }
+}

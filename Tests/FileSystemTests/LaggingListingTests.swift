@@ -1,0 +1,124 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// Where listings do not know of what was just written (COS, CSSP, Swift), programs see it all the same, and lose nothing by
+/// what a listing says.
+@Suite(.timeLimit(.minutes(2))) struct LaggingListingTests {
+    private func tree(ttl: Duration = .seconds(1)) throws -> MountedTree {
+        var capabilities = Capabilities()
+        (capabilities.putIfMatch, capabilities.listingLag) = (false, .seconds(60))
+        return try MountedTree(capabilities: capabilities, ttl: ttl)
+    }
+
+    /// What was known is listed anew, and the listing is older than the write.
+    private func letGrowOld(_ tree: MountedTree) { tree.time.advance(by: .seconds(2)) }
+
+    @Test func aNewFileStays() async throws {
+        let tree = try tree()
+        try await tree.store("a", [1])
+        for _ in 0..<3 {
+            letGrowOld(tree)
+            #expect(try await tree.names("") == ["a"])
+            #expect(try await tree.load("a") == [1])
+            try await tree.change("a") { $0.mode = 0o600 }
+        }
+    }
+
+    @Test func whatWasOverwrittenIsNotInConflictWithItself() async throws {
+        let tree = try tree()
+        tree.store.setObject("a", [0])
+        tree.time.advance(by: .seconds(61))
+        _ = try await tree.names("")
+        for round in 1...3 as ClosedRange<UInt8> {
+            try await tree.store("a", [round])
+            letGrowOld(tree)
+            #expect(try await tree.names("") == ["a"])
+            #expect(try await tree.load("a") == [round])
+        }
+        #expect(tree.store.keys == ["a"])
+    }
+
+    @Test func aDirectoryWithANewFileIsNotEmpty() async throws {
+        let tree = try tree()
+        try await tree.makeDirectory("d")
+        tree.time.advance(by: .seconds(61))
+        try await tree.store("d/f", [1])
+        letGrowOld(tree)
+        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) {
+            try await tree.removeDirectory("d")
+        }
+        #expect(try await tree.load("d/f") == [1])
+    }
+
+    @Test func whatWasRemovedStaysRemoved() async throws {
+        let tree = try tree()
+        try await tree.makeDirectory("d")
+        for name in 0..<9 { try await tree.store("d/\(name)", [1]) }
+        tree.time.advance(by: .seconds(61))
+        for name in try await tree.names("d") { try await tree.unlink("d/\(name)") }
+        letGrowOld(tree)
+        #expect(try await tree.names("d").isEmpty)
+        try await tree.removeDirectory("d")
+        letGrowOld(tree)
+        #expect(try await tree.names("").isEmpty)
+        #expect(tree.store.keys.isEmpty)
+    }
+
+    @Test(arguments: [true, false])
+    func aRenamedDirectoryTakesNewFilesAlong(isListedBetween: Bool) async throws {
+        let tree = try tree()
+        try await tree.makeDirectory("d")
+        tree.time.advance(by: .seconds(61))
+        try await tree.store("d/f", [1])
+        if isListedBetween {
+            letGrowOld(tree)
+            _ = try await tree.names("d")
+        }
+        try await tree.rename("d", to: "e")
+        letGrowOld(tree)
+        #expect(try await tree.names("") == ["e"])
+        #expect(try await tree.load("e/f") == [1])
+        #expect(tree.store.keys == ["e/", "e/f"])
+    }
+
+    /// The process that wrote is not the one that lists.
+    @Test(arguments: [true, false], [true, false])
+    func theNextProcessKnowsOfTheWrites(isKilled: Bool, isListedBetween: Bool) async throws {
+        let tree = try tree()
+        try await tree.store("old", [1])
+        try await tree.makeDirectory("d")
+        tree.time.advance(by: .seconds(61))
+        try await tree.store("d/new", [2])
+        try await tree.unlink("old")
+        if isListedBetween {
+            letGrowOld(tree)
+            _ = try await tree.names("")
+            _ = try await tree.names("d")
+            _ = try await tree.load("d/new")
+        }
+        if isKilled { try await tree.restart() } else { try await tree.remount() }
+        letGrowOld(tree)
+        #expect(try await tree.names("") == ["d"])
+        #expect(try await tree.load("d/new") == [2])
+        await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) {
+            try await tree.removeDirectory("d")
+        }
+    }
+
+    /// SEMANTICS 5: others are seen, though no sooner than the store's listings tell.
+    @Test func othersAreSeenOnceListingsKnowOfThem() async throws {
+        let tree = try tree()
+        try await tree.store("a", [1])
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.names("") == ["a"])
+        tree.store.removeObject("a")
+        tree.store.setObject("b", [2])
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.names("") == ["b"])
+        #expect(try await tree.load("b") == [2])
+    }
+}

@@ -1,0 +1,135 @@
+import Basics
+import ObjectStorage
+import TestSupport
+import Testing
+
+/// A store whose listings lag behind shows what was written through it all the same (swift.md and cssp.md section 12).
+@Suite(.timeLimit(.minutes(2))) struct OverlaidStoreTests {
+    private let time = ManualTime()
+    private let base: MemoryStore
+    private let store: OverlaidStore
+
+    init() {
+        var capabilities = Capabilities()
+        (capabilities.listPage, capabilities.listingLag, capabilities.move) = (3, .seconds(30), true)
+        base = MemoryStore(capabilities: capabilities, time: time)
+        store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+    }
+
+    private func put(_ key: ObjectKey, _ content: [UInt8]) async throws {
+        _ = try await store.put(PutRequest(key), body: MemorySource(content))
+    }
+
+    /// Every page of a listing, put together.
+    private func all(_ request: ListRequest, of store: any ObjectStore) async throws -> [String] {
+        var request = request
+        var entries: [String] = []
+        while true {
+            let page = try await store.list(request)
+            let listed = page.objects.map { "\($0.key) \($0.version.etag)" } + page.commonPrefixes.map { "\($0)" }
+            entries += listed.sorted()
+            guard let next = page.next else { return entries }
+            request.cursor = next
+        }
+    }
+
+    /// What a store that does not lag would list.
+    private func truth(_ request: ListRequest) async throws -> [String] {
+        let strong = MemoryStore(time: time)
+        for key in base.keys { strong.setObject(key, base.content(key) ?? []) }
+        return try await all(request, of: strong)
+    }
+
+    /// The lag is the longest there can be: no listing ever knows of a write.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>)
+    func listingsAreThoseOfAStoreThatDoesNotLag(seed: UInt64) async throws {
+        var random = SeededGenerator(seed: seed)
+        let names = ["a", "b", "a/", "a/a", "a/b", "a/b/", "a/b/c", "a-b", "b/c/d", "c", "c/", "c/x", "d/e/f/g"]
+        func key() -> ObjectKey { ObjectKey(names.randomElement(using: &random) ?? "a") }
+        for name in names where Bool.random(using: &random) { base.setObject(ObjectKey(name), Array(name.utf8)) }
+        time.advance(by: .seconds(31))
+        for step in 0..<120 {
+            switch Int.random(in: 0..<10, using: &random) {
+            case 0..<4: try await put(key(), random.bytes(Int.random(in: 0...3, using: &random)))
+            case 4..<6: try await store.delete(key(), ifMatch: nil)
+            case 6: _ = try await store.deleteMany([key(), key()])
+            case 7: _ = try? await store.copy(CopyRequest(CopySource(key()), to: key()))
+            case 8: _ = try? await store.move(CopyRequest(CopySource(key()), to: key()))
+            default: time.advance(by: .seconds(Int64.random(in: 0...9, using: &random)))
+            }
+            var request = ListRequest(prefix: ["", "a", "a/", "a/b/", "c/"].randomElement(using: &random) ?? "")
+            request.delimiter = Bool.random(using: &random) ? UInt8(ascii: "/") : nil
+            request.startAfter = Bool.random(using: &random) ? nil : key().bytes
+            request.limit = [nil, 1, 2, 5].randomElement(using: &random) ?? nil
+            let (seen, expected) = (try await all(request, of: store), try await truth(request))
+            try #require(seen == expected, "seed \(seed) step \(step): \(request)")
+        }
+    }
+
+    @Test func whatASmallLimitAsksForIsNotHiddenBehindRemovals() async throws {
+        for name in ["a", "b", "c", "d"] as [ObjectKey] { base.setObject(name, [1]) }
+        time.advance(by: .seconds(31))
+        for name in ["a", "b", "c"] as [ObjectKey] { try await store.delete(name, ifMatch: nil) }
+        let page = try await store.list(ListRequest(limit: 2))
+        #expect(page.objects.map(\.key) == ["d"])
+    }
+
+    /// Somebody else's version is told from the one that the listing has not caught up with by asking for the object, once.
+    @Test func theObjectIsAskedForWhereTheListingShowsAnotherVersion() async throws {
+        try await put("a", [1])
+        time.advance(by: .seconds(31))
+        try await put("a", [2])
+        time.advance(by: .seconds(1))
+        let theirs = base.setObject("a", [3])
+        base.forgetRequests()
+        for _ in 0..<3 {
+            let page = try await store.list(ListRequest())
+            #expect(page.objects.map(\.version.etag) == [theirs.etag])
+        }
+        #expect(base.count(.head) == 1)
+        base.removeObject("a")
+        _ = try? await store.head("a", condition: nil)
+        #expect(try await store.list(ListRequest()).objects.isEmpty)
+    }
+
+    @Test func aWriteWhoseAnswerWasLostIsAskedFor() async throws {
+        base.faultAfter = { operation, key in
+            operation == .put || operation == .delete
+                ? ObjectStoreError(.timedOut, operation, key: key, message: "lost") : nil
+        }
+        try? await put("d/a", [1])
+        #expect(try await all(ListRequest(delimiter: UInt8(ascii: "/")), of: store) == ["d/"])
+        #expect(try await all(ListRequest(), of: store).count == 1)
+        time.advance(by: .seconds(31))
+        try? await store.delete("d/a", ifMatch: nil)
+        #expect(try await all(ListRequest(), of: store).isEmpty)
+        #expect(try await all(ListRequest(delimiter: UInt8(ascii: "/")), of: store).isEmpty)
+    }
+
+    @Test func agreementCostsNoRequest() async throws {
+        for name in 0..<6 { try await put(ObjectKey("d/\(name)"), [1]) }
+        time.advance(by: .seconds(29))
+        base.forgetRequests()
+        #expect(try await all(ListRequest(delimiter: UInt8(ascii: "/")), of: store) == ["d/"])
+        #expect(base.requests.map(\.operation) == [.list])
+    }
+
+    /// The newest are remembered.
+    @Test func memoryIsBounded() async throws {
+        let recent = RecentWrites(lag: .seconds(30), time: time, capacity: 4)
+        let store = OverlaidStore(base, recent)
+        for name in 0..<9 { _ = try await store.put(PutRequest(ObjectKey("\(name)")), body: MemorySource([1])) }
+        #expect(try await all(ListRequest(), of: store).map { $0.prefix(1) } == ["5", "6", "7", "8"])
+        for _ in 0..<100 { _ = try await store.put(PutRequest("8"), body: MemorySource([1])) }
+        #expect(try await all(ListRequest(), of: store).last?.prefix(1) == "8")
+    }
+
+    @Test func aListingIsBelievedAfterTheLag() async throws {
+        try await put("a", [1])
+        time.advance(by: .seconds(10))
+        base.removeObject("a")
+        #expect(try await store.list(ListRequest()).objects.count == 1)
+        time.advance(by: .seconds(31))
+        #expect(try await store.list(ListRequest()).objects.isEmpty)
+    }
+}
