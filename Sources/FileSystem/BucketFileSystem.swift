@@ -134,7 +134,10 @@ package final class BucketFileSystem: FileSystemOperations {
         jobs = JobQueue(
             store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
         space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
-        rooms.metadata.attach { [files] in Set(files.dirty.map(\.ino)) }
+        rooms.metadata.attach(dirtyFiles: { [files] in Set(files.dirty.map(\.ino)) })
+        rooms.metadata.attach(openInodes: { [files, handles] in
+            Set(files.all.map(\.ino)).union(handles.openDirectories)
+        })
         giveRootATime()
     }
 

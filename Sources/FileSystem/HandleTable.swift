@@ -69,6 +69,13 @@ final class HandleTable: Sendable {
         }
     }
 
+    /// In time proportional to what is open.
+    var openDirectories: [InodeNumber] {
+        state.withLock { state in
+            state.handles.values.compactMap { if case .directory(let stream) = $0 { stream.directory } else { nil } }
+        }
+    }
+
     /// What a handle of an earlier process was; nil for numbers that no process before this one gave out.
     func origin(of id: HandleID) -> HandleNumber? {
         let number = HandleNumber(id)

@@ -1,5 +1,6 @@
 import Basics
 import Commits
+import Metadata
 import Staging
 import Synchronization
 
@@ -179,6 +180,8 @@ extension BucketFileSystem {
             do throws(FileSystemError) { return try await act() } catch {
                 guard error.lacksLocalSpace else { throw error }
             }
+            // What is known of names has its share, and may have grown past it.
+            if (try? metadata.trim(inNeed: true)) ?? false { continue }
             // What was in the way may have gone since it was tried.
             if space.isHopeless(since: start, timeout: policy.spaceTimeout) { return try await act() }
             makeRoom()

@@ -324,7 +324,7 @@ extension MetadataCache {
         try write(body).get()
     }
 
-    private static func markStale(_ directory: Int64, _ now: Int64, _ connection: Connection) throws(SQLiteError) {
+    static func markStale(_ directory: Int64, _ now: Int64, _ connection: Connection) throws(SQLiteError) {
         try connection.run(
             """
             INSERT INTO directory (ino, stale_at) SELECT ?1, ?2 WHERE EXISTS

@@ -37,6 +37,10 @@ package final class MetadataCache: Sendable {
     let treeChanged = Atomic(false)
     /// Files with changes of ours that the bucket does not have yet.
     private let dirtyFiles = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
+    /// Files and directories that programs have open.
+    private let openInodes = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
+    let mostBytes = Atomic<Int64>(.max)
+    let trimming = Mutex(Trimming())
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
     /// Of entries, by our own doing.
@@ -171,9 +175,16 @@ package final class MetadataCache: Sendable {
         dirtyFiles.withLock { $0 = tell }
     }
 
+    /// Connects who knows the files and directories that programs have open: nothing of them is forgotten (`trim`).
+    package func attach(openInodes tell: @escaping @Sendable () -> Set<InodeNumber>) {
+        openInodes.withLock { $0 = tell }
+    }
+
     // MARK: Pieces for the extensions
 
     var dirty: Set<InodeNumber> { dirtyFiles.withLock { $0 }() }
+
+    var kept: Set<InodeNumber> { openInodes.withLock { $0 }() }
 
     static let reapedWithEach = 256
 

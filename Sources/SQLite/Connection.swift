@@ -39,6 +39,7 @@ package final class Connection {
         if options.application != 0 { try requireOurs(options.application, path) }
         try execute(
             """
+            \(options.shrinks ? "PRAGMA auto_vacuum = INCREMENTAL;" : "")
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = \(options.synchronous.rawValue);
             PRAGMA foreign_keys = ON;

@@ -44,6 +44,8 @@ package final class Database: Sendable {
         package var cacheSize = 2 << 20
         /// Bytes of the file that are read through a memory map; a disk error there is a SIGBUS.
         package var memoryMap = 0
+        /// Whether a new file can give free pages back to the disk (`shrink`).
+        package var shrinks = false
         /// Whether SQLite moves the log to the file now and then; without, the user does (`Connection.checkpoint`).
         package var checkpointsItself = true
         /// Whether a file that turns out to be damaged is to be refused the next time it is opened, so that a cache is made

@@ -104,6 +104,7 @@ struct CacheDirectory: Sendable {
         let file = path + "/" + name
         var options = Database.Options()
         options.remembersDamage = true
+        options.shrinks = true
         options.application = Self.cacheMark
         func attempt() throws(SQLiteError) -> (Database, Cache) {
             let database = try Database(.file(file), options: options, migrations: migrations)
@@ -150,6 +151,9 @@ struct CacheDirectory: Sendable {
     private static let stopVariable = "PAILFS_STOP_POINT"
 
     /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
+    /// Most bytes of the cache's size that what is known of names takes.
+    static func metadataShare(of size: Int64) -> Int64 { size / 4 }
+
     func ledger(limit: Int64, floor: Int64, time: any TimeSource) -> SpaceLedger {
         let databases = DatabaseSpace(directory: path, growth: min(limit / 16, 16 << 20), time: time)
         return SpaceLedger(

@@ -91,6 +91,7 @@ final class Composition: Sendable {
             }
         }
         Self.remind(store, of: entries)
+        entries.limit = CacheDirectory.metadataShare(of: settings.cacheSize)
         let unlinked = UnlinkedFile.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(

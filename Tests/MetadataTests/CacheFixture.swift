@@ -16,7 +16,10 @@ struct CacheFixture {
     init(ttl: Duration = .seconds(60), codec: NameCodec = NameCodec()) throws {
         directory = try TemporaryDirectory()
         (self.ttl, self.codec) = (ttl, codec)
-        database = try Database(.file(directory.path("meta.db")), migrations: MetadataCache.migrations)
+        var options = Database.Options()
+        options.shrinks = true
+        database = try Database(
+            .file(directory.path("meta.db")), options: options, migrations: MetadataCache.migrations)
         cache = try MetadataCache(database: database, time: time, ttl: ttl, codec: codec)
     }
 

@@ -89,6 +89,7 @@ final class LiveSettings: Sendable {
         ledger.setLimits(limit: new.cacheSize, floor: new.freeSpace)
         uploads.setLimit(new.uploads)
         throttle.setLimits(sends: new.uploads, fetches: new.downloads)
+        metadata.limit = CacheDirectory.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.
         if new.ttl < old.ttl { try? fileSystem.distrust(.root) }

@@ -1,0 +1,145 @@
+import Basics
+import SQLite
+import Synchronization
+
+/// Keeping the file within its share of the local disk: what was learned of the bucket can be learned again.
+extension MetadataCache {
+    /// Where the next look for rows to forget begins, in the order of directories and of names in them: whatever comes in
+    /// at one place is met again once a whole round was made.
+    struct Trimming {
+        var directory: Int64 = 0
+        var component: ByteString = ""
+        /// Nothing could be forgotten in a whole round: until then no other is begun.
+        var pausesUntil: Int64 = .min
+    }
+
+    private enum Step {
+        case forgot, nothing
+        /// The round is over.
+        case ended
+    }
+
+    /// Rows looked at in one go.
+    private static let rowsEach = 4096
+    /// What was learned in the last seconds is about to be used; where space is short, in the last second.
+    private static let (youngest, youngestInNeed): (Int64, Int64) = (10_000_000_000, 1_000_000_000)
+    private static let pause: Int64 = 5_000_000_000
+    /// Free pages that are left for new rows, in bytes, and what is given back at a time.
+    private static let slack: Int64 = 2 << 20
+    private static let shrinkage: Int64 = 1 << 20
+
+    /// Most bytes that the file takes, if it can be kept from taking more.
+    package var limit: Int64 {
+        get { mostBytes.load(ordering: .relaxed) }
+        set { mostBytes.store(newValue, ordering: .relaxed) }
+    }
+
+    /// While the file is longer than `limit`, forgets some of what was learned of files: not what is ours, was learned just
+    /// now, or is in a directory that is being listed or is in use. Directories stay, for programs that are in them. What is left
+    /// in a directory is asked for again at its next use.
+    ///
+    /// A step of some milliseconds; false when there was nothing to do, or nothing more that could be done. With `inNeed`
+    /// somebody waits for the space: it goes on until it has found some.
+    @discardableResult
+    package func trim(inNeed: Bool = false) throws(MetadataError) -> Bool {
+        let (size, isLoose): (Database.Size, Bool)
+        do {
+            size = try database.size()
+            guard size.file > limit else { return false }
+            isLoose = size.free > Self.slack
+            if isLoose { try database.shrink(by: Self.shrinkage) }
+            guard size.file - size.free > limit - Self.slack else { return isLoose }
+        } catch { throw .database(error) }
+        let isUrgent = inNeed || size.file / 2 > limit
+        let now = clock.now
+        // One from the future is of before the clock was set back.
+        let pauses = trimming.withLock { $0.pausesUntil > now && $0.pausesUntil <= now + Self.pause }
+        if pauses { return isLoose }
+        // What was too young when its round came to it may be old enough by now.
+        var rounds = 2
+        while rounds > 0 {
+            switch try forget(sparing: isUrgent ? Self.youngestInNeed : Self.youngest) {
+            case .forgot: return true
+            case .nothing where inNeed: break
+            case .nothing: return isLoose
+            case .ended: rounds -= 1
+            }
+        }
+        trimming.withLock { $0.pausesUntil = now + Self.pause }
+        return isLoose
+    }
+
+    private func forget(sparing youngest: Int64) throws(MetadataError) -> Step {
+        let now = clock.now
+        let used = kept
+        let listed = listings.withLock { Set($0.values.map(\.directory)) }
+        invalidatedAt.store(now, ordering: .relaxed)
+        return try write { (connection) throws(SQLiteError) in
+            var place = self.trimming.withLock { $0 }
+            let rows = try Self.rows(after: place, connection)
+            var thinned: Set<Int64> = []
+            var known: (directory: Int64, listedAt: Int64)?
+            for row in rows {
+                if row.mustStay || listed.contains(row.directory) || used.contains(InodeNumber(row: row.ino))
+                    || used.contains(InodeNumber(row: row.directory))
+                {
+                    continue
+                }
+                let listedAt: Int64
+                if let known, known.directory == row.directory {
+                    listedAt = known.listedAt
+                } else {
+                    listedAt = try DirectoryRow.find(connection, ino: row.directory).listedAt ?? .min
+                    known = (row.directory, listedAt)
+                }
+                let learned = max(row.checkedAt, listedAt)
+                if learned > now - youngest, learned <= now { continue }
+                try connection.run(
+                    "DELETE FROM entry WHERE parent = ?1 AND component = ?2", row.directory, row.component)
+                try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
+                thinned.insert(row.directory)
+            }
+            for directory in thinned {
+                try Self.markStale(directory, now, connection)
+                self.recollection.withLock { $0.forgetListings(of: directory) }
+            }
+            let isOver = rows.count < Self.rowsEach
+            if let last = rows.last, !isOver {
+                (place.directory, place.component) = (last.directory, last.component)
+            } else {
+                place = Trimming()
+            }
+            self.trimming.withLock { [place] in $0 = place }
+            return !thinned.isEmpty ? .forgot : isOver ? .ended : .nothing
+        }
+    }
+
+    private struct Candidate {
+        let directory: Int64
+        let component: ByteString
+        let ino: Int64
+        /// Ours, or a directory.
+        let mustStay: Bool
+        let checkedAt: Int64
+    }
+
+    private static func rows(after place: Trimming, _ connection: Connection) throws(SQLiteError) -> [Candidate] {
+        let statement = try connection.prepare(
+            """
+            SELECT parent, component, ino, kind, ours, checked_at FROM entry
+            WHERE (parent, component) > (?1, ?2) ORDER BY parent, component LIMIT ?3
+            """)
+        try statement.bind(place.directory, at: 1)
+        try statement.bind(place.component, at: 2)
+        try statement.bind(Int64(rowsEach), at: 3)
+        var rows: [Candidate] = []
+        while try statement.step() {
+            rows.append(
+                Candidate(
+                    directory: statement.int64(0), component: statement.bytes(1), ino: statement.int64(2),
+                    mustStay: statement.int64(3) == EntryKind.directory.rawValue || !statement.isNull(4),
+                    checkedAt: statement.int64(5)))
+        }
+        return rows
+    }
+}

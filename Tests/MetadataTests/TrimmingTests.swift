@@ -1,0 +1,91 @@
+import Basics
+import Metadata
+import ObjectStorage
+import SQLite
+import TestSupport
+import Testing
+
+/// What is known of names stays within its share of the disk, and nothing that matters is forgotten for it.
+@Suite(.timeLimit(.minutes(2))) struct TrimmingTests {
+    private static let share: Int64 = 8 << 20
+
+    private func longName(_ number: Int) -> ByteString {
+        ByteString("\(number)-" + String(repeating: "n", count: 200))
+    }
+
+    /// Lists directories of 1,000 files with long names, one after the other. Answers their inode numbers.
+    private func walk(_ fixture: CacheFixture, _ directories: Range<Int>) throws -> [InodeNumber] {
+        try fixture.list(directories.map { ByteString("d\($0)/") })
+        return try directories.map { number in
+            let directory = try #require(try fixture.present(ByteString("d\(number)"))).ino
+            try fixture.list((0..<1000).map(longName), in: directory)
+            fixture.time.advance(by: .seconds(1))
+            return directory
+        }
+    }
+
+    @Test func aWalkThroughMoreThanFitsTakesNoMoreThanItsShare() throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        fixture.cache.limit = Self.share
+        let directories = try walk(fixture, 0..<60)
+        // What was learned in the last ten seconds is 4 MB.
+        #expect(try fixture.database.size().file <= Self.share + (2 << 20))
+        // The newest are all there; the oldest are asked for again.
+        let newest = try #require(directories.last)
+        #expect(try fixture.names(newest).count == 1000)
+        #expect(try fixture.cache.directory(newest).isFresh)
+        #expect(try fixture.cache.lookup(longName(1), in: directories[0]) == .unknown)
+        #expect(try !fixture.cache.directory(directories[0]).isComplete)
+        #expect(try fixture.names().count == 60)
+        // And learned.
+        try fixture.list((0..<1000).map(longName), in: directories[0])
+        #expect(try fixture.names(directories[0]).count == 1000)
+    }
+
+    @Test func whatIsOursOrInUseStays() throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        let first = try walk(fixture, 0..<3)
+        let open = try #require(try fixture.present(longName(5), in: first[0]))
+        let pending = try fixture.cache.create("pending", in: first[0], fixture.file(), pending: true)
+        let stored = try fixture.cache.create("stored", in: first[0], fixture.file("mine"), pending: false)
+        fixture.cache.attach(openInodes: { [open.ino, first[1]] })
+        fixture.time.advance(by: .seconds(60))
+        fixture.cache.limit = 1 << 20
+        while try fixture.cache.trim() {}
+        #expect(try Set(fixture.names(first[0])) == [open.name, pending.name, stored.name])
+        #expect(try fixture.names(first[1]).count == 1000)
+        #expect(try fixture.names(first[2]).isEmpty)
+        #expect(try fixture.cache.entry(open.ino) != nil)
+    }
+
+    @Test func aDirectoryThatIsBeingListedStays() throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        let directory = try walk(fixture, 0..<1)[0]
+        let ingest = try fixture.cache.beginListing(of: directory)
+        try ingest.add(try fixture.page((0..<500).map(longName).sorted(), in: directory, isLast: false))
+        fixture.time.advance(by: .seconds(60))
+        fixture.cache.limit = 1
+        while try fixture.cache.trim() {}
+        #expect(try fixture.names(directory).count >= 500)
+    }
+
+    @Test func aSmallerShareGivesSpaceBack() throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        _ = try walk(fixture, 0..<30)
+        fixture.time.advance(by: .seconds(60))
+        let before = try fixture.database.size().file
+        fixture.cache.limit = 2 << 20
+        while try fixture.cache.trim() {}
+        let after = try fixture.database.size().file
+        #expect(before > 8 << 20 && after <= 4 << 20, "\(before) bytes before, \(after) after")
+    }
+
+    /// Without a limit nothing is forgotten, and there is nothing to do.
+    @Test func withinItsShareNothingGoes() throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        let directories = try walk(fixture, 0..<3)
+        fixture.time.advance(by: .seconds(60))
+        #expect(try !fixture.cache.trim())
+        for directory in directories { #expect(try fixture.names(directory).count == 1000) }
+    }
+}
