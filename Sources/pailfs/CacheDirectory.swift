@@ -80,6 +80,30 @@ struct CacheDirectory: Sendable {
         return place
     }
 
+    /// The nearest directory above `path` in which somebody other than its user and root can put another directory in the
+    /// place of what leads to it, and who that is; nil when there is none.
+    static func exposed(_ path: String, to user: UInt32 = LocalFileStatus.ourUser) -> String? {
+        var place = File.resolved(path) ?? path
+        while let slash = place.lastIndex(of: "/") {
+            let entry = place
+            place = slash == place.startIndex ? "/" : String(place[..<slash])
+            guard let above = try? LocalFileStatus(of: place) else { return nil }
+            if above.owner != user, above.owner != 0 { return "user \(above.owner) can replace what is in \(place)" }
+            // Where the sticky bit is, an entry is its owner's alone.
+            let isOwnersAlone = above.permissions & 0o1000 != 0
+            if above.permissions & 0o002 != 0, !isOwnersAlone || isStrangers(entry, user) {
+                return "anybody can replace what is in \(place)"
+            }
+            if place == "/" { return nil }
+        }
+        return nil
+    }
+
+    private static func isStrangers(_ path: String, _ user: UInt32) -> Bool {
+        guard let status = try? LocalFileStatus(of: path) else { return false }
+        return status.owner != user && status.owner != 0
+    }
+
     /// What is wrong with so few free bytes on the disk, if they are too few for anything to be written.
     static func lack(of free: Int64, at path: String, _ settings: MountSettings) -> CommandError? {
         guard free <= settings.freeSpace else { return nil }

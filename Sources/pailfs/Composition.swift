@@ -75,6 +75,9 @@ final class Composition: Sendable {
 
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
+        if !takesOver, let danger = CacheDirectory.exposed(cache.path) {
+            Entry.say("pailfs: the cache is not safe from others: \(danger); give a directory of your own as cache-dir")
+        }
         journal = try cache.journal(environment: request.environment)
         let lag = store.capabilities.listingLag
         (metadata, entries) = try cache.cache("meta.db", migrations: MetadataCache.migrations, logger: logger) {

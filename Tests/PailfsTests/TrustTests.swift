@@ -28,6 +28,21 @@ import Testing
         #expect(MountRecord.isTrusted(path, for: 65534))
     }
 
+    @Test func aCacheBelowWhatOthersMayChangeIsNamed() throws {
+        let directory = try TemporaryDirectory()
+        let (shared, cache) = (directory.path("shared"), directory.path("shared/cache"))
+        #expect(mkdir(shared, 0o700) == 0 && mkdir(cache, 0o700) == 0)
+        #expect(CacheDirectory.exposed(cache) == nil)
+        #expect(chmod(shared, 0o777) == 0)
+        #expect(CacheDirectory.exposed(cache)?.hasSuffix("anybody can replace what is in \(shared)") == true)
+        #expect(chmod(shared, 0o1777) == 0)
+        #expect(CacheDirectory.exposed(cache) == nil, "as in /tmp")
+        guard geteuid() == 0 else { return }
+        #expect(chmod(shared, 0o755) == 0 && chown(shared, 65534, 65534) == 0)
+        #expect(CacheDirectory.exposed(cache)?.contains("user 65534") == true)
+        #expect(CacheDirectory.exposed(cache, to: 65534) == nil)
+    }
+
     @Test func recordsAreLookedForInEverySessionOfTheUser() {
         let ours = MountRecord.directories(of: geteuid())
         #expect(ours.first == MountRecord.directory)
