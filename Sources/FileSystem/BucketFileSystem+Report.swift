@@ -14,10 +14,22 @@ extension BucketFileSystem {
         let all = files.inUse
         report.openFiles = all.count { $0.users > 0 }
         report.openHandles = all.reduce(0) { $0 + $1.users }
-        let dirty = all.filter(\.file.isDirty).map { line($0.file, isOpen: $0.users > 0) }
+        let dirty = all.filter(\.file.isDirty)
         report.dirtyFiles = dirty.count
-        report.dirtyBytes = dirty.reduce(0) { $0 + $1.stagedBytes }
-        report.files = Array(dirty.sorted { ($0.since, $0.path) < ($1.since, $1.path) }.prefix(mostFiles))
+        report.dirtyBytes = dirty.reduce(0) { $0 + Self.stagedBytes($1.file) }
+        for (file, _) in dirty {
+            switch Self.state(of: file) {
+            case .uploading: report.uploadingFiles += 1
+            case .waiting: report.waitingFiles += 1
+            case .writing: break
+            }
+        }
+        report.failedFiles = lastErrors.withLock { errors in dirty.count { errors.peek($0.file.ino) != nil } }
+        // What a line tells beside its age takes looks into the metadata cache.
+        let oldest = dirty.map { (file: $0.file, isOpen: $0.users > 0, since: Self.changed($0.file)) }
+            .sorted { ($0.since, $0.file.ino.rawValue) < ($1.since, $1.file.ino.rawValue) }.prefix(mostFiles)
+        report.files = oldest.map { line($0.file, isOpen: $0.isOpen) }
+            .sorted { ($0.since, $0.path) < ($1.since, $1.path) }
         report.jobs = ((try? rooms.journal.jobs()) ?? []).map { Self.line($0.intent, items: $0.items) }
         report.recoverableFiles = kept.withLock { $0.count }
         let blocks = rooms.blocks.statistics()
@@ -30,20 +42,31 @@ extension BucketFileSystem {
         return report
     }
 
+    private static func stagedBytes(_ file: ActiveFile) -> Int64 {
+        let (overlay, fallback) = file.state.withLock { ($0.overlay, $0.fallback) }
+        return (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)
+    }
+
+    private static func state(of file: ActiveFile) -> MountReport.File.State {
+        let (overlay, isPromised) = file.state.withLock { ($0.overlay, $0.isPromised) }
+        return overlay?.commit.progress.isCommitting ?? false ? .uploading : isPromised ? .waiting : .writing
+    }
+
+    /// When the oldest change was made that is not stored yet, in seconds since 1970.
+    private static func changed(_ file: ActiveFile) -> Int64 {
+        file.state.withLock { $0.overlay }?.record.intent.changed ?? file.attributes.ctime.seconds
+    }
+
     private func line(_ file: ActiveFile, isOpen: Bool) -> MountReport.File {
-        let (overlay, fallback, isPromised, size) = file.state.withLock {
-            ($0.overlay, $0.fallback, $0.isPromised, $0.attributes.size)
-        }
+        let (overlay, size) = file.state.withLock { ($0.overlay, $0.attributes.size) }
         let progress = overlay?.commit.progress ?? CommitProgress()
-        let staged = (overlay?.staged.reservedBytes ?? 0) + (fallback?.staged.reservedBytes ?? 0)
-        let since = overlay?.record.intent.changed ?? file.attributes.ctime.seconds
         let reason = lastErrors.withLock { $0.peek(file.ino)?.text }
         return MountReport.File(
             path: path(of: file.ino).description,
             key: ((try? metadata.key(of: file.ino)) ?? nil)?.description ?? "",
-            state: progress.isCommitting ? .uploading : isPromised ? .waiting : .writing, isOpen: isOpen, size: size,
-            stagedBytes: staged, sentBytes: progress.sentBytes, sentParts: progress.sentParts,
-            partsUnderWay: progress.partsUnderWay, parts: progress.parts, since: since, lastError: reason)
+            state: Self.state(of: file), isOpen: isOpen, size: size,
+            stagedBytes: Self.stagedBytes(file), sentBytes: progress.sentBytes, sentParts: progress.sentParts,
+            partsUnderWay: progress.partsUnderWay, parts: progress.parts, since: Self.changed(file), lastError: reason)
     }
 
     private static func line(_ job: JobIntent, items: Int) -> MountReport.Job {

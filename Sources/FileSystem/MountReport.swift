@@ -45,6 +45,10 @@ package struct MountReport: Sendable, Codable {
     /// How many files there are that the bucket does not have, and the bytes of disk their changes take.
     package var dirtyFiles = 0
     package var dirtyBytes: Int64 = 0
+    /// How many of them are on their way to the store, wait for that, and could not be stored at the last try.
+    package var uploadingFiles = 0
+    package var waitingFiles = 0
+    package var failedFiles = 0
     package var openFiles = 0
     package var openHandles = 0
     /// Open files that the kernel reads from the block cache by itself.

@@ -120,11 +120,10 @@ struct ControlService: Sendable {
     // MARK: status
 
     private func status() -> MountStatus {
-        var activity = fileSystem.report(mostFiles: .max)
+        let activity = fileSystem.report(mostFiles: Self.mostFiles)
         let queue = MountStatus.Queue(
-            uploadingFiles: activity.files.count { $0.state == .uploading },
-            waitingFiles: activity.files.count { $0.state == .waiting }, waitingRequests: figures.throttle.waiting)
-        activity.files = Array(activity.files.prefix(Self.mostFiles))
+            uploadingFiles: activity.uploadingFiles, waitingFiles: activity.waitingFiles,
+            waitingRequests: figures.throttle.waiting)
         let meter = figures.meter.snapshot
         return MountStatus(
             url: identity.url, mountpoint: identity.mountpoint, state: .serving, pid: identity.pid,

@@ -103,8 +103,7 @@ struct MountFigures: Sendable {
     }
 
     private func addFiles(_ figures: inout Exposition) {
-        let report = fileSystem.report(mostFiles: .max)
-        func count(_ state: MountReport.File.State) -> Int { report.files.count { $0.state == state } }
+        let report = fileSystem.report(mostFiles: 0)
         figures.add("open_files", .gauge, "Files that programs have open.", report.openFiles)
         figures.add("open_handles", .gauge, "Handles that programs have of them.", report.openHandles)
         figures.add(
@@ -112,11 +111,11 @@ struct MountFigures: Sendable {
         figures.add(
             "dirty_files", .gauge, "Files that the bucket does not have as programs see them.", report.dirtyFiles)
         figures.add("staged_bytes", .gauge, "Disk that their changes take.", report.dirtyBytes)
-        figures.add("upload_queue_length", .gauge, "Promised files that wait for their upload.", count(.waiting))
-        figures.add("uploads_in_flight", .gauge, "Files on their way to the store.", count(.uploading))
+        figures.add("upload_queue_length", .gauge, "Promised files that wait for their upload.", report.waitingFiles)
+        figures.add("uploads_in_flight", .gauge, "Files on their way to the store.", report.uploadingFiles)
         figures.add(
             "upload_errors", .gauge, "Files that are not stored and whose last try failed.",
-            report.files.count { $0.lastError != nil })
+            report.failedFiles)
         figures.add("jobs", .gauge, "Renames and removals under way.", report.jobs.count)
         figures.add(
             "recoverable_files", .gauge, "Files that a crash left and nobody was promised.", report.recoverableFiles)
