@@ -84,14 +84,20 @@ extension BucketFileSystem {
     /// A command changed the object of a path at the store: the next use of the name, and of what is below it, asks.
     package func noteChange(at path: ByteString) async throws(FileSystemError) {
         await jobs.sendRemovals()
-        if let ino = try? inode(at: path) { try distrust(ino) }
+        let ino = try? inode(at: path)
+        if let ino { try distrust(ino) }
         let (directory, name) = Self.split(path)
         let parent = try inode(at: directory)
         try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
         notifier?.invalidate(parent)
         notifier?.invalidate(name, in: parent)
-        await notifier?.settle()
+        if let ino { try await settle(ino, namesIn: parent) }
+        try await settle(parent, namesIn: parent)
+    }
+
+    private func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
+        do throws(CancellationError) { try await notifier?.settle(ino, namesIn: parent) } catch { throw .interrupted }
     }
 
     private static func split(_ path: ByteString) -> (directory: ByteString, name: ByteString) {
@@ -116,12 +122,13 @@ extension BucketFileSystem {
 
     /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
     package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
-        try await refresh(ino)
-        await notifier?.settle()
+        await sendRemovals(below: ino)
+        try await settle(ino, namesIn: try distrust(ino))
     }
 
-    /// The same without waiting for anything.
-    package func distrust(_ ino: InodeNumber) throws(FileSystemError) {
+    /// The same without waiting for anything; answers in which directory the kernel is to forget names.
+    @discardableResult
+    package func distrust(_ ino: InodeNumber) throws(FileSystemError) -> InodeNumber {
         try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
         targets.withLock { $0 = LRU(capacity: 4096) }
@@ -129,12 +136,13 @@ extension BucketFileSystem {
         if ino != .root, let entry = try? entry(ino) {
             // With a directory the kernel drops the names below it.
             notifier?.invalidate(entry.name, in: entry.parent)
-            return
+            return entry.parent
         }
         var last: ByteString?
         while let page = try? metadata.children(of: ino, after: last, limit: 1000), let next = page.last {
             for child in page { notifier?.invalidate(child.name, in: ino) }
             last = next.component
         }
+        return ino
     }
 }

@@ -97,7 +97,7 @@ extension BucketFileSystem {
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
         notifier.invalidate(entry.ino)
-        await notifier.settleInodes()
+        do throws(CancellationError) { try await notifier.settle(entry.ino) } catch { throw .interrupted }
         shownSizes.withLock { _ = $0.insert(size, for: entry.ino) }
     }
 

@@ -58,8 +58,12 @@ extension BucketFileSystem {
         }
         return .pending {
             notifier.invalidate(file.ino)
-            await notifier.settleInodes()
-            file.forgottenReads.max(reads, ordering: .releasing)
+            do throws(CancellationError) {
+                try await notifier.settle(file.ino)
+                file.forgottenReads.max(reads, ordering: .releasing)
+            } catch {
+                // The caller is dying and hears no answer; the kernel is told all the same.
+            }
             return .success(count)
         }
     }

@@ -285,7 +285,8 @@ package struct UnstoredFile: Sendable, Hashable {
     package init(path: ByteString, reason: String) { (self.path, self.reason) = (path, reason) }
 }
 
-/// What the file system tells the kernel on its own account; the bridge sends it from a thread no request waits for.
+/// What the file system tells the kernel on its own account; the bridge sends it from threads no request waits for while it holds
+/// what they need.
 package protocol KernelNotifier: Sendable {
     /// Cached pages and attributes of the inode are no longer right.
     func invalidate(_ ino: InodeNumber)
@@ -293,9 +294,10 @@ package protocol KernelNotifier: Sendable {
     func invalidateAttributes(of ino: InodeNumber)
     /// The name is gone or means something else.
     func invalidate(_ name: ByteString, in parent: InodeNumber)
-    /// Returns when the kernel has heard everything up to now that is about inodes. Callers hold no gate.
-    func settleInodes() async
-    /// The same of everything. Not for requests of the kernel: one may hold the lock of a directory that the invalidation of a name
-    /// waits for, or of a file that the holder of that one waits for.
-    func settle() async
+    /// Returns when the kernel has heard everything up to now that is about the inode, which takes as long as reads of it that have
+    /// begun; throws when the task is cancelled before. Callers hold no gate.
+    func settle(_ ino: InodeNumber) async throws(CancellationError)
+    /// The same, and of names in `parent`. Not for requests of the kernel: one may hold the lock of a directory that the
+    /// invalidation of a name waits for, or of a file that the holder of that one waits for.
+    func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError)
 }

@@ -8,32 +8,35 @@ import Synchronization
 ///
 /// The invalidation of a name can wait in the kernel for a directory's lock, whose holder waits for a request of ours, which in
 /// turn may wait for the lock of a file that is written; sent from a libfuse thread or the worker pool that is a deadlock not
-/// even `kill -9` ends. What is said of an inode needs no such lock, so it goes through a thread of its own, and requests may
-/// wait for that one. Made before the session, because the file system needs it first; what comes before the session began is
-/// dropped, as the kernel has nothing cached then.
+/// even `kill -9` ends. What is said of an inode needs no such lock, so it goes through threads of its own, and requests may
+/// wait for those. It waits for the reads of that inode, though, and so for the store: whatever is about other inodes, or about
+/// names in other directories, goes on meanwhile. Made before the session, because the file system needs it first; what comes
+/// before the session began is dropped, as the kernel has nothing cached then.
 package final class KernelInvalidator: KernelNotifier {
-    private let names = Lane()
-    private let inodes = Lane()
+    private let names = Lanes(threadName: "invalidate name")
+    private let inodes = Lanes(threadName: "invalidate")
 
     package init() {}
 
-    package func invalidate(_ ino: InodeNumber) { inodes.enqueue(.inode(ino)) }
+    package func invalidate(_ ino: InodeNumber) { inodes.enqueue(.inode(ino), in: ino) }
 
-    package func invalidateAttributes(of ino: InodeNumber) { inodes.enqueue(.attributes(ino)) }
+    package func invalidateAttributes(of ino: InodeNumber) { inodes.enqueue(.attributes(ino), in: ino) }
 
-    package func invalidate(_ name: ByteString, in parent: InodeNumber) { names.enqueue(.name(name, parent: parent)) }
+    package func invalidate(_ name: ByteString, in parent: InodeNumber) {
+        names.enqueue(.name(name, parent: parent), in: parent)
+    }
 
-    package func settleInodes() async { await inodes.settle() }
+    package func settle(_ ino: InodeNumber) async throws(CancellationError) { try await inodes.settle(ino) }
 
-    package func settle() async {
-        await inodes.settle()
-        await names.settle()
+    package func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
+        try await inodes.settle(ino)
+        try await names.settle(parent)
     }
 
     /// Starts sending to `session` (a `struct fuse_session *`).
     func attach(_ session: OpaquePointer) {
-        inodes.attach(session, threadName: "invalidate")
-        names.attach(session, threadName: "invalidate name")
+        inodes.attach(session)
+        names.attach(session)
     }
 
     /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
@@ -43,86 +46,172 @@ package final class KernelInvalidator: KernelNotifier {
     }
 }
 
-/// A queue and the thread that sends what is in it, in order. Locked by its own mutex, a leaf.
-private final class Lane: Sendable {
+/// A lane for each inode that something is to be said about, and the threads that send what is in them: what is in one lane in
+/// order, and one after the other. Locked by its own mutex, a leaf; continuations are resumed outside it.
+private final class Lanes: Sendable {
     enum Event: Sendable {
         case inode(InodeNumber)
         case attributes(InodeNumber)
         case name(ByteString, parent: InodeNumber)
-        /// Somebody waits for those before it.
-        case settled(CheckedContinuation<Void, Never>)
+        /// The one of `waiters` with this number waits for those before it.
+        case settled(UInt64)
     }
 
     private struct State: @unchecked Sendable {
         // Sendable: libfuse takes notifications on any thread while the session lives, which `detach` ends.
         var session: OpaquePointer?
-        var events: [Event] = []
+        /// What is not being sent yet; a lane is there as long as it has something or some thread is at it.
+        var lanes: [InodeNumber: [Event]] = [:]
+        /// Lanes with something in them that no thread is at.
+        var ready: [InodeNumber] = []
+        var threads = 0
+        /// Threads that wait for a lane.
+        var idle = 0
+        var nextID: UInt64 = 0
+        var waiters: [UInt64: CheckedContinuation<Bool, Never>] = [:]
+        /// Waiters whose task was cancelled before they could wait.
+        var cancelled: Set<UInt64> = []
     }
 
+    /// What a thread sends at a time.
+    private struct Batch: @unchecked Sendable {
+        // Sendable: as above.
+        let session: OpaquePointer
+        let lane: InodeNumber
+        let events: [Event]
+    }
+
+    private enum Step: Sendable {
+        case nothing
+        case wake
+        case startThread
+    }
+
+    /// Files whose reads do not end, while something is to be said about them, before others have to wait for one of those.
+    private static let mostThreads = 32
+
+    private let threadName: String
     private let state = Mutex(State())
     private let available = Semaphore()
     private let ended = Semaphore()
 
-    func settle() async {
-        await withCheckedContinuation { continuation in
-            if !enqueue(.settled(continuation)) { continuation.resume() }
-        }
-    }
+    init(threadName: String) { self.threadName = threadName }
 
-    func attach(_ session: OpaquePointer, threadName: String) {
-        state.withLock { $0.session = session }
-        startThread(name: threadName) { [self] in
-            while sendNext() {}
-            ended.signal()
-        }
-    }
+    func attach(_ session: OpaquePointer) { state.withLock { $0.session = session } }
 
     func detach() {
-        let (wasAttached, dropped) = state.withLock { state in
-            defer { (state.session, state.events) = (nil, []) }
-            return (state.session != nil, state.events)
+        let (waiters, idle, areGone) = state.withLock { state in
+            defer {
+                (state.session, state.waiters, state.idle) = (nil, [:], 0)
+                (state.lanes, state.ready) = ([:], [])
+            }
+            return (state.waiters.values, state.idle, state.threads == 0)
         }
-        for case .settled(let waiter) in dropped { waiter.resume() }
-        guard wasAttached else { return }
-        available.signal()
-        ended.wait()
+        for waiter in waiters { waiter.resume(returning: true) }
+        for _ in 0..<idle { available.signal() }
+        if !areGone { ended.wait() }
     }
 
-    /// False when nobody is there to hear it.
-    @discardableResult
-    func enqueue(_ event: Event) -> Bool {
-        let isQueued = state.withLock { state in
-            guard state.session != nil else { return false }
-            state.events.append(event)
-            return true
+    func enqueue(_ event: Event, in lane: InodeNumber) {
+        let step: Step = state.withLock { state in
+            guard state.session != nil else { return .nothing }
+            if state.lanes[lane] != nil {
+                state.lanes[lane]?.append(event)
+                return .nothing
+            }
+            state.lanes[lane] = [event]
+            state.ready.append(lane)
+            if state.idle > 0 {
+                state.idle -= 1
+                return .wake
+            }
+            guard state.threads < Self.mostThreads else { return .nothing }
+            state.threads += 1
+            return .startThread
         }
-        if isQueued { available.signal() }
-        return isQueued
+        switch step {
+        case .nothing: break
+        case .wake: available.signal()
+        case .startThread: startThread(name: threadName) { [self] in sendUntilDetached() }
+        }
     }
 
-    /// Sends everything queued; false once detached.
-    private func sendNext() -> Bool {
-        available.wait()
-        let (attached, events) = state.withLock { state in
-            defer { state.events = [] }
-            return (State(session: state.session), state.events)
+    /// Waits until what is in the lane now was sent; throws when the task is cancelled before.
+    func settle(_ lane: InodeNumber) async throws(CancellationError) {
+        let id = state.withLock { state in
+            state.nextID += 1
+            return state.nextID
         }
-        guard let session = attached.session else { return false }
+        let isSettled = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let answer: Bool? = state.withLock { state in
+                    if state.cancelled.contains(id) { return false }
+                    guard state.lanes[lane] != nil else { return true }
+                    state.lanes[lane]?.append(.settled(id))
+                    state.waiters[id] = continuation
+                    return nil
+                }
+                if let answer { continuation.resume(returning: answer) }
+            }
+        } onCancel: {
+            let waiter = state.withLock { state in
+                state.cancelled.insert(id)
+                return state.waiters.removeValue(forKey: id)
+            }
+            waiter?.resume(returning: false)
+        }
+        state.withLock { _ = $0.cancelled.remove(id) }
+        if !isSettled { throw CancellationError() }
+    }
+
+    private func sendUntilDetached() {
+        var last: InodeNumber?
+        while true {
+            let (batch, isOver) = next(after: last)
+            if isOver { return }
+            last = batch?.lane
+            if let batch { send(batch) } else { available.wait() }
+        }
+    }
+
+    /// Leaves the lane that a thread was at, and goes to the next. Without any the thread has to wait until there is one.
+    private func next(after last: InodeNumber?) -> (batch: Batch?, isOver: Bool) {
+        let (batch, isOver, isLast) = state.withLock { state -> (Batch?, Bool, Bool) in
+            guard let session = state.session else {
+                state.threads -= 1
+                return (nil, true, state.threads == 0)
+            }
+            if let last {
+                if state.lanes[last]?.isEmpty == false { state.ready.append(last) } else { state.lanes[last] = nil }
+            }
+            guard !state.ready.isEmpty else {
+                state.idle += 1
+                return (nil, false, false)
+            }
+            let lane = state.ready.removeFirst()
+            defer { state.lanes[lane] = [] }
+            return (Batch(session: session, lane: lane, events: state.lanes[lane] ?? []), false, false)
+        }
+        if isLast { ended.signal() }
+        return (batch, isOver)
+    }
+
+    private func send(_ batch: Batch) {
         // Errors are the kernel's "I did not have that" (ENOENT), or the end of the session.
-        for event in events {
+        for event in batch.events {
             switch event {
-            case .settled(let waiter): waiter.resume()
-            case .inode(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, 0, 0)
+            case .settled(let id): state.withLock { $0.waiters.removeValue(forKey: id) }?.resume(returning: true)
+            case .inode(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, 0, 0)
             // Below 0 is no page.
-            case .attributes(let ino): fuse_lowlevel_notify_inval_inode(session, ino.rawValue, -1, 0)
+            case .attributes(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, -1, 0)
             case .name(let name, let parent):
                 // libfuse sends the byte behind the name too, for its zero.
                 _ = (name.bytes + [0]).withUnsafeBytes { bytes in
                     fuse_lowlevel_notify_inval_entry(
-                        session, parent.rawValue, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), name.count)
+                        batch.session, parent.rawValue, bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                        name.count)
                 }
             }
         }
-        return true
     }
 }

@@ -14,8 +14,13 @@ import Testing
         func invalidate(_ ino: InodeNumber) { forgotten.withLock { $0.append(ino) } }
         func invalidateAttributes(of ino: InodeNumber) {}
         func invalidate(_ name: ByteString, in parent: InodeNumber) {}
-        func settleInodes() async { await gate.pass() }
-        func settle() async { await gate.pass() }
+        func settle(_ ino: InodeNumber) async throws(CancellationError) {
+            await gate.pass()
+            if Task.isCancelled { throw CancellationError() }
+        }
+        func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
+            try await settle(ino)
+        }
     }
 
     private let tree: MountedTree
@@ -51,6 +56,26 @@ import Testing
         #expect(forgotten == 1)
         _ = try await tree.read(reader, at: 0, count: 9)
         try await tree.write(writer, [2], at: 0)
+        #expect(forgotten == 2)
+        for file in [reader, writer] { try await tree.close(file) }
+    }
+
+    /// The kernel may have to wait for a read that the store does not answer.
+    @Test func aDirectWriteWhoseCallerDiesWaitsForNothingMore() async throws {
+        try await tree.store("f", Array("before".utf8))
+        let reader = try await tree.open("f", OpenFlags(reads: true, writes: false))
+        let writer = try await tree.open("f", direct)
+        _ = try await tree.read(reader, at: 0, count: 9)
+        let write = Task { [system = tree.system] in
+            let bytes = Array("after".utf8)
+            return await system.write(writer.0, handle: writer.1, at: 0, bytes: bytes.span.bytes).value()
+        }
+        await notifier.gate.waitForArrivals()
+        write.cancel()
+        #expect(try await write.value.get() == 5)
+        notifier.gate.open()
+        // Whether the kernel has heard of the first nobody knows.
+        try await tree.write(writer, [1], at: 0)
         #expect(forgotten == 2)
         for file in [reader, writer] { try await tree.close(file) }
     }

@@ -22,8 +22,10 @@ final class MemoryFileSystem: FileSystemOperations {
         var calls = 0
         var interrupted = 0
         var flushed: [InodeNumber] = []
-        /// Whether what changes the name "stuck" goes on.
+        /// Whether what changes the name "stuck" goes on, and what reads the file "held".
         var isReleased = false
+        /// Calls that wait for that now.
+        var held = 0
         var isShutDown = false
     }
 
@@ -62,9 +64,15 @@ final class MemoryFileSystem: FileSystemOperations {
     ) -> Outcome<Value> {
         guard name == "stuck" else { return answer(body) }
         return .pending { [self] in
-            while !state.withLock({ $0.isReleased }) { try? await Task.sleep(for: .milliseconds(10)) }
+            await hold()
             return await answer(body).value()
         }
+    }
+
+    private func hold() async {
+        state.withLock { $0.held += 1 }
+        while !state.withLock({ $0.isReleased }) { try? await Task.sleep(for: .milliseconds(10)) }
+        state.withLock { $0.held -= 1 }
     }
 
     private func name(of ino: InodeNumber) -> ByteString? {
@@ -232,6 +240,12 @@ final class MemoryFileSystem: FileSystemOperations {
         if name == "slow" {
             return .pending { [self] in
                 do { try await Task.sleep(for: .milliseconds(400)) } catch { state.withLock { $0.interrupted += 1 } }
+                return .success(0)
+            }
+        }
+        if name == "held" {
+            return .pending { [self] in
+                await hold()
                 return .success(0)
             }
         }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 
 extension RealMounts {
@@ -92,6 +93,40 @@ extension RealMounts {
                 try await store.setFaults()
                 try await world.sh("printf again >file")
                 #expect(try await world.outside("get", "file") == "again")
+            }
+        }
+
+        /// The kernel takes the pages of a file away once the reads of them have ended, and not before.
+        @Test(.timeLimit(.minutes(5)))
+        func aReadThatTheStoreHoldsUpHoldsUpNoWriteOfAnotherFile() async throws {
+            try await withMount("timeout=60") { world, store in
+                try await world.sh("printf held >held; head -c 100000 /dev/urandom >other")
+                try await world.unmount()
+                try await world.mount(["timeout=60"], cache: "another")
+                try await store.setFaults("op=GetObject,key=held,kind=latency:20s,count=1")
+                let reader = try world.start("exec cat held")
+                // In a wait that only a page has.
+                let isHeld = await poll(for: .seconds(10)) {
+                    let status = try? String(contentsOfFile: "/proc/\(reader.pid)/status", encoding: .utf8)
+                    return status?.contains("State:\tD") == true && status?.hasPrefix("Name:\tcat") == true ? true : nil
+                }
+                try #require(isHeld == true)
+                try await world.python(
+                    """
+                    import mmap, os
+                    os.setxattr("held", "user.pailfs.refresh", b"")
+                    page = mmap.mmap(-1, 4096)
+                    reader = os.open("other", os.O_RDONLY)
+                    writer = os.open("other", os.O_RDWR | os.O_DIRECT)
+                    for number in range(1, 9):
+                        page[:] = bytes([number]) * 4096
+                        os.pread(reader, 4096, 0)
+                        assert os.pwrite(writer, page, 0) == 4096
+                        assert os.pread(reader, 4096, 0) == page[:], number
+                    """)
+                #expect(World.isRunning(reader.pid), "the write waited for the read of another file")
+                let outcome = await reader.wait(deadline: .seconds(60))
+                #expect(outcome.succeeded && outcome.output == "held", "\(outcome)")
             }
         }
 

@@ -92,7 +92,7 @@ final class LiveSettings: Sendable {
         metadata.limit = CacheDirectory.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.
-        if new.ttl < old.ttl { try? fileSystem.distrust(.root) }
+        if new.ttl < old.ttl { _ = try? fileSystem.distrust(.root) }
     }
 
     /// What an earlier worker of a mount left.
