@@ -52,8 +52,9 @@ package final class Buffer: @unchecked Sendable {
 ///
 /// Each buffer counts against the memory budget from `borrow` until it is freed; idle buffers stay counted, are reused
 /// first, and are freed as far as needed when somebody else goes short of the budget. The memory of the last one freed is
-/// kept, uncounted, until the next buffer is made: under pressure that is mostly a waiter of the same size. Locked by its
-/// own mutex, a leaf.
+/// kept, uncounted, until the next buffer is made: under pressure that is mostly a waiter of the same size. Large ones are
+/// mappings of their own, so that what is freed is the system's again: malloc(3) keeps holes of such sizes in each of its
+/// arenas, which took several times the budget. Locked by its own mutex, a leaf.
 package final class BufferPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // Sendable: an idle buffer has no owner but the pool.
@@ -73,6 +74,8 @@ package final class BufferPool: Sendable {
     private static let pageSize = 4096
     /// Buffers of at least one are made of huge pages: one fault then stands for 512.
     private static let hugePageSize = 2 << 20
+    /// The smallest buffer that is a mapping.
+    private static let mappedSize = 1 << 20
 
     package init(budget: MemoryBudget) {
         self.budget = budget
@@ -125,7 +128,7 @@ package final class BufferPool: Sendable {
             defer { state.freed = buffer }
             return state.freed
         }
-        if let older { free(older.base) }
+        if let older { Self.free(older) }
     }
 
     private func allocate(_ size: Int) -> Buffer {
@@ -135,14 +138,29 @@ package final class BufferPool: Sendable {
         }
         if let freed {
             if freed.size == size { return Buffer(base: freed.base, capacity: size, pool: self) }
-            free(freed.base)
+            Self.free(freed)
         }
-        var base: UnsafeMutableRawPointer?
-        let isHuge = size >= Self.hugePageSize
-        let status = posix_memalign(&base, isHuge ? Self.hugePageSize : Self.pageSize, size)
-        guard status == 0, let base else { fatalError("no memory for a buffer of \(size) bytes") }
-        if isHuge { linux_use_huge_pages(base, size) }
+        guard let base = size >= Self.mappedSize ? Self.map(size) : Self.carve(size) else {
+            fatalError("no memory for a buffer of \(size) bytes")
+        }
         return Buffer(base: base, capacity: size, pool: self)
+    }
+
+    private static func carve(_ size: Int) -> UnsafeMutableRawPointer? {
+        var base: UnsafeMutableRawPointer?
+        return posix_memalign(&base, pageSize, size) == 0 ? base : nil
+    }
+
+    private static func map(_ size: Int) -> UnsafeMutableRawPointer? {
+        // The kernel makes huge pages only where they are whole.
+        guard size >= hugePageSize else { return linux_map(size, pageSize) }
+        let base = linux_map(size, hugePageSize)
+        if let base { linux_use_huge_pages(base, size) }
+        return base
+    }
+
+    private static func free(_ buffer: Idle) {
+        if buffer.size >= mappedSize { munmap(buffer.base, buffer.size) } else { CLinux.free(buffer.base) }
     }
 
     fileprivate func takeBack(_ base: UnsafeMutableRawPointer, capacity: Int) {

@@ -28,6 +28,24 @@ int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t o
     return written < 0 ? -errno : written;
 }
 
+static char *map(size_t length) {
+    char *start = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return start == MAP_FAILED ? NULL : start;
+}
+
+void *linux_map(size_t length, size_t alignment) {
+    // Since Linux 6.7 large mappings mostly come aligned to huge pages.
+    char *start = map(length);
+    if (!start || (uintptr_t)start % alignment == 0) return start;
+    munmap(start, length);
+    start = map(length + alignment);
+    if (!start) return NULL;
+    char *base = start + (alignment - (uintptr_t)start % alignment) % alignment;
+    if (base > start) munmap(start, (size_t)(base - start));
+    munmap(base + length, (size_t)(start + alignment - base));
+    return base;
+}
+
 void linux_use_huge_pages(void *memory, size_t length) { madvise(memory, length, MADV_HUGEPAGE); }
 
 int linux_random(void *buffer, size_t length) {

@@ -110,6 +110,26 @@ private final class Peak: Sendable {
         #expect(pool.budget.used == 8192 + 4096)
     }
 
+    @Test func largeBuffersBeginWhereHugePagesMay() async throws {
+        let pool = BufferPool(budget: MemoryBudget(limit: 64 << 20))
+        var held: [Buffer] = []
+        for _ in 0..<3 {
+            for size in [1 << 20, 2 << 20, 8 << 20] {
+                let buffer = try await pool.borrow(size)
+                #expect(buffer.capacity == size)
+                #expect(Int(bitPattern: buffer.base).isMultiple(of: size < 2 << 20 ? 4096 : 2 << 20))
+                buffer.bytes[0] = 1
+                buffer.bytes[size - 1] = 2
+                held.append(buffer)
+            }
+        }
+        let starts = held.map { UInt(bitPattern: $0.base) }.sorted()
+        #expect(Set(starts).count == 9)
+        held = []
+        pool.freeIdle()
+        #expect(pool.budget.used == 0)
+    }
+
     @Test func idleBuffersOfAnotherSizeMakeRoom() async throws {
         let pool = BufferPool(budget: MemoryBudget(limit: 64 << 10))
         do {

@@ -33,5 +33,18 @@ extension RealMounts {
                 #expect(world.peakMemory < 300, "MiB, after reading")
             }
         }
+
+        /// Each size takes another buffer: what the others leave must not stay with the process.
+        @Test(.timeLimit(.minutes(8)))
+        func manySizesAtOnceStayWithinTheBudget() async throws {
+            try await withMount { world, _ in
+                let make = "for i in {1..150}; do head -c $((i * 7919000 % 9000000 + 20000)) /dev/zero >f$i; done"
+                try await world.sh(make, deadline: .seconds(200))
+                try await world.unmount()
+                try await world.mount(["memory=32M"], cache: "another")
+                try await world.sh("ls | xargs -P 16 -n 3 cat >/dev/null", deadline: .seconds(200))
+                #expect(world.peakMemory < 140, "MiB")
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/xattr.h>
@@ -29,6 +30,10 @@ int linux_allocate(int fd, int64_t offset, int64_t length);
 /// pwritev2(2) with RWF_DONTCACHE (Linux 6.14): the page cache drops what was written once it is on the disk. Returns the
 /// bytes written or -errno; EOPNOTSUPP where the kernel or the file system knows no such thing.
 int64_t linux_write_uncached(int fd, const void *bytes, size_t length, int64_t offset);
+
+/// mmap(2), anonymous, at a multiple of `alignment`, which is a multiple of the page size: its MAP_FAILED is a macro. For munmap(2);
+/// NULL without memory.
+void *linux_map(size_t length, size_t alignment);
 
 /// madvise(2) with MADV_HUGEPAGE: from now on the kernel backs the memory with huge pages, where it has any.
 void linux_use_huge_pages(void *memory, size_t length);
