@@ -34,6 +34,8 @@ package final class BlockCache: Sendable {
         var recent: [CachedObject] = []
         /// Objects with rows to write.
         var queued: [CachedObject] = []
+        /// Files that have left though their rows could not be removed.
+        var abandoned: Set<Int64> = []
         var isFlushScheduled = false
         var isClosed = false
     }
@@ -230,7 +232,12 @@ package final class BlockCache: Sendable {
     // MARK: Rows
 
     func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.StoredFile? {
-        do throws(SQLiteError) { return try index.load(key, version) } catch {
+        do throws(SQLiteError) {
+            let stored = try index.load(key, version)
+            return state.withLock { state in
+                stored.flatMap { state.abandoned.contains($0.id) ? nil : $0 }
+            }
+        } catch {
             disk.failed(error, doing: "index")
             return nil
         }
@@ -242,7 +249,15 @@ package final class BlockCache: Sendable {
     func claimFile(_ key: ObjectKey, _ version: ObjectVersion) throws(FileError) -> Int64 {
         do throws(SQLiteError) {
             // A file of that name can only be a stray of an index that was lost.
-            return try index.claimFile(key, version) { id in try? File.remove(path(of: id)) }
+            var before: Set<Int64> = []
+            let id = try index.claimFile(key, version) {
+                before = state.withLock { $0.abandoned }
+                return before
+            } prepare: { id in
+                try? File.remove(path(of: id))
+            }
+            removeAbandoned(before)
+            return id
         } catch {
             throw FileError(errno: 5, operation: "index (\(error)) a file in", path: directory)
         }
@@ -277,13 +292,13 @@ package final class BlockCache: Sendable {
     /// Writes all rows that wait, in one transaction: what is on the disk is found there by the next process, too. Those that
     /// another caller has taken are written when this returns as well, unless nothing else waited.
     package func flush() {
-        if state.withLock({ $0.queued.isEmpty }) { return }
+        if state.withLock({ $0.queued.isEmpty && $0.abandoned.isEmpty }) { return }
         // Kept until their rows are committed: the next instance of an object reads them.
         var objects: [CachedObject] = []
         var written: [(object: CachedObject, chunks: Set<Int>)] = []
         var dropped: [Int64] = []
         do throws(SQLiteError) {
-            try index.write {
+            try writeRows {
                 objects = state.withLock { state in
                     defer { state.queued = [] }
                     return state.queued
@@ -307,17 +322,42 @@ package final class BlockCache: Sendable {
         withExtendedLifetime(objects) {}
     }
 
+    /// Writes what `changes` answers, asked inside the transaction. A file that leaves has left its object and the quota by then,
+    /// so rows that a failure keeps are nobody's: they go with what is written next.
+    private func writeRows(_ changes: () -> [BlockIndex.Changes]) throws(SQLiteError) {
+        var (before, now): (Set<Int64>, Set<Int64>) = ([], [])
+        do throws(SQLiteError) {
+            try index.write {
+                before = state.withLock { $0.abandoned }
+                let rows = changes()
+                now = Set(rows.filter(\.drops).map(\.file))
+                return before.map { BlockIndex.Changes(file: $0, drops: true) } + rows
+            }
+        } catch {
+            state.withLock { $0.abandoned.formUnion(now) }
+            throw error
+        }
+        removeAbandoned(before)
+    }
+
+    /// No row names those any more.
+    private func removeAbandoned(_ files: Set<Int64>) {
+        if files.isEmpty { return }
+        for file in files { try? File.remove(path(of: file)) }
+        state.withLock { $0.abandoned.subtract(files) }
+    }
+
     /// Removes the file that `leave` answers, with its rows, and gives back the bytes it was charged for; answers them.
     func drop(_ leave: () -> (file: Int64, freed: Int64)?) -> Int64 {
         var left: (file: Int64, freed: Int64)?
         do throws(SQLiteError) {
             // Inside the transaction nobody claims the rows.
-            try index.write {
+            try writeRows {
                 left = leave()
                 return left.map { [BlockIndex.Changes(file: $0.file, drops: true)] } ?? []
             }
         } catch {
-            // Rows without their file are found out when it is opened.
+            // Its rows count for nothing, and go later.
             disk.failed(error, doing: "index")
         }
         guard let left else { return 0 }

@@ -90,12 +90,13 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// The file for a version, unsettled; inserted if there is none. `prepare` runs for a new one before anybody else can
-    /// know of it.
+    /// The file for a version, unsettled; inserted if there is none, or only one of those that `drops` answers: their rows go.
+    /// `prepare` runs for a new one before anybody else can know of it.
     func claimFile(
-        _ key: ObjectKey, _ version: ObjectVersion, prepare: (Int64) -> Void
+        _ key: ObjectKey, _ version: ObjectVersion, dropping drops: () -> Set<Int64>, prepare: (Int64) -> Void
     ) throws(SQLiteError) -> Int64 {
         try database.transaction { (connection) throws(SQLiteError) in
+            for file in drops() { try Self.apply(Changes(file: file, drops: true), connection) }
             let known = try connection.prepare("SELECT id FROM files WHERE key = ? AND etag = ? AND size = ?")
             try known.bind(key.bytes, version.etag.text, version.size)
             if try known.step() {

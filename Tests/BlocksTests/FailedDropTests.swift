@@ -1,0 +1,90 @@
+import Basics
+import ObjectStorage
+import SQLite
+import TestSupport
+import Testing
+
+@testable import Blocks
+
+/// What could not leave when it was to: rows that the index keeps.
+@Suite struct FailedDropTests {
+    private let store = MemoryStore()
+    private let time = ManualTime()
+    private let key = ObjectKey("a")
+    private let version: ObjectVersion
+    private let truth = content(1 << 20)
+    private let fixture: Fixture
+    /// What the other object, which stays, takes.
+    private let others: Int64
+
+    init() async throws {
+        version = store.setObject("a", truth)
+        let other = store.setObject("other", content(3 << 20))
+        fixture = try Fixture(store, time: time)
+        _ = try await fixture.read(fixture.cache.open("other", other), 0..<3 << 20)
+        await fixture.settle()
+        others = fixture.ledger.used
+    }
+
+    /// No row of a file leaves, as on a disk without space for the journal.
+    private func keepRows() throws {
+        try fixture.database.run(
+            "CREATE TRIGGER kept BEFORE DELETE ON files BEGIN SELECT RAISE(ABORT, 'no'); END")
+    }
+
+    /// They do again, and the cache tries its disk again.
+    private func freeRows() throws {
+        try fixture.database.run("DROP TRIGGER kept")
+        time.advance(by: fixture.options.diskRetryInterval)
+    }
+
+    private func readAll() async throws {
+        #expect(try await fixture.read(fixture.cache.instance(key, version), 0..<1 << 20) == truth)
+        await fixture.settle()
+        fixture.cache.flush()
+    }
+
+    private func evict() { fixture.cache.evictAll(of: fixture.cache.instance(key, version)) }
+
+    @Test(arguments: [false, true]) func whatHasLeftDoesNotLeaveAgainForARowThatStayed(_ wasLent: Bool) async throws {
+        try await readAll()
+        #expect(fixture.ledger.used > others)
+        if wasLent {
+            let object = fixture.cache.instance(key, version)
+            #expect(try await fixture.read(object, 0..<1 << 20) == truth)
+            _ = object.pin(whole: true)
+            fixture.cache.takeBack(try #require(object.lend()).number)
+            object.unpin()
+        }
+        fixture.cache.flush()
+        try keepRows()
+        evict()
+        fixture.cache.flush()
+        #expect(fixture.ledger.used == others)
+        try freeRows()
+        evict()
+        #expect(fixture.ledger.used == others)
+        // The rows go with the next that are written, and with them the last that held the object.
+        fixture.cache.flush()
+        evict()
+        #expect(fixture.ledger.used == others)
+        #expect(fixture.files.count == 1)
+        try await readAll()
+        try fixture.reopen()
+        #expect(fixture.readCached(fixture.cache.open(key, version), 0..<1 << 20) == truth)
+        fixture.cache.prune(to: 0)
+        #expect(fixture.ledger.used == 0)
+    }
+
+    @Test func anObjectWhoseRowStayedIsCachedAnew() async throws {
+        try await readAll()
+        try keepRows()
+        evict()
+        fixture.cache.flush()
+        try freeRows()
+        try await readAll()
+        #expect(fixture.ledger.used > others)
+        try fixture.reopen()
+        #expect(fixture.readCached(fixture.cache.open(key, version), 0..<1 << 20) == truth)
+    }
+}
