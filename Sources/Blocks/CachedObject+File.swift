@@ -84,10 +84,12 @@ extension CachedObject {
             return 0
         }
         var freed: Int64 = 0
-        // Where no hole can be punched the space stays taken, and counted.
         if let file = openedFile(), punch(leaving, of: chunk, in: file) {
             freed = state.withLock { $0.vacate(leaving, in: chunk) }
             cache.release(freed)
+        } else {
+            // Where no hole can be punched the space stays taken, and counted, until somebody wants it.
+            state.withLock { $0.strand(leaving, in: chunk) }
         }
         cache.enqueueIfNeeded(self)
         return freed

@@ -62,6 +62,8 @@ extension CachedObject {
         defer { cache.changes.end() }
         let epoch = cache.nextEpoch()
         guard cache.disk.isUsable, !landing.checksums.isEmpty else { return shelve(id, fetch, buffer, epoch: epoch) }
+        // What did not leave then would keep its place from what has come for it.
+        if state.withLock({ $0.chunks[fetch.chunk]?.stranded.isEmpty == false }) { discard(.empty, of: fetch.chunk) }
         let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }
         guard cache.reserve(cost) else {
             cache.release(state.withLock { $0.abandonLanding(blocks, in: fetch.chunk) })

@@ -137,9 +137,7 @@ package final class CachedObject: Sendable {
                     position = end
                 case .unverified(let chunk, let blocks):
                     // What cannot be looked at is fetched anew.
-                    if !verify(blocks, in: chunk) {
-                        _ = state.withLock { $0.withdraw(BlockSet(blocks), from: chunk) }
-                    }
+                    if !verify(blocks, in: chunk) { discard(BlockSet(blocks), of: chunk) }
                 case .underWay, .missing:
                     let more = self.demand(position..<range.upperBound, sequential: sequential, holding: false)
                     demand.waits += more.waits

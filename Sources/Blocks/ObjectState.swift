@@ -16,6 +16,8 @@ struct Chunk {
     var claimed = BlockSet.empty
     /// Blocks nobody finds any more, whose space is being given back.
     var leaving = BlockSet.empty
+    /// Those of `leaving` that nobody is at: the file did not let go of them.
+    var stranded = BlockSet.empty
     /// CRC-32C of each block; meaningful for `present` minus `unsummed`.
     var checksums: [UInt32]
     /// Bytes that the quota counts for this chunk.
@@ -262,11 +264,17 @@ struct ObjectState {
         max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
     }
 
-    /// Present blocks of a chunk leave; their places stay claimed until `vacate`. Answers those that were present.
+    /// Present blocks of a chunk leave; their places stay claimed until `vacate`. Answers those that were present, and those that
+    /// are to leave once more.
     mutating func withdraw(_ blocks: BlockSet?, from chunk: Int) -> BlockSet {
         guard var record = chunks[chunk] else { return .empty }
+        let stranded = record.stranded
+        record.stranded = .empty
         let leaving = blocks.map { record.present.intersection($0) } ?? record.present
-        if leaving.isEmpty { return .empty }
+        if leaving.isEmpty {
+            chunks[chunk] = record
+            return stranded
+        }
         record.present.subtract(leaving)
         record.verified.subtract(leaving)
         record.leaving.formUnion(leaving.subtracting(record.unsummed))
@@ -275,7 +283,12 @@ struct ObjectState {
         presentBlocks -= leaving.count
         generation &+= 1
         changed.insert(chunk)
-        return leaving
+        return leaving.union(stranded)
+    }
+
+    /// Withdrawn blocks could not leave: somebody else is to try it again.
+    mutating func strand(_ blocks: BlockSet, in chunk: Int) {
+        chunks[chunk]?.stranded.formUnion(blocks)
     }
 
     /// The places of withdrawn blocks are free; answers the bytes that the quota gets back.

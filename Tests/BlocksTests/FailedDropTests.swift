@@ -1,12 +1,14 @@
 import Basics
+import Foundation
 import ObjectStorage
 import SQLite
+import Synchronization
 import TestSupport
 import Testing
 
 @testable import Blocks
 
-/// What could not leave when it was to: rows that the index keeps.
+/// What could not leave when it was to: rows that the index keeps, and files that cannot be opened.
 @Suite struct FailedDropTests {
     private let store = MemoryStore()
     private let time = ManualTime()
@@ -86,5 +88,41 @@ import Testing
         #expect(fixture.ledger.used > others)
         try fixture.reopen()
         #expect(fixture.readCached(fixture.cache.open(key, version), 0..<1 << 20) == truth)
+    }
+
+    /// An object in a file that could not be opened when it was wanted, and can be now.
+    private func objectAfterAFailedOpen() async throws -> CachedObject {
+        try await readAll()
+        try fixture.reopen()
+        let object = fixture.cache.open(key, version)
+        #expect(object.isComplete)
+        let path = fixture.cache.path(of: try #require(object.state.withLock { $0.fileID }))
+        let away = fixture.directory.path("away")
+        try File.rename(path, to: away)
+        try Directory.create(path)
+        #expect(try await fixture.read(object, 0..<1 << 20) == truth)
+        await fixture.settle()
+        try FileManager.default.removeItem(atPath: path)
+        try File.rename(away, to: path)
+        time.advance(by: fixture.options.diskRetryInterval)
+        return object
+    }
+
+    @Test func blocksOfAFileThatCouldNotBeOpenedLeaveLater() async throws {
+        let object = try await objectAfterAFailedOpen()
+        fixture.cache.evictAll(of: object)
+        #expect(fixture.ledger.used == others)
+        fixture.cache.flush()
+        #expect(fixture.files.count == 1)
+    }
+
+    @Test func blocksOfAFileThatCouldNotBeOpenedComeBack() async throws {
+        let object = try await objectAfterAFailedOpen()
+        fixture.cache.shelf.clear()
+        #expect(try await fixture.read(object, 0..<1 << 20) == truth)
+        await fixture.settle()
+        #expect(object.isComplete)
+        fixture.cache.shelf.clear()
+        #expect(fixture.readCached(object, 0..<1 << 20) == truth)
     }
 }
