@@ -34,9 +34,9 @@ extension MetadataCache {
         set { mostBytes.store(newValue, ordering: .relaxed) }
     }
 
-    /// While the file is longer than `limit`, forgets some of what was learned of files: not what is ours, was learned just
-    /// now, or is in a directory that is being listed or is in use. Directories stay, for programs that are in them. What is left
-    /// in a directory is asked for again at its next use.
+    /// While the file is longer than `limit`, forgets some of what is known of files: not what waits for its commit, was learned
+    /// or stored just now, or is in a directory that is being listed or is in use. Directories stay, for programs that are in
+    /// them. What is left in a directory is asked for again at its next use.
     ///
     /// A step of some milliseconds; false when there was nothing to do, or nothing more that could be done. With `inNeed`
     /// somebody waits for the space: it goes on until it has found some.
@@ -71,7 +71,7 @@ extension MetadataCache {
 
     private func forget(sparing youngest: Int64) throws(MetadataError) -> Step {
         let now = clock.now
-        let used = kept
+        let (used, lag) = (kept, now - unsettled(at: now))
         let listed = listings.withLock { Set($0.values.map(\.directory)) }
         invalidatedAt.store(now, ordering: .relaxed)
         return try write { (connection) throws(SQLiteError) in
@@ -93,7 +93,9 @@ extension MetadataCache {
                     known = (row.directory, listedAt)
                 }
                 let learned = max(row.checkedAt, listedAt)
-                if learned > now - youngest, learned <= now { continue }
+                // A page that was listed before a change of ours may still be on its way here.
+                let age = row.isOurs ? Self.youngest + lag : youngest
+                if learned > now - age, learned <= now { continue }
                 try connection.run(
                     "DELETE FROM entry WHERE parent = ?1 AND component = ?2", row.directory, row.component)
                 try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
@@ -110,16 +112,29 @@ extension MetadataCache {
                 place = Trimming()
             }
             self.trimming.withLock { [place] in $0 = place }
-            return !thinned.isEmpty ? .forgot : isOver ? .ended : .nothing
+            if !thinned.isEmpty { return .forgot }
+            guard isOver else { return .nothing }
+            return try Self.forgetRemovals(from: now - Self.youngest - lag, connection) ? .forgot : .ended
         }
+    }
+
+    /// Forgets some removals of ours that were carried out before `time`: every listing knows of them. False when there is none.
+    private static func forgetRemovals(from time: Int64, _ connection: Connection) throws(SQLiteError) -> Bool {
+        try connection.run(
+            """
+            DELETE FROM tombstone WHERE (parent, component) IN
+                (SELECT parent, component FROM tombstone WHERE ours < ?1 AND removed_at <= ?2 LIMIT ?3)
+            """, pendingChange, time, Int64(rowsEach))
+        return connection.changes > 0
     }
 
     private struct Candidate {
         let directory: Int64
         let component: ByteString
         let ino: Int64
-        /// Ours, or a directory.
+        /// A directory, or in no listing yet.
         let mustStay: Bool
+        let isOurs: Bool
         let checkedAt: Int64
     }
 
@@ -137,8 +152,9 @@ extension MetadataCache {
             rows.append(
                 Candidate(
                     directory: statement.int64(0), component: statement.bytes(1), ino: statement.int64(2),
-                    mustStay: statement.int64(3) == EntryKind.directory.rawValue || !statement.isNull(4),
-                    checkedAt: statement.int64(5)))
+                    mustStay: statement.int64(3) == EntryKind.directory.rawValue
+                        || statement.optionalInt64(4) == pendingChange,
+                    isOurs: !statement.isNull(4), checkedAt: statement.int64(5)))
         }
         return rows
     }

@@ -42,17 +42,22 @@ import Testing
         #expect(try fixture.names(directories[0]).count == 1000)
     }
 
-    @Test func whatIsOursOrInUseStays() throws {
+    @Test func whatIsNotStoredOrInUseStays() throws {
         let fixture = try CacheFixture(ttl: .seconds(3600))
         let first = try walk(fixture, 0..<3)
         let open = try #require(try fixture.present(longName(5), in: first[0]))
         let pending = try fixture.cache.create("pending", in: first[0], fixture.file(), pending: true)
-        let stored = try fixture.cache.create("stored", in: first[0], fixture.file("mine"), pending: false)
         fixture.cache.attach(openInodes: { [open.ino, first[1]] })
-        fixture.time.advance(by: .seconds(60))
+        fixture.time.advance(by: .seconds(55))
+        let stored = try fixture.cache.create("stored", in: first[0], fixture.file("mine"), pending: false)
+        fixture.time.advance(by: .seconds(5))
         fixture.cache.limit = 1 << 20
-        while try fixture.cache.trim() {}
+        while try fixture.cache.trim(inNeed: true) {}
         #expect(try Set(fixture.names(first[0])) == [open.name, pending.name, stored.name])
+        // A file that was stored is known to the bucket.
+        fixture.time.advance(by: .seconds(20))
+        while try fixture.cache.trim(inNeed: true) {}
+        #expect(try Set(fixture.names(first[0])) == [open.name, pending.name])
         #expect(try fixture.names(first[1]).count == 1000)
         #expect(try fixture.names(first[2]).isEmpty)
         #expect(try fixture.cache.entry(open.ino) != nil)
@@ -78,6 +83,23 @@ import Testing
         while try fixture.cache.trim() {}
         let after = try fixture.database.size().file
         #expect(before > 8 << 20 && after <= 4 << 20, "\(before) bytes before, \(after) after")
+    }
+
+    @Test func removalsThatEveryListingKnowsOfGoAsWell() throws {
+        let fixture = try CacheFixture(ttl: .seconds(1))
+        var files: [InodeNumber] = []
+        for number in 0..<3000 {
+            files.append(try fixture.cache.create(longName(number), in: .root, fixture.file("v"), pending: false).ino)
+        }
+        for file in files.dropLast() { try fixture.cache.remove(file) }
+        if let last = files.last { try fixture.cache.remove(last, pending: true) }
+        fixture.time.advance(by: .seconds(60))
+        fixture.cache.limit = 1
+        while try fixture.cache.trim(inNeed: true) {}
+        let size = try fixture.database.size()
+        #expect(size.file - size.free < 200_000, "\(size)")
+        try fixture.list([longName(1), longName(2999)])
+        #expect(try fixture.names() == [longName(1)], "the other is still to be removed")
     }
 
     /// Without a limit nothing is forgotten, and there is nothing to do.
