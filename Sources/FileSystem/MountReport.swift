@@ -45,7 +45,7 @@ package struct MountReport: Sendable, Codable {
     /// How many files there are that the bucket does not have, and the bytes of disk their changes take.
     package var dirtyFiles = 0
     package var dirtyBytes: Int64 = 0
-    /// How many of them are on their way to the store, wait for that, and could not be stored at the last try.
+    /// How many of them are on their way to the store, wait for that, and could not be stored at the last try. Not in the JSON.
     package var uploadingFiles = 0
     package var waitingFiles = 0
     package var failedFiles = 0
@@ -63,6 +63,11 @@ package struct MountReport: Sendable, Codable {
     package var readHits = 0
     package var readMisses = 0
     package var readBytes = 0
+
+    private enum CodingKeys: String, CodingKey {
+        case files, dirtyFiles, dirtyBytes, openFiles, openHandles, backedFiles, jobs, recoverableFiles, blockBytes
+        case memoryBytes, isDiskFailing, readHits, readMisses, readBytes
+    }
 
     package init() {}
 }
