@@ -14,7 +14,9 @@ extension BucketFileSystem {
             guard try entry(ino).attributes.kind == .directory else {
                 throw FileSystemError(.notDirectory, "inode \(ino) is not a directory")
             }
-            return handles.insert(.directory(DirectoryStream(directory: ino)))
+            let handle = handles.insert(.directory(DirectoryStream(directory: ino)))
+            metadata.awaitForgetting()
+            return handle
         }
     }
 

@@ -21,6 +21,7 @@ extension BucketFileSystem {
             try await changing.begin(place)
             held.append(place)
         }
+        metadata.awaitForgetting()
         // After a wait that its program did not outlive a name may lead to something else than was meant.
         if CurrentCall.caller?.isGone == true { throw .interrupted }
         return try await act()

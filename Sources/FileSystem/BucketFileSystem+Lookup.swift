@@ -266,7 +266,12 @@ extension BucketFileSystem {
     /// A known file that grew old: one HEAD tells whether it is the same, and its exact attributes with it.
     private func revalidate(_ entry: Entry) async throws(FileSystemError) -> Entry? {
         // A HEAD of a link of the store's own kind tells of the object it leads to.
-        guard entry.attributes.kind != .directory, !isNative(entry), let known = entry.attributes.version else {
+        // Beside a link that has its plain name there may be an object, which has a claim to that, once not all names there are known.
+        let directory = try cached { metadata throws(MetadataError) in try metadata.directory(entry.parent) }
+        let mayBeBeside = metadata.codec.role(of: entry.component) == .link && !directory.isComplete
+        guard entry.attributes.kind != .directory, !isNative(entry), !mayBeBeside,
+            let known = entry.attributes.version
+        else {
             return try await discover(entry.name, in: entry.parent)
         }
         let start = metadata.beginRequest()

@@ -126,10 +126,14 @@ extension BucketFileSystem {
         handles.note(opened.handle, of: ino)
     }
 
-    /// The active file of an entry, with one more user; nil while its name is about to go.
+    /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry was forgotten
+    /// right now.
     func activateNamed(_ entry: Entry) -> ActiveFile? {
         let file = activate(entry)
-        guard leaving.contains(file.ino) else { return file }
+        let mayBeForgotten = metadata.awaitForgetting()
+        guard leaving.contains(file.ino) || mayBeForgotten && (try? metadata.entry(file.ino)) == .some(nil) else {
+            return file
+        }
         letGo(file)
         return nil
     }

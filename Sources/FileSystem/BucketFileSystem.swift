@@ -135,8 +135,8 @@ package final class BucketFileSystem: FileSystemOperations {
             store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
         space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         rooms.metadata.attach(dirtyFiles: { [files] in Set(files.dirty.map(\.ino)) })
-        rooms.metadata.attach(openInodes: { [files, handles] in
-            Set(files.all.map(\.ino)).union(handles.openDirectories)
+        rooms.metadata.attach(openInodes: { [files, handles, changing] in
+            Set(files.all.map(\.ino)).union(handles.openDirectories).union(changing.all.map(\.parent))
         })
         giveRootATime()
     }

@@ -25,6 +25,8 @@ final class Claims<Claimed: Hashable & Sendable>: Sendable {
 
     func end(_ claimed: Claimed) { gates.withLock { $0.removeValue(forKey: claimed) }?.leave(alone: true) }
 
+    var all: [Claimed] { gates.withLock { Array($0.keys) } }
+
     func contains(_ claimed: Claimed) -> Bool { gates.withLock { $0[claimed] != nil } }
 
     /// Comes back when whoever has it is through. Throws EINTR.

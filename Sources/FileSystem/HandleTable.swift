@@ -177,7 +177,9 @@ extension BucketFileSystem {
         if let (offset, component) = handles.log?.listing(of: id) {
             stream.handedOut(from: DirectoryStream.Position(offset: offset, component: component), [])
         }
-        guard case .directory(let other) = handles.restore(.directory(stream), as: id) else { return stream }
+        let restored = handles.restore(.directory(stream), as: id)
+        metadata.awaitForgetting()
+        guard case .directory(let other) = restored else { return stream }
         return other
     }
 }

@@ -181,7 +181,11 @@ extension BucketFileSystem {
                 guard error.lacksLocalSpace else { throw error }
             }
             // What is known of names has its share, and may have grown past it.
-            if (try? metadata.trim(inNeed: true)) ?? false { continue }
+            if (try? metadata.trim(inNeed: true)) ?? false {
+                if Task.isCancelled { throw .interrupted }
+                makeRoom()
+                continue
+            }
             // What was in the way may have gone since it was tried.
             if space.isHopeless(since: start, timeout: policy.spaceTimeout) { return try await act() }
             makeRoom()

@@ -86,8 +86,8 @@ package final class ListingIngest: Sendable {
             advance(to: outcome.reached, isAtEnd: page.next == nil && outcome.isDone, outcome)
             if outcome.isDone { break }
         } while true
-        // What comes in pushes out what was learned before.
-        try cache.trim()
+        // What comes in pushes out what was learned before, if that can be done; the page is in all the same.
+        _ = try? cache.trim()
     }
 
     /// Ends the listing: when it covered the whole directory and its last page was added, the directory is complete as

@@ -171,10 +171,10 @@ struct ListingMerge {
         let kind = cache.codec.kind(of: known.component, isSymlink: object.isSymlink)
         if let version = known.attributes.version, version.hasContent(of: listed),
             // Of our own commit the store's time was not known yet, so here it says nothing about the headers.
-            known.ours != nil || version.isModified(when: listed)
+            known.ours != nil && !isTold(version) || version.isModified(when: listed) || isBefore(version, listed)
         {
-            // Without a time it is our own word of the version, and tells nothing new.
-            if listed.modified != .epoch {
+            // Without a time it is our own word of the version, and tells nothing new; nor does one that lags behind.
+            if listed.modified != .epoch, !isBefore(version, listed) {
                 row.attributes.storageClass = object.storageClass
                 row.attributes.version?.modified = listed.modified
                 if !known.attributes.headersKnown {
@@ -193,6 +193,14 @@ struct ListingMerge {
             try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         }
         try row.put(connection)
+    }
+
+    /// Whether the store's time of a version of ours is known, where that stays ours for a while.
+    private func isTold(_ version: ObjectVersion) -> Bool { cache.listingsLag && version.modified != .epoch }
+
+    /// Whether a listing that lags behind shows a version with the headers that it had before.
+    private func isBefore(_ version: ObjectVersion, _ listed: ObjectVersion) -> Bool {
+        cache.listingsLag && listed.modified.seconds < version.modified.seconds
     }
 
     /// Whether the directory has its attributes from this object.

@@ -9,14 +9,16 @@ extension MetadataCache {
     struct Trimming {
         var directory: Int64 = 0
         var component: ByteString = ""
+        /// Whether something was forgotten since the round began.
+        var hasForgotten = false
         /// Nothing could be forgotten in a whole round: until then no other is begun.
         var pausesUntil: Int64 = .min
     }
 
     private enum Step {
         case forgot, nothing
-        /// The round is over.
-        case ended
+        /// The round is over, and has forgotten something or nothing.
+        case ended, endedInVain
     }
 
     /// Rows looked at in one go.
@@ -42,39 +44,49 @@ extension MetadataCache {
     /// somebody waits for the space: it goes on until it has found some.
     @discardableResult
     package func trim(inNeed: Bool = false) throws(MetadataError) -> Bool {
-        let (size, isLoose): (Database.Size, Bool)
+        var size: Database.Size
+        var isShorter = false
         do {
             size = try database.size()
             guard size.file > limit else { return false }
-            isLoose = size.free > Self.slack
-            if isLoose { try database.shrink(by: Self.shrinkage) }
-            guard size.file - size.free > limit - Self.slack else { return isLoose }
+            if size.free > Self.slack {
+                try database.shrink(by: Self.shrinkage)
+                // Not of a file that was made without that.
+                let now = try database.size()
+                (isShorter, size) = (now.file < size.file, now)
+            }
+            guard size.file - size.free > limit - Self.slack else { return isShorter }
         } catch { throw .database(error) }
         let isUrgent = inNeed || size.file / 2 > limit
         let now = clock.now
         // One from the future is of before the clock was set back.
         let pauses = trimming.withLock { $0.pausesUntil > now && $0.pausesUntil <= now + Self.pause }
-        if pauses { return isLoose }
+        if pauses { return isShorter }
         // What was too young when its round came to it may be old enough by now.
-        var rounds = 2
+        var rounds = inNeed ? 2 : 1
         while rounds > 0 {
             switch try forget(sparing: isUrgent ? Self.youngestInNeed : Self.youngest) {
             case .forgot: return true
             case .nothing where inNeed: break
-            case .nothing: return isLoose
-            case .ended: rounds -= 1
+            case .nothing: return isShorter
+            case .ended where !inNeed: return isShorter
+            case .ended, .endedInVain: rounds -= 1
             }
         }
         trimming.withLock { $0.pausesUntil = now + Self.pause }
-        return isLoose
+        return isShorter
     }
 
     private func forget(sparing youngest: Int64) throws(MetadataError) -> Step {
-        let now = clock.now
-        let (used, lag) = (kept, now - unsettled(at: now))
-        let listed = listings.withLock { Set($0.values.map(\.directory)) }
-        invalidatedAt.store(now, ordering: .relaxed)
+        // Whoever takes something in use from here on waits, or is heard of.
+        forgetting.add(1, ordering: .sequentiallyConsistent)
+        defer { forgetting.subtract(1, ordering: .sequentiallyConsistent) }
         return try write { (connection) throws(SQLiteError) in
+            atomicMemoryFence(ordering: .sequentiallyConsistent)
+            let now = self.clock.now
+            let (used, lag) = (self.kept, now - self.unsettled(at: now))
+            let listed = self.listings.withLock { Set($0.values.map(\.directory)) }
+            self.invalidatedAt.store(now, ordering: .relaxed)
             var place = self.trimming.withLock { $0 }
             let rows = try Self.rows(after: place, connection)
             var thinned: Set<Int64> = []
@@ -105,16 +117,16 @@ extension MetadataCache {
                 try Self.markStale(directory, now, connection)
                 self.recollection.withLock { $0.forgetListings(of: directory) }
             }
-            let isOver = rows.count < Self.rowsEach
-            if let last = rows.last, !isOver {
+            place.hasForgotten = place.hasForgotten || !thinned.isEmpty
+            if rows.count == Self.rowsEach, let last = rows.last {
                 (place.directory, place.component) = (last.directory, last.component)
-            } else {
-                place = Trimming()
+                self.trimming.withLock { [place] in $0 = place }
+                return thinned.isEmpty ? .nothing : .forgot
             }
-            self.trimming.withLock { [place] in $0 = place }
-            if !thinned.isEmpty { return .forgot }
-            guard isOver else { return .nothing }
-            return try Self.forgetRemovals(from: now - Self.youngest - lag, connection) ? .forgot : .ended
+            self.trimming.withLock { $0 = Trimming() }
+            let hasForgotten = try Self.forgetRemovals(from: now - Self.youngest - lag, connection)
+            if hasForgotten || !thinned.isEmpty { return .forgot }
+            return place.hasForgotten ? .ended : .endedInVain
         }
     }
 

@@ -41,6 +41,8 @@ package final class MetadataCache: Sendable {
     private let openInodes = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
     let mostBytes = Atomic<Int64>(.max)
     let trimming = Mutex(Trimming())
+    /// How many calls are about to forget rows.
+    let forgetting = Atomic(0)
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
     /// Of entries, by our own doing.
@@ -112,7 +114,10 @@ package final class MetadataCache: Sendable {
                 let entry = self.entry(row, name: name, in: directory, clock)
                 return .present(entry, isFresh: row.isPending || clock.isFresh(entry.freshUntil))
             }
-            return try self.absence(of: name, meaning, in: parent.row, directory, clock, connection)
+            // A row may have been forgotten since, and then the directory is not known as a whole any more.
+            var state = directory
+            state.staleAt = try DirectoryRow.find(connection, ino: parent.row).staleAt
+            return try self.absence(of: name, meaning, in: parent.row, state, clock, connection)
         }
     }
 
@@ -175,7 +180,9 @@ package final class MetadataCache: Sendable {
         dirtyFiles.withLock { $0 = tell }
     }
 
-    /// Connects who knows the files and directories that programs have open: nothing of them is forgotten (`trim`).
+    /// Connects who knows the files and directories that programs have open, and those in which names are being changed: nothing
+    /// of them is forgotten (`trim`). Whoever adds to them calls `awaitForgetting` before a look at rows. Called inside
+    /// transactions, so it must not come back here.
     package func attach(openInodes tell: @escaping @Sendable () -> Set<InodeNumber>) {
         openInodes.withLock { $0 = tell }
     }
@@ -183,6 +190,17 @@ package final class MetadataCache: Sendable {
     // MARK: Pieces for the extensions
 
     var dirty: Set<InodeNumber> { dirtyFiles.withLock { $0 }() }
+
+    /// Comes back when no call forgets rows that has not heard of what is in use by now. True when rows that were read before
+    /// may be gone.
+    @discardableResult
+    package func awaitForgetting() -> Bool {
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        guard forgetting.load(ordering: .sequentiallyConsistent) > 0 else { return false }
+        // Transactions are one at a time.
+        _ = try? write { _ in }
+        return true
+    }
 
     var kept: Set<InodeNumber> { openInodes.withLock { $0 }() }
 

@@ -3,6 +3,8 @@ import Basics
 extension OverlaidStore {
     /// Objects asked for at the same time.
     private static let width = 16
+    /// How far the store's clock may be behind ours.
+    private static let skew = Duration.seconds(5)
 
     /// A page with the recent writes laid over it. Whoever sets a limit gets as many entries as there are up to it, perhaps
     /// more.
@@ -19,7 +21,7 @@ extension OverlaidStore {
             try progress.take(page)
             let last = [page.objects.last?.key.bytes, page.commonPrefixes.last?.bytes, bound].compactMap(\.self).max()
             let claims = recent.claims(on: request, after: bound, through: page.next == nil ? nil : last ?? "")
-            let corrected = claims.isEmpty ? page : try await lay(claims, over: page)
+            let corrected = claims.isEmpty ? page : try await lay(claims, over: page, of: request)
             whole.objects += corrected.objects
             whole.commonPrefixes += corrected.commonPrefixes
             bound = last
@@ -35,7 +37,7 @@ extension OverlaidStore {
     }
 
     private func lay(
-        _ claims: RecentWrites.Claims, over page: ListingPage
+        _ claims: RecentWrites.Claims, over page: ListingPage, of request: ListRequest
     ) async throws(ObjectStoreError) -> ListingPage {
         var objects = Dictionary(page.objects.map { ($0.key, $0) }) { first, _ in first }
         var prefixes = Set(page.commonPrefixes)
@@ -43,7 +45,13 @@ extension OverlaidStore {
         for (key, write) in claims.objects {
             let listed = objects[key]
             switch write.state {
-            case .absent: objects[key] = nil
+            case .absent:
+                // Somebody else may have made it again.
+                if let listed, listed.version.etag != write.outdated, listed.version.modified + Self.skew > write.at {
+                    doubtful.append(Doubt(key: key, write: write, listed: listed))
+                } else {
+                    objects[key] = nil
+                }
             case .present(let object):
                 if listed?.version.etag == object.version.etag { continue }
                 if listed == nil || listed?.version.etag == write.outdated {
@@ -56,18 +64,25 @@ extension OverlaidStore {
             case .unknown: doubtful.append(Doubt(key: key, write: write, listed: listed))
             }
         }
-        for (key, object) in try await ask(doubtful) { objects[key] = object }
-        prefixes.formUnion(claims.prefixes)
-        for (key, write, prefix) in claims.doubtful where !prefixes.contains(prefix) {
-            let found = try await ask(Doubt(key: key, write: write, listed: nil))
-            if found != nil { prefixes.insert(prefix) }
+        let found = try await inParallel(doubtful) { (doubt) throws(ObjectStoreError) in
+            (key: doubt.key, object: try await ask(doubt))
         }
-        for (prefix, number) in claims.thinned where prefixes.contains(prefix) {
-            if try await list(ListRequest(prefix: prefix.bytes)).isEmpty {
-                prefixes.remove(prefix)
-            } else {
-                recent.keep(prefix, despite: number)
+        for (key, object) in found { objects[key] = object }
+        prefixes.formUnion(claims.prefixes)
+        // A bucket of an account is there whatever it holds.
+        if !(capabilities.bucketsInKeys && request.prefix.isEmpty) {
+            let below = claims.doubtful.filter { !prefixes.contains($0.prefix) }
+            let made = try await inParallel(below) { (doubt) throws(ObjectStoreError) in
+                try await ask(Doubt(key: doubt.key, write: doubt.write, listed: nil)) == nil ? nil : doubt.prefix
             }
+            prefixes.formUnion(made.compactMap(\.self))
+            let thinned = claims.thinned.filter { prefixes.contains($0.key) }.map { (prefix: $0.key, number: $0.value) }
+            let gone = try await inParallel(thinned) { (thinned) throws(ObjectStoreError) -> ObjectKey? in
+                if try await list(ListRequest(prefix: thinned.prefix.bytes, limit: 1)).isEmpty { return thinned.prefix }
+                recent.keep(thinned.prefix, despite: thinned.number)
+                return nil
+            }
+            prefixes.subtract(gone.compactMap(\.self))
         }
         return ListingPage(
             objects: objects.values.sorted { $0.key < $1.key }, commonPrefixes: prefixes.sorted(), next: page.next)
@@ -80,42 +95,43 @@ extension OverlaidStore {
         let listed: ListedObject?
     }
 
-    /// What the store has at the keys; nil: nothing.
-    private func ask(_ doubts: [Doubt]) async throws(ObjectStoreError) -> [(ObjectKey, ListedObject?)] {
-        if doubts.isEmpty { return [] }
-        typealias Answer = Result<(ObjectKey, ListedObject?), ObjectStoreError>
-        let answers = await withTaskGroup(of: Answer.self) { group in
-            var answers: [Answer] = []
-            var rest = doubts.makeIterator()
+    private func inParallel<Item: Sendable, Answer: Sendable>(
+        _ items: [Item], _ act: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> [Answer] {
+        if items.isEmpty { return [] }
+        let results = await withTaskGroup(of: Result<Answer, ObjectStoreError>.self) { group in
+            var results: [Result<Answer, ObjectStoreError>] = []
+            var rest = items.makeIterator()
             func addNext() {
-                guard let doubt = rest.next() else { return }
+                guard let item = rest.next() else { return }
                 group.addTask {
-                    do throws(ObjectStoreError) { return .success((doubt.key, try await ask(doubt))) } catch {
+                    do throws(ObjectStoreError) { return .success(try await act(item)) } catch {
                         return .failure(error)
                     }
                 }
             }
             for _ in 0..<Self.width { addNext() }
-            for await answer in group {
-                answers.append(answer)
-                if case .success = answer { addNext() }
+            for await result in group {
+                results.append(result)
+                if case .success = result { addNext() }
             }
-            return answers
+            return results
         }
-        var found: [(ObjectKey, ListedObject?)] = []
-        for answer in answers { found.append(try answer.get()) }
-        return found
+        var answers: [Answer] = []
+        for result in results { answers.append(try result.get()) }
+        return answers
     }
 
+    /// What the store has at the key; nil: nothing.
     private func ask(_ doubt: Doubt) async throws(ObjectStoreError) -> ListedObject? {
+        let listed = doubt.listed?.version.etag
         let info: ObjectInfo
         do { info = try await base.head(doubt.key, condition: nil) } catch {
             guard error.kind == .notFound else { throw error }
-            recent.settle(doubt.key, doubt.write, .absent)
+            recent.settle(doubt.key, doubt.write, .absent, outdated: listed)
             return nil
         }
         let object = ListedObject(doubt.key, info)
-        let listed = doubt.listed?.version.etag
         recent.settle(
             doubt.key, doubt.write, .present(object), outdated: listed == info.version.etag ? nil : listed)
         return object

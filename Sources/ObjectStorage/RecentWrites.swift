@@ -57,7 +57,7 @@ package final class RecentWrites: Sendable {
         var occupied: [ObjectKey: UInt64] = [:]
     }
 
-    private static let mostOccupied = 1024
+    private static let mostOccupied = 1 << 16
 
     /// How long listings may lag behind.
     package let lag: Duration

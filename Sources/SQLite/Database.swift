@@ -74,6 +74,10 @@ package final class Database: Sendable {
         }
         let first = try Connection(location, options: options)
         try migrate(first, with: migrations, name: location.path, application: options.application)
+        // One that was made without it is written anew, once. On a disk that is full it goes without.
+        if options.shrinks, try first.number("PRAGMA auto_vacuum") == 0 {
+            try? first.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
+        }
         writer = Lender([first])
         guard location != .memory, options.readers > 0 else {
             readers = writer

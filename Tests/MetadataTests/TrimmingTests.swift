@@ -102,6 +102,32 @@ import Testing
         #expect(try fixture.names() == [longName(1)], "the other is still to be removed")
     }
 
+    /// One that was made before files could be made shorter.
+    @Test func anOldFileBecomesOneThatGetsShorter() throws {
+        let directory = try TemporaryDirectory()
+        let path = directory.path("old.db")
+        let old = try Database(.file(path), migrations: MetadataCache.migrations)
+        try old.write { (connection) throws(SQLiteError) in
+            try connection.execute("CREATE TABLE filler (body BLOB)")
+            try connection.execute("INSERT INTO filler VALUES (zeroblob(12000000)); DELETE FROM filler")
+        }
+        try old.shrink(by: 8 << 20)
+        #expect(try old.size().file > 8 << 20, "it cannot")
+        let fixed = try MetadataCache(database: old, time: ManualTime(), ttl: .seconds(60))
+        fixed.limit = 1 << 20
+        #expect(try !fixed.trim(inNeed: true), "nor does who waits for that wait for ever")
+        old.close()
+        var options = Database.Options()
+        options.shrinks = true
+        let new = try Database(.file(path), options: options, migrations: MetadataCache.migrations)
+        try new.write { (connection) throws(SQLiteError) in
+            try connection.execute("INSERT INTO filler VALUES (zeroblob(12000000)); DELETE FROM filler")
+        }
+        try new.shrink(by: 8 << 20)
+        #expect(try new.size().file < 8 << 20)
+        new.close()
+    }
+
     /// Without a limit nothing is forgotten, and there is nothing to do.
     @Test func withinItsShareNothingGoes() throws {
         let fixture = try CacheFixture(ttl: .seconds(3600))

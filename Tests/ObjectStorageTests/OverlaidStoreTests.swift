@@ -92,6 +92,37 @@ import Testing
         #expect(try await store.list(ListRequest()).objects.isEmpty)
     }
 
+    /// Removed here, made again elsewhere: the object's time is later than the removal.
+    @Test func whatSomebodyElseMakesAgainIsSeen() async throws {
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(90), time: time))
+        base.setObject("d/a", [1])
+        time.advance(by: .seconds(31))
+        try await store.delete("d/a", ifMatch: nil)
+        time.advance(by: .seconds(7))
+        base.setObject("d/a", [2])
+        base.forgetRequests()
+        for _ in 0..<3 { #expect(try await store.list(ListRequest()).isEmpty) }
+        #expect(base.count(.head) == 0, "what the listing shows is older than the removal")
+        time.advance(by: .seconds(31))
+        for _ in 0..<3 { #expect(try await store.list(ListRequest()).objects.map(\.key) == ["d/a"]) }
+        #expect(base.count(.head) == 1)
+    }
+
+    /// Of an account a bucket stays, whatever it holds.
+    @Test func anEmptiedBucketOfAnAccountStays() async throws {
+        var capabilities = base.capabilities
+        capabilities.bucketsInKeys = true
+        let base = MemoryStore(capabilities: capabilities, time: time)
+        base.setObject("bucket/a", [1])
+        time.advance(by: .seconds(31))
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        try await store.delete("bucket/a", ifMatch: nil)
+        base.fault = { operation, _ in
+            base.requests.last?.list?.prefix == "" ? nil : ObjectStoreError(.accessDenied, operation, message: "no")
+        }
+        #expect(try await all(ListRequest(delimiter: UInt8(ascii: "/")), of: store) == ["bucket/"])
+    }
+
     @Test func aWriteWhoseAnswerWasLostIsAskedFor() async throws {
         base.faultAfter = { operation, key in
             operation == .put || operation == .delete

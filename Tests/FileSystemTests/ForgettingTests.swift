@@ -1,0 +1,100 @@
+import Basics
+import FileSystem
+import Metadata
+import ObjectStorage
+import Synchronization
+import TestSupport
+import Testing
+
+/// What is known of names is forgotten while programs work with them, and they see nothing of it (SEMANTICS section 3).
+@Suite(.timeLimit(.minutes(5))) struct ForgettingTests {
+    private static let names = (0..<600).map { "f\($0)" }
+
+    private func tree() async throws -> MountedTree {
+        let tree = try MountedTree(ttl: .seconds(3600))
+        tree.store.setObject("d/", [])
+        tree.store.setObject("other/x", [1])
+        for name in Self.names { tree.store.setObject(ObjectKey("d/\(name)"), Array(name.utf8)) }
+        tree.rooms.metadata.limit = 1
+        return tree
+    }
+
+    /// Runs `act` again and again, each time with everything known and old enough to be forgotten, beside a call that does.
+    private func whileForgetting(
+        _ tree: MountedTree, _ act: () async throws -> Void
+    ) async throws -> Int {
+        var forgotten = 0
+        for _ in 0..<25 {
+            _ = try await tree.names("d")
+            tree.time.advance(by: .seconds(20))
+            let metadata = tree.rooms.metadata
+            let forgets = tree.pool.start { try? metadata.trim(inNeed: true) }
+            try await act()
+            if await forgets.value == true { forgotten += 1 }
+        }
+        return forgotten
+    }
+
+    @Test func aDirectoryIsReadWhole() async throws {
+        let tree = try await tree()
+        let expected = Self.names.sorted()
+        let forgotten = try await whileForgetting(tree) { () async throws in
+            let names = try await tree.names("d").sorted()
+            #expect(names == expected)
+        }
+        #expect(forgotten > 0)
+    }
+
+    @Test func namesAreFoundAndFilesWritten() async throws {
+        let tree = try await tree()
+        let count = Mutex(0)
+        let forgotten = try await whileForgetting(tree) { () async throws in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            let path = "d/f\(number)"
+            // The kernel comes back with the name's new number when it is told that the old one is stale.
+            func again(_ act: () async throws(MountedTree.Failure) -> Void) async throws {
+                for _ in 0..<3 {
+                    do throws(MountedTree.Failure) { return try await act() } catch {
+                        guard error.kind == .stale else { throw error }
+                    }
+                }
+                Issue.record("\(path): stale again and again")
+            }
+            try await again { () async throws(MountedTree.Failure) in
+                let bytes = try await tree.load("d/f599")
+                #expect(bytes == Array("f599".utf8))
+            }
+            let file = Mutex<(InodeNumber, HandleID)?>(nil)
+            try await again { () async throws(MountedTree.Failure) in
+                let opened = try await tree.open(path, OpenFlags(reads: true, writes: true))
+                file.withLock { $0 = opened }
+            }
+            let opened = try #require(file.withLock { $0 })
+            try await tree.write(opened, [UInt8(number)], at: 0)
+            try await tree.close(opened)
+            #expect(tree.store.content(ObjectKey(path))?.first == UInt8(number))
+        }
+        #expect(forgotten > 0)
+    }
+
+    @Test func namesAreRemovedAndRenamed() async throws {
+        let tree = try await tree()
+        let count = Mutex(0)
+        let forgotten = try await whileForgetting(tree) { () async throws in
+            let number = count.withLock { count in
+                count += 1
+                return count
+            }
+            try await tree.unlink("d/f\(number)")
+            try await tree.rename("d/f\(number + 100)", to: "d/g\(number)")
+            #expect(tree.store.content(ObjectKey("d/f\(number)")) == nil)
+            #expect(tree.store.content(ObjectKey("d/g\(number)")) == Array("f\(number + 100)".utf8))
+            let names = try await tree.names("d")
+            #expect(names.count == 600 - number)
+        }
+        #expect(forgotten > 0)
+    }
+}
