@@ -25,7 +25,7 @@ extension MetadataCache {
     private static let rowsEach = 4096
     /// What was learned in the last seconds is about to be used; where space is short, in the last second.
     private static let (youngest, youngestInNeed): (Int64, Int64) = (10_000_000_000, 1_000_000_000)
-    private static let pause: Int64 = 5_000_000_000
+    private static let pause: Int64 = 1_000_000_000
     /// Free pages that are left for new rows, in bytes, and what is given back at a time.
     private static let slack: Int64 = 2 << 20
     private static let shrinkage: Int64 = 1 << 20
