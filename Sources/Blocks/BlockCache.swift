@@ -34,7 +34,7 @@ package final class BlockCache: Sendable {
         var recent: [CachedObject] = []
         /// Objects with rows to write.
         var queued: [CachedObject] = []
-        /// Files that have left though their rows could not be removed.
+        /// Files that have left their objects, as long as rows name them.
         var abandoned: Set<Int64> = []
         var isFlushScheduled = false
         var isClosed = false
@@ -233,10 +233,9 @@ package final class BlockCache: Sendable {
 
     func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.StoredFile? {
         do throws(SQLiteError) {
-            let stored = try index.load(key, version)
-            return state.withLock { state in
-                stored.flatMap { state.abandoned.contains($0.id) ? nil : $0 }
-            }
+            // Asked before the rows are read: they may go meanwhile.
+            let abandoned = state.withLock { $0.abandoned }
+            return try index.load(key, version).flatMap { abandoned.contains($0.id) ? nil : $0 }
         } catch {
             disk.failed(error, doing: "index")
             return nil
@@ -296,7 +295,6 @@ package final class BlockCache: Sendable {
         // Kept until their rows are committed: the next instance of an object reads them.
         var objects: [CachedObject] = []
         var written: [(object: CachedObject, chunks: Set<Int>)] = []
-        var dropped: [Int64] = []
         do throws(SQLiteError) {
             try writeRows {
                 objects = state.withLock { state in
@@ -306,7 +304,6 @@ package final class BlockCache: Sendable {
                 return objects.compactMap { object in
                     guard let taken = object.state.withLock({ $0.takeChanges() }) else { return nil }
                     written.append((object, taken.chunks))
-                    if taken.changes.drops { dropped.append(taken.changes.file) }
                     return taken.changes
                 }
             }
@@ -318,26 +315,23 @@ package final class BlockCache: Sendable {
             }
             return
         }
-        for file in dropped { try? File.remove(path(of: file)) }
         withExtendedLifetime(objects) {}
     }
 
-    /// Writes what `changes` answers, asked inside the transaction. A file that leaves has left its object and the quota by then,
-    /// so rows that a failure keeps are nobody's: they go with what is written next.
+    /// Writes what `changes` answers, asked inside the transaction, and removes the files that leave. Those have left their
+    /// objects and the quota by then, so rows that a failure keeps are nobody's: they go with what is written next.
     private func writeRows(_ changes: () -> [BlockIndex.Changes]) throws(SQLiteError) {
-        var (before, now): (Set<Int64>, Set<Int64>) = ([], [])
-        do throws(SQLiteError) {
-            try index.write {
-                before = state.withLock { $0.abandoned }
-                let rows = changes()
-                now = Set(rows.filter(\.drops).map(\.file))
-                return before.map { BlockIndex.Changes(file: $0, drops: true) } + rows
+        var leaving: Set<Int64> = []
+        try index.write {
+            let rows = changes()
+            // Inside the transaction, too: once it has failed, somebody could claim the rows.
+            leaving = state.withLock { state in
+                state.abandoned.formUnion(rows.lazy.filter(\.drops).map(\.file))
+                return state.abandoned
             }
-        } catch {
-            state.withLock { $0.abandoned.formUnion(now) }
-            throw error
+            return rows.filter { !$0.drops } + leaving.map { BlockIndex.Changes(file: $0, drops: true) }
         }
-        removeAbandoned(before)
+        removeAbandoned(leaving)
     }
 
     /// No row names those any more.
@@ -359,9 +353,9 @@ package final class BlockCache: Sendable {
         } catch {
             // Its rows count for nothing, and go later.
             disk.failed(error, doing: "index")
+            if let left { try? File.remove(path(of: left.file)) }
         }
         guard let left else { return 0 }
-        try? File.remove(path(of: left.file))
         release(left.freed)
         return left.freed
     }

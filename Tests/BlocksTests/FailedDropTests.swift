@@ -22,7 +22,10 @@ import Testing
     init() async throws {
         version = store.setObject("a", truth)
         let other = store.setObject("other", content(3 << 20))
-        fixture = try Fixture(store, time: time)
+        var options = BlockOptions()
+        // Rows go when a test says so, whatever the time.
+        options.flushInterval = .seconds(3600)
+        fixture = try Fixture(store, time: time, options: options)
         _ = try await fixture.read(fixture.cache.open("other", other), 0..<3 << 20)
         await fixture.settle()
         others = fixture.ledger.used
@@ -52,11 +55,8 @@ import Testing
         try await readAll()
         #expect(fixture.ledger.used > others)
         if wasLent {
-            let object = fixture.cache.instance(key, version)
-            #expect(try await fixture.read(object, 0..<1 << 20) == truth)
-            _ = object.pin(whole: true)
-            fixture.cache.takeBack(try #require(object.lend()).number)
-            object.unpin()
+            #expect(try await fixture.read(fixture.cache.instance(key, version), 0..<1 << 20) == truth)
+            try lendOnce()
         }
         fixture.cache.flush()
         try keepRows()
@@ -76,6 +76,27 @@ import Testing
         #expect(fixture.readCached(fixture.cache.open(key, version), 0..<1 << 20) == truth)
         fixture.cache.prune(to: 0)
         #expect(fixture.ledger.used == 0)
+    }
+
+    /// Makes the file one that leaves at once.
+    private func lendOnce() throws {
+        let object = fixture.cache.instance(key, version)
+        try #require(object.pin(whole: true))
+        fixture.cache.takeBack(try #require(object.lend()).number)
+        object.unpin()
+    }
+
+    @Test func rowsThatStayedCountForNothingWhileTheyGo() async throws {
+        for _ in 0..<50 {
+            try await readAll()
+            try lendOnce()
+            fixture.cache.flush()
+            try keepRows()
+            evict()
+            try freeRows()
+            DispatchQueue.concurrentPerform(iterations: 2) { $0 == 0 ? fixture.cache.flush() : evict() }
+            try #require(fixture.ledger.used == others)
+        }
     }
 
     @Test func anObjectWhoseRowStayedIsCachedAnew() async throws {
