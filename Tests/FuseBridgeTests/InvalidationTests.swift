@@ -9,22 +9,25 @@ import Testing
 /// What waits in the kernel for one file, or for one directory, keeps nothing from being said about others.
 @Suite struct InvalidationTests {
     private let tree: MountedTree
+    private let released = Semaphore()
     private var invalidator: KernelInvalidator { tree.invalidator }
 
     init() throws { tree = try MountedTree() }
 
-    private func release() { tree.fileSystem.state.withLock { $0.isReleased = true } }
+    private func release() {
+        tree.fileSystem.state.withLock { $0.isReleased = true }
+        released.signal()
+    }
 
-    /// Runs a shell script in the mount, and returns when the file system holds one of its calls.
+    /// Runs a shell script in the mount, and returns when the file system holds one of its calls: until `release`.
     private func holdUp(_ script: String) {
         let path = tree.path
         startThread(name: "held") { _ = shell("bash", "-c", "cd $1; \(script)", "sh", path) }
-        for _ in 0..<1000 where tree.fileSystem.state.withLock({ $0.held }) == 0 { usleep(10_000) }
-        // Were what the test waits for not to end, neither would the test.
-        startThread(name: "end") { [fileSystem = tree.fileSystem] in
-            sleep(20)
-            fileSystem.state.withLock { $0.isReleased = true }
+        // Were what the test waits for not to end, neither would the test. No machine is as slow as that.
+        startThread(name: "end") { [fileSystem = tree.fileSystem, released] in
+            if !released.wait(for: .seconds(600)) { fileSystem.state.withLock { $0.isReleased = true } }
         }
+        while tree.fileSystem.state.withLock({ $0.held == 0 && !$0.isReleased }) { usleep(10_000) }
     }
 
     private var isReleased: Bool { tree.fileSystem.state.withLock { $0.isReleased } }
@@ -71,9 +74,13 @@ import Testing
         let held = try number(of: "held")
         holdUp("cat held")
         invalidator.invalidate(held)
-        let waiter = Task { [invalidator] in try await invalidator.settle(held) }
-        waiter.cancel()
-        await #expect(throws: CancellationError.self) { try await waiter.value }
+        // Cancelled before it waits, and while it does.
+        for pause in [Duration.zero, .milliseconds(100)] {
+            let waiter = Task { [invalidator] in try await invalidator.settle(held) }
+            try await Task.sleep(for: pause)
+            waiter.cancel()
+            await #expect(throws: CancellationError.self) { try await waiter.value }
+        }
         #expect(!isReleased)
         release()
         try await invalidator.settle(held)

@@ -47,7 +47,7 @@ final class MountedTree: Sendable {
             }
             ended.signal()
         }
-        guard ready.wait(for: .seconds(10)) else { throw FuseError("the mount did not answer") }
+        guard ready.wait(for: .seconds(300)) else { throw FuseError("the mount did not answer") }
         if let error = outcome.error.withLock({ $0 }) { throw error }
     }
 
@@ -65,7 +65,7 @@ final class MountedTree: Sendable {
     }
 
     func waitForEnd() throws -> [UnstoredFile] {
-        guard ended.wait(for: .seconds(20)) else { throw FuseError("the session did not end") }
+        guard ended.wait(for: .seconds(300)) else { throw FuseError("the session did not end") }
         return try #require(outcome.unstored.withLock { $0 })
     }
 }

@@ -132,7 +132,7 @@ struct SessionTests {
         let run = shell("timeout", "-s", "KILL", "1", "dd", "if=\(tree.path)/hangs", "of=/dev/null", "iflag=direct")
         #expect(run.status != 0)
         let isInterrupted = { @Sendable in tree.fileSystem.state.withLock { $0.interrupted >= 1 } }
-        for _ in 0..<500 where !isInterrupted() { usleep(10_000) }
+        for _ in 0..<30_000 where !isInterrupted() { usleep(10_000) }
         #expect(isInterrupted())
         _ = try tree.unmount()
     }
@@ -156,18 +156,18 @@ struct SessionTests {
             #expect(run.status == 0)
         }
         let before = tree.fileSystem.state.withLock { $0.nodes.count }
-        // Were the call not to end, neither would this before the file system lets it.
-        let ender = Thread { [fileSystem = tree.fileSystem] in
-            usleep(20_000_000)
-            fileSystem.state.withLock { $0.isReleased = true }
+        // Were the call not to end, neither would this before the file system lets it. No machine is as slow as that.
+        let isOver = Semaphore()
+        startThread(name: "end") { [fileSystem = tree.fileSystem] in
+            if !isOver.wait(for: .seconds(600)) { fileSystem.state.withLock { $0.isReleased = true } }
         }
-        ender.start()
         let began = ContinuousClock.now
         let run = shell("timeout", "-s", "KILL", "1", "bash", "-c", "cd \"$1\"; exec \(command)", "sh", tree.path)
         #expect(run.status != 0)
         let wasReleased = tree.fileSystem.state.withLock { $0.isReleased }
         #expect(!wasReleased, "it took \(ContinuousClock.now - began)")
         tree.fileSystem.state.withLock { $0.isReleased = true }
+        isOver.signal()
         let isDone = { @Sendable in
             tree.fileSystem.state.withLock { state in
                 let names = Set(state.nodes[.root]?.children.keys.map(\.description) ?? [])
@@ -181,7 +181,7 @@ struct SessionTests {
                 }
             }
         }
-        for _ in 0..<500 where !isDone() { usleep(10_000) }
+        for _ in 0..<30_000 where !isDone() { usleep(10_000) }
         #expect(isDone())
         _ = try tree.unmount()
     }
