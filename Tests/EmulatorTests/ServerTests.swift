@@ -151,6 +151,23 @@ import Testing
         }
     }
 
+    @Test func aRequestHangsNoLongerThanItsFault() async throws {
+        let directory = try TemporaryDirectory()
+        var options = EmulatorOptions()
+        options.requestLog = directory.path("log")
+        options.faults = [try FaultSpec(parsing: "kind=hang")]
+        try await withServer(options) { server in
+            let connection = try RawConnection(port: server.port)
+            try connection.send("GET /bucket/k HTTP/1.1\r\nHost: a\r\n\r\n")
+            while try String(contentsOfFile: directory.path("log"), encoding: .utf8).isEmpty {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            server.setFaults([])
+            let failure = #expect(throws: RawConnection.Failure.self) { try connection.receive() }
+            #expect(failure?.errno == ECONNRESET)
+        }
+    }
+
     @Test func sessionTokensCanBeChangedWhileItRuns() async throws {
         var options = EmulatorOptions()
         options.credentials = EmulatorCredentials(sessionToken: "first")

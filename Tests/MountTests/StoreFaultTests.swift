@@ -97,16 +97,19 @@ extension RealMounts {
         }
 
         /// The kernel takes the pages of a file away once the reads of them have ended, and not before.
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.timeLimit(.minutes(10)))
         func aReadThatTheStoreHoldsUpHoldsUpNoWriteOfAnotherFile() async throws {
-            try await withMount("timeout=60") { world, store in
+            try await withMount { world, store in
                 try await world.sh("printf held >held; head -c 100000 /dev/urandom >other")
                 try await world.unmount()
-                try await world.mount(["timeout=60"], cache: "another")
-                try await store.setFaults("op=GetObject,key=held,kind=latency:20s,count=1")
+                try await world.mount(["timeout=600"], cache: "another")
+                try await store.setFaults("op=GetObject,key=held,kind=hang")
                 let reader = try world.start("exec cat held")
-                // In a wait that only a page has.
-                let isHeld = await poll(for: .seconds(10)) {
+                // In a wait that only a page has, and for this one.
+                let isHeld = await poll(for: .seconds(300)) {
+                    guard store.requests.contains(where: { $0.operation == "GetObject" && $0.key == "held" }) else {
+                        return nil as Bool?
+                    }
                     let status = try? String(contentsOfFile: "/proc/\(reader.pid)/status", encoding: .utf8)
                     return status?.contains("State:\tD") == true && status?.hasPrefix("Name:\tcat") == true ? true : nil
                 }
@@ -123,9 +126,10 @@ extension RealMounts {
                         os.pread(reader, 4096, 0)
                         assert os.pwrite(writer, page, 0) == 4096
                         assert os.pread(reader, 4096, 0) == page[:], number
-                    """)
+                    """, deadline: .seconds(300))
                 #expect(World.isRunning(reader.pid), "the write waited for the read of another file")
-                let outcome = await reader.wait(deadline: .seconds(60))
+                try await store.setFaults()
+                let outcome = await reader.wait(deadline: .seconds(300))
                 #expect(outcome.succeeded && outcome.output == "held", "\(outcome)")
             }
         }

@@ -4,7 +4,7 @@ package import Basics
 package enum FaultKind: Hashable, Sendable {
     /// The request waits before anything is done.
     case latency(Duration)
-    /// Nothing is done and nothing answered, until the client goes away.
+    /// Nothing is done and nothing answered, until the client goes away or the faults are replaced.
     case hang
     /// The answer waits after the work is done.
     case firstByte(Duration)

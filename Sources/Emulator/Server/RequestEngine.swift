@@ -40,7 +40,8 @@ final class RequestEngine: Sendable {
         let (started, began) = (time.uptime(), time.now())
         let request = exchange.request
         let route = dialect.route(request)
-        var effects = control.plan.decide(route)
+        let (decided, generation) = control.plan.decide(route)
+        var effects = decided
         if effects.latency > .zero { try? await time.sleep(for: effects.latency) }
         var entry = RequestLogEntry(
             time: began, operation: route.operation, bucket: route.bucket, key: route.key, status: 0, bytesIn: 0,
@@ -48,7 +49,9 @@ final class RequestEngine: Sendable {
             agent: request.header("user-agent"), faults: effects.kinds)
         if effects.resetsAtOnce || effects.hangs {
             record(entry, exchange, since: started)
-            if effects.hangs { try? await exchange.channel.closeFuture.get() }
+            while effects.hangs, exchange.channel.isActive, control.plan.isInForce(generation) {
+                try? await Task.sleep(for: .milliseconds(10))
+            }
             return await exchange.end(resetting: true)
         }
         let hasBody = request.contentLength.map { $0 > 0 } ?? request.headers.contains(name: "transfer-encoding")

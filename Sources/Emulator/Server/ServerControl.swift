@@ -7,6 +7,8 @@ final class SharedFaultPlan: Sendable {
         var plan: FaultPlan
         /// When they were set, of the time source's `uptime`.
         var began: Duration
+        /// How often they were replaced.
+        var generation = 0
     }
 
     private let state: Mutex<State>
@@ -23,16 +25,24 @@ final class SharedFaultPlan: Sendable {
     /// Replaces the faults; counters and times start anew. nil keeps the server's seed.
     func set(_ specs: [FaultSpec], seed: UInt64? = nil) {
         let began = time.uptime()
-        state.withLock { $0 = State(plan: FaultPlan(specs, seed: seed ?? self.seed), began: began) }
-    }
-
-    func decide(_ route: RequestRoute) -> FaultEffects {
-        let now = time.uptime()
-        return state.withLock { state in
-            state.plan.decide(
-                operation: route.operation, bucket: route.bucket, key: route.key, at: now - state.began)
+        state.withLock { state in
+            let plan = FaultPlan(specs, seed: seed ?? self.seed)
+            state = State(plan: plan, began: began, generation: state.generation + 1)
         }
     }
+
+    /// What goes wrong with a request, and for `isInForce` by which faults.
+    func decide(_ route: RequestRoute) -> (effects: FaultEffects, generation: Int) {
+        let now = time.uptime()
+        return state.withLock { state in
+            let effects = state.plan.decide(
+                operation: route.operation, bucket: route.bucket, key: route.key, at: now - state.began)
+            return (effects, state.generation)
+        }
+    }
+
+    /// Whether the faults of then have not been replaced.
+    func isInForce(_ generation: Int) -> Bool { state.withLock { $0.generation == generation } }
 }
 
 /// The dialects' clock, as wrong as the faults of the request being served make it.
