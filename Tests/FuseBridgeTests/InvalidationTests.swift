@@ -10,6 +10,7 @@ import Testing
 @Suite struct InvalidationTests {
     private let tree: MountedTree
     private let released = Semaphore()
+    private let scriptEnded = Semaphore()
     private var invalidator: KernelInvalidator { tree.invalidator }
 
     init() throws { tree = try MountedTree() }
@@ -22,12 +23,21 @@ import Testing
     /// Runs a shell script in the mount, and returns when the file system holds one of its calls: until `release`.
     private func holdUp(_ script: String) {
         let path = tree.path
-        startThread(name: "held") { _ = shell("bash", "-c", "cd $1; \(script)", "sh", path) }
+        startThread(name: "held") { [scriptEnded] in
+            _ = shell("bash", "-c", "cd $1; \(script)", "sh", path)
+            scriptEnded.signal()
+        }
         // Were what the test waits for not to end, neither would the test. No machine is as slow as that.
         startThread(name: "end") { [fileSystem = tree.fileSystem, released] in
             if !released.wait(for: .seconds(600)) { fileSystem.state.withLock { $0.isReleased = true } }
         }
         while tree.fileSystem.state.withLock({ $0.held == 0 && !$0.isReleased }) { usleep(10_000) }
+    }
+
+    /// After `release`: the mount is in use as long as the script is.
+    private func unmount() throws {
+        scriptEnded.wait()
+        _ = try tree.unmount()
     }
 
     private var isReleased: Bool { tree.fileSystem.state.withLock { $0.isReleased } }
@@ -53,7 +63,7 @@ import Testing
         #expect(!isReleased)
         release()
         await waiter.value
-        _ = try tree.unmount()
+        try unmount()
     }
 
     @Test func aCallInOneDirectoryKeepsNothingFromBeingSaidAboutNamesInAnother() async throws {
@@ -66,7 +76,7 @@ import Testing
         #expect(!isReleased)
         release()
         try await invalidator.settle(directory, namesIn: directory)
-        _ = try tree.unmount()
+        try unmount()
     }
 
     @Test func whoIsCancelledWaitsNoLonger() async throws {
@@ -84,7 +94,7 @@ import Testing
         #expect(!isReleased)
         release()
         try await invalidator.settle(held)
-        _ = try tree.unmount()
+        try unmount()
     }
 
     @Test func whatIsSaidOfManyIsAllHeard() async throws {

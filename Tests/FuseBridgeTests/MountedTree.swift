@@ -60,7 +60,8 @@ final class MountedTree: Sendable {
 
     /// Unmounts as a user would and waits for the session; what it could not store.
     func unmount() throws -> [UnstoredFile] {
-        #expect(shell("fusermount3", "-u", path).status == 0)
+        let run = shell("fusermount3", "-u", path)
+        try #require(run.status == 0, "\(run.output)")
         return try waitForEnd()
     }
 
