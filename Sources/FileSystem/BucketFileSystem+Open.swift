@@ -130,7 +130,7 @@ extension BucketFileSystem {
     /// right now.
     func activateNamed(_ entry: Entry) -> ActiveFile? {
         let file = activate(entry)
-        let mayBeForgotten = metadata.awaitForgetting()
+        let mayBeForgotten = metadata.awaitForgetting() || !metadata.isCurrent(entry)
         guard leaving.contains(file.ino) || mayBeForgotten && (try? metadata.entry(file.ino)) == .some(nil) else {
             return file
         }

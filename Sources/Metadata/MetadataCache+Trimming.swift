@@ -81,6 +81,8 @@ extension MetadataCache {
         // Whoever takes something in use from here on waits, or is heard of.
         forgetting.add(1, ordering: .sequentiallyConsistent)
         defer { forgetting.subtract(1, ordering: .sequentiallyConsistent) }
+        // Whoever has read an entry before has to look whether it is there still.
+        defer { updates.add(1, ordering: .sequentiallyConsistent) }
         return try write { (connection) throws(SQLiteError) in
             atomicMemoryFence(ordering: .sequentiallyConsistent)
             let now = self.clock.now

@@ -45,7 +45,7 @@ package final class MetadataCache: Sendable {
     let forgetting = Atomic(0)
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
-    /// Of entries, by our own doing.
+    /// Of entries, by our own doing; also calls that forget some.
     let updates = Atomic<UInt64>(0)
 
     /// Opens the cache over a database that was made with `migrations`.
