@@ -180,4 +180,7 @@ package struct LocalFileStatus: Sendable, Hashable {
 
     /// The user this process acts as. geteuid(2)
     package static var ourUser: UInt32 { geteuid() }
+
+    /// Whether nobody but `user` and root could put it there.
+    package func isTrusted(by user: UInt32 = ourUser) -> Bool { owner == user || owner == 0 }
 }

@@ -266,11 +266,8 @@ extension BucketFileSystem {
     /// A known file that grew old: one HEAD tells whether it is the same, and its exact attributes with it.
     private func revalidate(_ entry: Entry) async throws(FileSystemError) -> Entry? {
         // A HEAD of a link of the store's own kind tells of the object it leads to.
-        // Beside a link that has its plain name there may be an object, which has a claim to that, once not all names there are known.
-        let directory = try cached { metadata throws(MetadataError) in try metadata.directory(entry.parent) }
-        let mayBeBeside = metadata.codec.role(of: entry.component) == .link && !directory.isComplete
-        guard entry.attributes.kind != .directory, !isNative(entry), !mayBeBeside,
-            let known = entry.attributes.version
+        guard entry.attributes.kind != .directory, !isNative(entry), let known = entry.attributes.version,
+            try !mayHideAnObject(entry)
         else {
             return try await discover(entry.name, in: entry.parent)
         }
@@ -287,6 +284,12 @@ extension BucketFileSystem {
             return try await discover(entry.name, in: entry.parent)
         case .failure(let error): throw FileSystemError(error)
         }
+    }
+
+    /// Whether an object may be beside a link, which has a claim to the plain name before it: not all names there are known.
+    private func mayHideAnObject(_ entry: Entry) throws(FileSystemError) -> Bool {
+        guard metadata.codec.role(of: entry.component) == .link else { return false }
+        return try !cached { metadata throws(MetadataError) in try metadata.directory(entry.parent) }.isComplete
     }
 
     /// Keeps what a HEAD told; answers what programs see now.

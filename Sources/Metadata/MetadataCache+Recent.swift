@@ -1,19 +1,19 @@
-package import Basics
+import Basics
 package import ObjectStorage
 import SQLite
 
 extension MetadataCache {
     /// A write or removal of ours that listings may not know of yet.
-    package struct RecentChange: Hashable, Sendable {
-        package let key: ObjectKey
+    private struct RecentChange: Hashable, Sendable {
+        let key: ObjectKey
         /// nil: it was removed.
-        package let object: ListedObject?
-        package let at: Timestamp
+        let object: ListedObject?
+        let at: Timestamp
     }
 
     /// The newest changes of ours, or of a process before, in the order of their times: about `limit` at most. What a renamed
     /// directory has taken along is not told.
-    package func recentChanges(limit: Int) throws(MetadataError) -> [RecentChange] {
+    private func recentChanges(limit: Int) throws(MetadataError) -> [RecentChange] {
         guard listingsLag else { return [] }
         let now = clock.now
         let since = unsettled(at: now)
@@ -22,6 +22,15 @@ extension MetadataCache {
                 let changes = try self.recentWrites(since, now, limit, connection)
                 return try (changes + self.recentRemovals(since, now, limit, connection)).sorted { $0.at < $1.at }
             }
+        }
+    }
+
+    /// Tells a store whose listings lag behind what was changed there, by an earlier process for one.
+    package func remind(_ store: any ObjectStore) {
+        guard let overlaid = store as? OverlaidStore else { return }
+        // What cannot be read is listed again.
+        for change in (try? recentChanges(limit: overlaid.recent.capacity)) ?? [] {
+            overlaid.recent.remember(change.key, change.object, at: change.at)
         }
     }
 

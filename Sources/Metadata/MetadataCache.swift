@@ -22,7 +22,7 @@ package final class MetadataCache: Sendable {
     /// How long the store's word counts that one name is missing, if `ttl` is not less.
     package let negativeTTL: Duration
     /// How long a listing may not know of a change: until it is over, what is ours stays known as ours, for the next process
-    /// (`recentChanges`). Nobody here asks for more: of this process's changes the store's listings tell (`OverlaidStore`).
+    /// (`remind`). Nobody here asks for more: of this process's changes the store's listings tell (`OverlaidStore`).
     private let listingLag: Duration
 
     let database: Database

@@ -64,7 +64,7 @@ extension OverlaidStore {
             case .unknown: doubtful.append(Doubt(key: key, write: write, listed: listed))
             }
         }
-        let found = try await inParallel(doubtful) { (doubt) throws(ObjectStoreError) in
+        let found = try await concurrently(doubtful, width: Self.width) { (doubt) throws(ObjectStoreError) in
             (key: doubt.key, object: try await ask(doubt))
         }
         for (key, object) in found { objects[key] = object }
@@ -72,12 +72,13 @@ extension OverlaidStore {
         // A bucket of an account is there whatever it holds.
         if !(capabilities.bucketsInKeys && request.prefix.isEmpty) {
             let below = claims.doubtful.filter { !prefixes.contains($0.prefix) }
-            let made = try await inParallel(below) { (doubt) throws(ObjectStoreError) in
+            let made = try await concurrently(below, width: Self.width) { (doubt) throws(ObjectStoreError) in
                 try await ask(Doubt(key: doubt.key, write: doubt.write, listed: nil)) == nil ? nil : doubt.prefix
             }
             prefixes.formUnion(made.compactMap(\.self))
             let thinned = claims.thinned.filter { prefixes.contains($0.key) }.map { (prefix: $0.key, number: $0.value) }
-            let gone = try await inParallel(thinned) { (thinned) throws(ObjectStoreError) -> ObjectKey? in
+            let gone = try await concurrently(thinned, width: Self.width) {
+                (thinned) throws(ObjectStoreError) -> ObjectKey? in
                 if try await list(ListRequest(prefix: thinned.prefix.bytes, limit: 1)).isEmpty { return thinned.prefix }
                 recent.keep(thinned.prefix, despite: thinned.number)
                 return nil
@@ -93,33 +94,6 @@ extension OverlaidStore {
         let key: ObjectKey
         let write: RecentWrites.Write
         let listed: ListedObject?
-    }
-
-    private func inParallel<Item: Sendable, Answer: Sendable>(
-        _ items: [Item], _ act: @escaping @Sendable (Item) async throws(ObjectStoreError) -> Answer
-    ) async throws(ObjectStoreError) -> [Answer] {
-        if items.isEmpty { return [] }
-        let results = await withTaskGroup(of: Result<Answer, ObjectStoreError>.self) { group in
-            var results: [Result<Answer, ObjectStoreError>] = []
-            var rest = items.makeIterator()
-            func addNext() {
-                guard let item = rest.next() else { return }
-                group.addTask {
-                    do throws(ObjectStoreError) { return .success(try await act(item)) } catch {
-                        return .failure(error)
-                    }
-                }
-            }
-            for _ in 0..<Self.width { addNext() }
-            for await result in group {
-                results.append(result)
-                if case .success = result { addNext() }
-            }
-            return results
-        }
-        var answers: [Answer] = []
-        for result in results { answers.append(try result.get()) }
-        return answers
     }
 
     /// What the store has at the key; nil: nothing.

@@ -88,20 +88,16 @@ struct CacheDirectory: Sendable {
             let entry = place
             place = slash == place.startIndex ? "/" : String(place[..<slash])
             guard let above = try? LocalFileStatus(of: place) else { return nil }
-            if above.owner != user, above.owner != 0 { return "user \(above.owner) can replace what is in \(place)" }
+            if !above.isTrusted(by: user) { return "user \(above.owner) can replace what is in \(place)" }
             // Where the sticky bit is, an entry is its owner's alone.
-            let isOwnersAlone = above.permissions & 0o1000 != 0
-            if above.permissions & 0o002 != 0, !isOwnersAlone || isStrangers(entry, user) {
+            let isSticky = above.permissions & 0o1000 != 0
+            let isSafe = isSticky && (try? LocalFileStatus(of: entry))?.isTrusted(by: user) ?? true
+            if above.permissions & 0o002 != 0, !isSafe {
                 return "anybody can replace what is in \(place)"
             }
             if place == "/" { return nil }
         }
         return nil
-    }
-
-    private static func isStrangers(_ path: String, _ user: UInt32) -> Bool {
-        guard let status = try? LocalFileStatus(of: path) else { return false }
-        return status.owner != user && status.owner != 0
     }
 
     /// What is wrong with so few free bytes on the disk, if they are too few for anything to be written.
@@ -174,10 +170,10 @@ struct CacheDirectory: Sendable {
 
     private static let stopVariable = "PAILFS_STOP_POINT"
 
-    /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
     /// Most bytes of the cache's size that what is known of names takes.
     static func metadataShare(of size: Int64) -> Int64 { size / 4 }
 
+    /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
     func ledger(limit: Int64, floor: Int64, time: any TimeSource) -> SpaceLedger {
         let databases = DatabaseSpace(directory: path, growth: min(limit / 16, 16 << 20), time: time)
         return SpaceLedger(

@@ -93,7 +93,7 @@ final class Composition: Sendable {
                 throw cause
             }
         }
-        Self.remind(store, of: entries)
+        entries.remind(store)
         entries.limit = CacheDirectory.metadataShare(of: settings.cacheSize)
         let unlinked = UnlinkedFile.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.

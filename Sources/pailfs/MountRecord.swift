@@ -106,7 +106,7 @@ struct MountRecord: Sendable {
     /// Whether what is in a directory was put there by `user` or root: in /tmp anybody may make one of any name.
     static func isTrusted(_ directory: String, for user: UInt32 = LocalFileStatus.ourUser) -> Bool {
         guard let status = try? LocalFileStatus(of: directory), status.kind == .directory else { return false }
-        return (status.owner == user || status.owner == 0) && status.permissions & 0o022 == 0
+        return status.isTrusted(by: user) && status.permissions & 0o022 == 0
     }
 
     static func prefix(of mountpoint: Mountpoint) -> String {
@@ -127,7 +127,7 @@ struct MountRecord: Sendable {
     /// nil for one that belongs to another user, too.
     private static func open(_ path: String) -> File? {
         guard let file = try? File(path, .readWrite), let status = try? LocalFileStatus(of: file),
-            status.kind == .file, status.owner == LocalFileStatus.ourUser || status.owner == 0
+            status.kind == .file, status.isTrusted()
         else { return nil }
         return file
     }

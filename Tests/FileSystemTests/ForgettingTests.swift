@@ -21,15 +21,15 @@ import Testing
 
     /// Runs `act` again and again, each time with everything known and old enough to be forgotten, beside a call that does.
     private func whileForgetting(
-        _ tree: MountedTree, _ act: () async throws -> Void
+        _ tree: MountedTree, _ act: (Int) async throws -> Void
     ) async throws -> Int {
         var forgotten = 0
-        for _ in 0..<25 {
+        for round in 1...25 {
             _ = try await tree.names("d")
             tree.time.advance(by: .seconds(20))
             let metadata = tree.rooms.metadata
             let forgets = tree.pool.start { try? metadata.trim(inNeed: true) }
-            try await act()
+            try await act(round)
             if await forgets.value == true { forgotten += 1 }
         }
         return forgotten
@@ -38,7 +38,7 @@ import Testing
     @Test func aDirectoryIsReadWhole() async throws {
         let tree = try await tree()
         let expected = Self.names.sorted()
-        let forgotten = try await whileForgetting(tree) { () async throws in
+        let forgotten = try await whileForgetting(tree) { _ async throws in
             let names = try await tree.names("d").sorted()
             #expect(names == expected)
         }
@@ -47,12 +47,7 @@ import Testing
 
     @Test func namesAreFoundAndFilesWritten() async throws {
         let tree = try await tree()
-        let count = Mutex(0)
-        let forgotten = try await whileForgetting(tree) { () async throws in
-            let number = count.withLock { count in
-                count += 1
-                return count
-            }
+        let forgotten = try await whileForgetting(tree) { (number) async throws in
             let path = "d/f\(number)"
             // The kernel comes back with the name's new number when it is told that the old one is stale.
             func again(_ act: () async throws(MountedTree.Failure) -> Void) async throws {
@@ -82,12 +77,7 @@ import Testing
 
     @Test func namesAreRemovedAndRenamed() async throws {
         let tree = try await tree()
-        let count = Mutex(0)
-        let forgotten = try await whileForgetting(tree) { () async throws in
-            let number = count.withLock { count in
-                count += 1
-                return count
-            }
+        let forgotten = try await whileForgetting(tree) { (number) async throws in
             try await tree.unlink("d/f\(number)")
             try await tree.rename("d/f\(number + 100)", to: "d/g\(number)")
             #expect(tree.store.content(ObjectKey("d/f\(number)")) == nil)

@@ -105,11 +105,7 @@ final class MountedTree {
         let metadata = try MetadataCache(
             database: database, time: time, ttl: ttl, negativeTTL: .seconds(1),
             listingLag: store.capabilities.listingLag, keepingPending: keepingPending)
-        if let overlaid = store as? OverlaidStore {
-            for change in try metadata.recentChanges(limit: 1000) {
-                overlaid.recent.remember(change.key, change.object, at: change.at)
-            }
-        }
+        metadata.remind(store)
         let ledger = SpaceLedger(limit: capacity, floor: 0, commitShare: capacity / 4) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -14,7 +14,7 @@ package enum CredentialFiles {
         guard let file = try? File(path, followsLinks: true), let status = try? LocalFileStatus(of: file) else {
             return nil
         }
-        guard status.owner == 0 || status.owner == LocalFileStatus.ourUser else {
+        guard status.isTrusted() else {
             return "belongs to another user; copy it, or name it in OS_CLIENT_CONFIG_FILE"
         }
         return status.permissions & 0o002 == 0 ? nil : "may be written by others; run chmod o-w \(path)"

@@ -2,7 +2,6 @@ import Basics
 import Glibc
 import HTTP
 import Logging
-import Metadata
 import ObjectStorage
 import Settings
 import Synchronization
@@ -46,15 +45,6 @@ extension Composition {
         stack.retry.transferTries = options.retries + 1
         return StoreStack.make(
             provider, prefix: request.prefix, options: stack, meter: meter, time: time, logger: logger)
-    }
-
-    /// Tells a store whose listings lag behind what an earlier process did there.
-    static func remind(_ store: any ObjectStore, of entries: MetadataCache) {
-        guard let overlaid = store as? OverlaidStore else { return }
-        // What cannot be read is listed again.
-        for change in (try? entries.recentChanges(limit: overlaid.recent.capacity)) ?? [] {
-            overlaid.recent.remember(change.key, change.object, at: change.at)
-        }
     }
 
     /// What would be told of badly, or late, by whoever asks the store.

@@ -1,5 +1,3 @@
-package import ObjectStorage
-
 /// Runs `body` for every item, `width` of them at a time, and returns the answers in the items' order. After a failure nothing
 /// more is begun; the first one is thrown once everything under way has ended.
 package func concurrently<Item: Sendable, Answer: Sendable>(
