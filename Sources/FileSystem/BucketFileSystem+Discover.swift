@@ -29,9 +29,9 @@ extension BucketFileSystem {
     /// Lists a directory of which many names were asked for, up to as many pages as there were names: whatever its length,
     /// that is at most twice what asking for one name after the other has cost, or would.
     private func listAhead(_ directory: InodeNumber, pages: Int) {
-        let listing = listings.join(directory)
+        let listing = listings.join(directory, pages: pages)
         rooms.pool.start { [self] in
-            defer { listing.leave() }
+            defer { listing.leave(pages: pages) }
             while true {
                 let progress = listing.progress
                 if progress.isEnded && progress.error == nil { return forgetMisses(in: directory) }
@@ -45,8 +45,8 @@ extension BucketFileSystem {
     private func find(
         _ name: ByteString, in parent: InodeNumber, pages: Int
     ) async throws(FileSystemError) -> Entry? {
-        let listing = listings.join(parent)
-        defer { listing.leave() }
+        let listing = listings.join(parent, pages: pages)
+        defer { listing.leave(pages: pages) }
         while true {
             let progress = listing.progress
             if let error = progress.error, error.kind != .interrupted { throw error }

@@ -5,8 +5,8 @@ import Synchronization
 
 /// Listings of directories in flight: one for each directory, however many read it.
 ///
-/// Pages go into the metadata cache as they arrive; readers follow the frontier up to which rows are final. A listing whose
-/// readers have all gone stops after the page it is at. Locks are leaves.
+/// Pages go into the metadata cache as they arrive; readers follow the frontier up to which rows are final. A listing stops
+/// after the last page that a reader wants, or after the one it is at when they have all gone. Locks are leaves.
 final class DirectoryListings: Sendable {
     private let metadata: MetadataCache
     private let store: any ObjectStore
@@ -20,11 +20,12 @@ final class DirectoryListings: Sendable {
         walks = TreeWalks(metadata: metadata, store: store, doomed: doomed, pool: pool)
     }
 
-    /// The listing of `directory` under way, or a new one. Call `leave` on it when done.
-    func join(_ directory: InodeNumber) -> DirectoryListing {
+    /// The listing of `directory` under way, or a new one, for a reader of that many of its pages. Call `leave` on it with the
+    /// same number when done.
+    func join(_ directory: InodeNumber, pages: Int = .max) -> DirectoryListing {
         let (listing, isNew) = running.withLock { running in
-            if let listing = running[directory], listing.enter() { return (listing, false) }
-            let listing = DirectoryListing(directory: directory)
+            if let listing = running[directory], listing.enter(pages) { return (listing, false) }
+            let listing = DirectoryListing(directory: directory, pages)
             running[directory] = listing
             return (listing, true)
         }
@@ -85,29 +86,39 @@ final class DirectoryListing: Sendable {
 
     private struct State {
         var progress = Progress()
-        var readers = 1
+        /// How many pages each reader wants.
+        var readers: [Int]
+        /// Nobody wanted another page.
+        var isLeft = false
         var nextID: UInt64 = 0
         var waiters: [UInt64: CheckedContinuation<Bool, Never>] = [:]
         var cancelled: Set<UInt64> = []
     }
 
     let directory: InodeNumber
-    private let state = Mutex(State())
+    private let state: Mutex<State>
 
-    init(directory: InodeNumber) { self.directory = directory }
+    fileprivate init(directory: InodeNumber, _ pages: Int) {
+        self.directory = directory
+        state = Mutex(State(readers: [pages]))
+    }
 
     var progress: Progress { state.withLock { $0.progress } }
 
     /// One more reader; false when the listing has been given up or has failed.
-    func enter() -> Bool {
+    fileprivate func enter(_ pages: Int) -> Bool {
         state.withLock { state in
-            guard state.readers > 0, !state.progress.isEnded else { return false }
-            state.readers += 1
+            guard !state.readers.isEmpty, !state.isLeft, !state.progress.isEnded else { return false }
+            state.readers.append(pages)
             return true
         }
     }
 
-    func leave() { state.withLock { $0.readers -= 1 } }
+    func leave(pages: Int = .max) {
+        state.withLock { state in
+            if let index = state.readers.firstIndex(of: pages) { state.readers.remove(at: index) }
+        }
+    }
 
     /// Waits until more than `pages` pages are in or the listing has ended.
     func wait(after pages: Int) async throws(FileSystemError) {
@@ -136,13 +147,14 @@ final class DirectoryListing: Sendable {
         if !isDone { throw .interrupted }
     }
 
-    /// Another page is in; false when nobody reads any more.
+    /// Another page is in; false when nobody wants one more.
     fileprivate func advance(to frontier: ByteString?) -> Bool {
         wake { state in
             state.progress.pages += 1
             state.progress.frontier = frontier
+            state.isLeft = !state.readers.contains { [pages = state.progress.pages] in $0 > pages }
+            return !state.isLeft
         }
-        return state.withLock { $0.readers > 0 }
     }
 
     fileprivate func end(_ error: FileSystemError?) {
@@ -154,12 +166,13 @@ final class DirectoryListing: Sendable {
         }
     }
 
-    private func wake(_ change: (inout State) -> Void) {
-        let waiters = state.withLock { state in
-            change(&state)
+    private func wake<Answer: Sendable>(_ change: (inout State) -> Answer) -> Answer {
+        let (answer, waiters) = state.withLock { state in
+            let answer = change(&state)
             defer { state.waiters = [:] }
-            return state.waiters
+            return (answer, state.waiters)
         }
         for waiter in waiters.values { waiter.resume(returning: true) }
+        return answer
     }
 }
