@@ -1,12 +1,15 @@
 import Basics
 
 /// The rules of freshness at one moment. Times are nanoseconds since 1970.
+///
+/// Taken before the rows that they are applied to are read: what a listing has covered by then is in the rows.
 struct Clock {
     let now: Int64
     let ttl: Int64
     let negativeTTL: Int64
     /// How many updates there had been (`Entry.updates`).
     let updates: UInt64
+    let listed: Recollection.Listed
 
     /// When knowledge from `checkedAt` stops to count.
     func until(_ checkedAt: Int64) -> Int64 { Self.add(checkedAt, ttl) }
@@ -25,10 +28,11 @@ struct Clock {
     func isFresh(_ limit: Int64) -> Bool { isFresh(until: limit, lifetime: ttl) }
 
     /// When an entry stops to be fresh, from the newest of what was learned of it.
-    func freshUntil(_ row: EntryRow, in directory: DirectoryRow, covered: Int64?) -> Int64 {
+    func freshUntil(_ row: EntryRow, in directory: DirectoryRow) -> Int64 {
         // Ours is right until others say otherwise, and the root is always there.
         if row.isPending || row.ino == 1 { return until(now) }
         let stale = max(row.staleAt ?? .min, directory.staleAt ?? .min)
+        let covered = listed.at(row.parent, row.component, through: row.component, latest: latest)
         var newest = Int64.min
         // What was learned before the clock was set back must not hide what was learned since.
         for learned in [row.checkedAt, directory.listedAt ?? .min, covered ?? .min]

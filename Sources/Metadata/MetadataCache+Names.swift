@@ -250,9 +250,7 @@ extension MetadataCache {
     private func knownMissing(
         _ component: ByteString, in parent: Int64, stale: Int64, _ clock: Clock, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
-        let listedAt = recollection.withLock {
-            $0.listedAt(parent, component, through: component, latest: clock.latest)
-        }
+        let listedAt = clock.listed.at(parent, component, through: component, latest: clock.latest)
         var newest = listedAt ?? .min
         if let tombstone = try Tombstone.find(connection, parent: parent, component: component) {
             if tombstone.ours == pendingChange { return .max }

@@ -137,7 +137,7 @@ extension MetadataCache {
         let now = clock.now
         let complete = try DirectoryRow.find(connection, ino: directory).listedAt.flatMap { $0 <= now ? $0 : nil }
         let partial = recollection.withLock {
-            $0.listedAt(directory, component, through: component, except: listing, latest: now)
+            $0.listed.at(directory, component, through: component, except: listing, latest: now)
         }
         return max(complete ?? .min, partial ?? .min)
     }

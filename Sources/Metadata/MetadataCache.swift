@@ -91,8 +91,16 @@ package final class MetadataCache: Sendable {
         if let known = recent[ino.row] { return entry(known.row, name: known.name, in: known.directory, clock) }
         let version = recent.version
         let found: RecentEntries.Known? = try read { (connection) throws(SQLiteError) in
-            guard let row = try EntryRow.find(connection, ino: ino.row) else { return nil }
-            let directory = try DirectoryRow.find(connection, ino: row.parent)
+            guard var row = try EntryRow.find(connection, ino: ino.row) else { return nil }
+            var directory = try DirectoryRow.find(connection, ino: row.parent)
+            // Should a listing have ended in between, its row counts, not the one before.
+            while recent.version != version || !version.isMultiple(of: 2) {
+                guard let newer = try EntryRow.find(connection, ino: ino.row) else { return nil }
+                let isInPlace = newer.parent == row.parent
+                row = newer
+                if isInPlace { break }
+                directory = try DirectoryRow.find(connection, ino: row.parent)
+            }
             let name = try self.codec.shownName(of: row.component, beside: self.neighbours(of: row, connection))
             return RecentEntries.Known(row: row, directory: directory, name: row.ino == 1 ? "" : name ?? "")
         }
@@ -214,7 +222,7 @@ package final class MetadataCache: Sendable {
         if now <= invalidated, now > invalidated - 1_000_000 { now = invalidated + 1 }
         return Clock(
             now: now, ttl: ttl.nanosecondCount, negativeTTL: min(negativeTTL, ttl).nanosecondCount,
-            updates: updates.load(ordering: .acquiring))
+            updates: updates.load(ordering: .acquiring), listed: recollection.withLock { $0.listed })
     }
 
     /// Whether any listing begun at `start` knows of a change of ours from that time. One from the future was made before the
@@ -286,15 +294,10 @@ package final class MetadataCache: Sendable {
     }
 
     func entry(_ row: EntryRow, name: ByteString, in directory: DirectoryRow, _ clock: Clock) -> Entry {
-        let covered: Int64? = recollection.withLock { recollection in
-            guard recollection.hasListed(row.parent) else { return nil }
-            return recollection.listedAt(
-                row.parent, row.component, through: row.component, latest: clock.latest)
-        }
         return Entry(
             ino: InodeNumber(row: row.ino), parent: InodeNumber(row: row.parent), component: row.component, name: name,
             attributes: row.attributes, checkedAt: Timestamp(nanosecondCount: row.checkedAt),
-            freshUntil: Timestamp(nanosecondCount: clock.freshUntil(row, in: directory, covered: covered)),
+            freshUntil: Timestamp(nanosecondCount: clock.freshUntil(row, in: directory)),
             headersAt: row.headersAt.map { Timestamp(nanosecondCount: $0) }, isPending: row.isPending,
             updates: clock.updates)
     }

@@ -5,8 +5,25 @@ import Basics
 ///
 /// A value inside the cache's mutex; bounded; lost at unmount.
 struct Recollection {
+    /// Which parts of directories were listed, as of one moment.
+    struct Listed {
+        fileprivate var stretches: [Int64: [Stretch]] = [:]
+
+        /// When the newest listing, other than `except`, that covers all of `first...last` began. One from after `latest` was
+        /// made before the clock was set back.
+        func at(
+            _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil,
+            latest: Int64
+        ) -> Int64? {
+            guard let known = stretches[directory] else { return nil }
+            return known.lazy
+                .filter { $0.listing != listing && $0.checkedAt <= latest && $0.covers(first, through: last) }
+                .map(\.checkedAt).max()
+        }
+    }
+
     /// Components from `lower` to before `upper` (nil: the end) were listed by a request begun at `checkedAt`.
-    private struct Stretch {
+    fileprivate struct Stretch {
         let listing: UInt64
         let lower: ByteString
         var upper: ByteString?
@@ -28,34 +45,23 @@ struct Recollection {
     private static let mostStretches = 4
     private static let mostNames = 4096
 
-    private var stretches: [Int64: [Stretch]] = [:]
+    private(set) var listed = Listed()
     private var missing: [Name: Int64] = [:]
 
     mutating func recordListed(
         _ directory: Int64, listing: UInt64, from lower: ByteString, to upper: ByteString?, at checkedAt: Int64
     ) {
-        if stretches.count >= Self.mostDirectories, stretches[directory] == nil { stretches.removeAll() }
-        var known = stretches[directory] ?? []
+        if listed.stretches.count >= Self.mostDirectories, listed.stretches[directory] == nil {
+            listed.stretches.removeAll()
+        }
+        var known = listed.stretches[directory] ?? []
         known.removeAll { $0.listing == listing }
         if known.count >= Self.mostStretches { known.removeFirst() }
         known.append(Stretch(listing: listing, lower: lower, upper: upper, checkedAt: checkedAt))
-        stretches[directory] = known
+        listed.stretches[directory] = known
     }
 
-    /// When the newest listing, other than `except`, that covers all of `first...last` began. One from after `latest` was
-    /// made before the clock was set back.
-    func listedAt(
-        _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil, latest: Int64
-    ) -> Int64? {
-        guard let known = stretches[directory] else { return nil }
-        return known.lazy
-            .filter { $0.listing != listing && $0.checkedAt <= latest && $0.covers(first, through: last) }
-            .map(\.checkedAt).max()
-    }
-
-    func hasListed(_ directory: Int64) -> Bool { stretches[directory] != nil }
-
-    mutating func forgetListings(of directory: Int64) { stretches[directory] = nil }
+    mutating func forgetListings(of directory: Int64) { listed.stretches[directory] = nil }
 
     mutating func recordMissing(_ name: ByteString, in parent: Int64, at checkedAt: Int64) {
         if missing.count >= Self.mostNames { missing.removeAll() }

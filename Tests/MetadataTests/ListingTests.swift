@@ -20,6 +20,28 @@ import Testing
         #expect(try !fixture.cache.directory(.root).isFresh)
     }
 
+    /// Whoever asks while the page with the name is taken in.
+    @Test func aNameThatAListingBringsIsAbsentAtNoTime() async throws {
+        let fixture = try CacheFixture()
+        let names = (0..<400).map { ByteString("\($0)/") }
+        try fixture.list(names)
+        for name in names {
+            let directory = try #require(try fixture.present(name.dropLast(1))).ino
+            async let asked = {
+                while true {
+                    switch try fixture.cache.lookup("a", in: directory) {
+                    case .unknown: continue
+                    case .absent: return false
+                    case .present: return true
+                    }
+                }
+            }()
+            try fixture.list(["a"], in: directory)
+            let isPresent = try await asked
+            #expect(isPresent, "\(name)")
+        }
+    }
+
     @Test func freshnessSurvivesARemount() throws {
         var fixture = try CacheFixture()
         try fixture.list(["a", "d/"])
