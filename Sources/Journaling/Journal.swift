@@ -260,8 +260,7 @@ package final class Journal: Sendable {
     private func commit(
         _ changes: [JournalChange], isFlushed: Bool, _ connection: Connection
     ) throws(SQLiteError) {
-        // In WAL mode FULL flushes the log with each commit and NORMAL leaves it to the next (sqlite.org/pragma.html).
-        try connection.execute(isFlushed ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL")
+        try connection.synchronise(isFlushed ? .full : .normal)
         try connection.transaction { () throws(SQLiteError) in
             for change in changes { try JournalSchema.apply(change, connection) }
         }

@@ -169,9 +169,9 @@ enum JournalSchema {
     /// still be ended and files removed. The log keeps its length, and checkpoints start it over (sqlite.org/wal.html,
     /// section 2.3).
     static func takeHeadroom(_ connection: Connection) throws(SQLiteError) {
+        try connection.synchronise(.normal)
         try connection.execute(
             """
-            PRAGMA synchronous = NORMAL;
             INSERT INTO headroom VALUES (zeroblob(\(300 * 4096)));
             DELETE FROM headroom;
             """)

@@ -17,7 +17,10 @@ extension MetadataCache {
     ) throws(MetadataError) -> Entry {
         guard fits(component, attributes.kind) else { throw .invalidName }
         let clock = clock
-        return try decide { (connection) throws(SQLiteError) in
+        // A directory, or an object beside a link, takes a plain name from others.
+        let change: RecentEntries.Change =
+            attributes.kind == .file && codec.linkSuffix == nil ? .entry(parent.row) : .everything
+        return try decide(change) { (connection) throws(SQLiteError) in
             guard try self.isDirectory(parent.row, connection) else { return .failure(.notDirectory(parent)) }
             if let row = try EntryRow.find(connection, parent: parent.row, component: component) {
                 return .failure(.exists(InodeNumber(row: row.ino)))
@@ -65,7 +68,8 @@ extension MetadataCache {
         _ ino: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata? = nil, pending: Bool
     ) throws(MetadataError) {
         let clock = clock
-        try write { (connection) throws(SQLiteError) in
+        // What is known of a directory counts for what is in it.
+        try write(attributes.kind == .directory ? .everything : .entry(ino.row)) { (connection) throws(SQLiteError) in
             try self.update(ino, attributes, metadata, pending: pending, clock, connection)
         }
         updates.add(1, ordering: .releasing)
@@ -319,9 +323,10 @@ extension MetadataCache {
 
     /// Runs a transaction that can refuse before it has written.
     private func decide<Result>(
+        _ change: RecentEntries.Change = .everything,
         _ body: (Connection) throws(SQLiteError) -> Swift.Result<Result, MetadataError>
     ) throws(MetadataError) -> Result {
-        try write(body).get()
+        try write(change, body).get()
     }
 
     static func markStale(_ directory: Int64, _ now: Int64, _ connection: Connection) throws(SQLiteError) {

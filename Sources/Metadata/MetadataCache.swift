@@ -115,7 +115,11 @@ package final class MetadataCache: Sendable {
         guard let meaning = codec.meaning(of: name) else {
             return .absent(freshUntil: Timestamp(nanosecondCount: clock.until(clock.now)))
         }
-        return try read { (connection) throws(SQLiteError) in
+        if let until = recent.missing(name, in: parent.row), clock.isFresh(until) {
+            return .absent(freshUntil: Timestamp(nanosecondCount: until))
+        }
+        let version = recent.version
+        let answer = try read { (connection) throws(SQLiteError) -> LookupAnswer in
             // The directory first: should a listing end between the two reads, its rows are in the second.
             let directory = try DirectoryRow.find(connection, ino: parent.row)
             if let row = try self.find(name, meaning, in: parent.row, connection) {
@@ -127,6 +131,10 @@ package final class MetadataCache: Sendable {
             state.staleAt = try DirectoryRow.find(connection, ino: parent.row).staleAt
             return try self.absence(of: name, meaning, in: parent.row, state, clock, connection)
         }
+        if case .absent(let until) = answer {
+            recent.insert(missing: name, in: parent.row, until: until.nanosecondCount, readAt: version)
+        }
+        return answer
     }
 
     /// What is known of a directory as a whole; for other inode numbers, nothing.
@@ -152,6 +160,10 @@ package final class MetadataCache: Sendable {
     package func key(of ino: InodeNumber) throws(MetadataError) -> ByteString? {
         if ino == .root { return "" }
         if let known = keys[ino.row] { return known }
+        if let row = recent[ino.row]?.row {
+            if row.parent == InodeNumber.root.row { return row.component }
+            if let parent = keys[row.parent] { return parent + row.component }
+        }
         let generation = keys.generation
         return try read { (connection) throws(SQLiteError) in
             try connection.snapshot { () throws(SQLiteError) in
@@ -179,7 +191,10 @@ package final class MetadataCache: Sendable {
     /// How long remote knowledge counts; zero: never. A change goes for what is known already, too.
     package var ttl: Duration {
         get { lifetime.withLock { $0 } }
-        set { lifetime.withLock { $0 = newValue } }
+        set {
+            lifetime.withLock { $0 = newValue }
+            recent.forgetMissing()
+        }
     }
 
     /// Connects who knows the files that have changes of ours beyond what the rows say. What the store no longer has of
@@ -243,16 +258,16 @@ package final class MetadataCache: Sendable {
         do { return try database.read(body) } catch { throw .database(error) }
     }
 
-    /// One write transaction.
+    /// One write transaction, which changes no more than it says.
     @discardableResult
     func write<Result>(
-        _ body: (Connection) throws(SQLiteError) -> Result
+        _ change: RecentEntries.Change = .everything, _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(MetadataError) -> Result {
         do {
             return try database.write { (connection) throws(SQLiteError) in
                 let result: Result
                 do throws(SQLiteError) {
-                    result = try recent.writing { () throws(SQLiteError) in
+                    result = try recent.writing(change) { () throws(SQLiteError) in
                         try connection.transaction { () throws(SQLiteError) in try body(connection) }
                     }
                 } catch {

@@ -14,10 +14,13 @@ package final class Connection {
     private let handle: OpaquePointer
     /// Pages in the write-ahead log after the newest commit of this connection, when it is not checkpointed by itself.
     package private(set) var loggedPages = 0
+    /// As the last PRAGMA has set it.
+    private var synchronous: Database.Synchronous
     private var slots: [UnsafePointer<UInt8>: Int] = [:]
     private var cached: [CachedStatement] = []
 
     init(_ location: Database.Location, options: Database.Options) throws(SQLiteError) {
+        synchronous = options.synchronous
         let path = location.path
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         var opened: OpaquePointer?
@@ -57,6 +60,14 @@ package final class Connection {
                 Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().loggedPages = Int(pages)
                 return SQLITE_OK
             }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// From now on each commit comes back when the log is on the disk, or leaves that to a later one. Outside a transaction.
+    /// https://www.sqlite.org/pragma.html#pragma_synchronous
+    package func synchronise(_ wanted: Database.Synchronous) throws(SQLiteError) {
+        if wanted == synchronous { return }
+        try execute("PRAGMA synchronous = \(wanted.rawValue)")
+        synchronous = wanted
     }
 
     /// Writes what is in the log to the database file and brings both to the disk; with `emptying` the log ends empty. Outside
