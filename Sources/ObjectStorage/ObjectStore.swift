@@ -114,9 +114,13 @@ package struct PutAnswer: Sendable, Hashable {
     package var versionID: String?
     /// Last-Modified when the answer tells it (copies do).
     package var modified: Timestamp?
+    /// The store's clock when it answered, where it tells it.
+    package var answered: Timestamp?
 
-    package init(etag: ETag, versionID: String? = nil, modified: Timestamp? = nil) {
-        (self.etag, self.versionID, self.modified) = (etag, versionID, modified)
+    package init(
+        etag: ETag, versionID: String? = nil, modified: Timestamp? = nil, answered: Timestamp? = nil
+    ) {
+        (self.etag, self.versionID, self.modified, self.answered) = (etag, versionID, modified, answered)
     }
 }
 

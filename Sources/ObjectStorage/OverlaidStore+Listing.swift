@@ -3,8 +3,8 @@ import Basics
 extension OverlaidStore {
     /// Objects asked for at the same time.
     private static let width = 16
-    /// How far the store's clock may be behind ours.
-    private static let skew = Duration.seconds(5)
+    /// Most entries that are asked for beside those of a limit, in place of what was removed: they cost no request.
+    private static let mostSpare = 998
 
     /// A page with the recent writes laid over it. Whoever sets a limit gets as many entries as there are up to it, perhaps
     /// more.
@@ -14,6 +14,7 @@ extension OverlaidStore {
         var bound = request.startAfter
         if let cursor = request.cursor { (bound, request.cursor) = cursor.parts }
         let limit = request.limit ?? 1
+        request.limit = request.limit.map { $0 + recent.count(below: request.prefix, upTo: Self.mostSpare) }
         var whole = ListingPage()
         var progress = ListingProgress()
         while true {
@@ -22,6 +23,7 @@ extension OverlaidStore {
             let last = [page.objects.last?.key.bytes, page.commonPrefixes.last?.bytes, bound].compactMap(\.self).max()
             let claims = recent.claims(on: request, after: bound, through: page.next == nil ? nil : last ?? "")
             let corrected = claims.isEmpty ? page : try await lay(claims, over: page, of: request)
+            recent.sight(Self.witnesses(corrected.objects))
             whole.objects += corrected.objects
             whole.commonPrefixes += corrected.commonPrefixes
             bound = last
@@ -47,22 +49,30 @@ extension OverlaidStore {
             switch write.state {
             case .absent:
                 // Somebody else may have made it again.
-                if let listed, listed.version.etag != write.outdated, listed.version.modified + Self.skew > write.at {
+                if let listed, isNews(listed, after: write) {
                     doubtful.append(Doubt(key: key, write: write, listed: listed))
                 } else {
                     objects[key] = nil
                 }
             case .present(let object):
                 if listed?.version.etag == object.version.etag { continue }
-                if listed == nil || listed?.version.etag == write.outdated {
-                    objects[key] = object
-                } else {
+                if let listed, isNews(listed, after: write) {
                     doubtful.append(Doubt(key: key, write: write, listed: listed))
+                } else {
+                    objects[key] = object
                 }
             case .replaced(let etag):
                 if listed?.version.etag != etag { doubtful.append(Doubt(key: key, write: write, listed: listed)) }
             case .unknown: doubtful.append(Doubt(key: key, write: write, listed: listed))
             }
+        }
+        let clean = claims.gone.isEmpty ? [] : Set(claims.objects.map(\.key))
+        for (key, listed) in objects where !clean.contains(key) {
+            guard let at = claims.gone.last(where: { key.bytes.hasPrefix($0.prefix) })?.at else { continue }
+            objects[key] = nil
+            guard recent.mayBe(listed.version, since: at) else { continue }
+            recent.remember(key, nil, at: at)
+            if let write = recent[key] { doubtful.append(Doubt(key: key, write: write, listed: listed)) }
         }
         let found = try await concurrently(doubtful, width: Self.width) { (doubt) throws(ObjectStoreError) in
             (key: doubt.key, object: try await ask(doubt))
@@ -76,17 +86,39 @@ extension OverlaidStore {
                 try await ask(Doubt(key: doubt.key, write: doubt.write, listed: nil)) == nil ? nil : doubt.prefix
             }
             prefixes.formUnion(made.compactMap(\.self))
-            let thinned = claims.thinned.filter { prefixes.contains($0.key) }.map { (prefix: $0.key, number: $0.value) }
+            prefixes.subtract(claims.empty.subtracting(made.compactMap(\.self)))
+            var thinned = claims.thinned.filter { prefixes.contains($0.key) }.map { (prefix: $0.key, number: $0.value) }
+            thinned += prefixes.filter { prefix in
+                !claims.prefixes.contains(prefix) && claims.thinned[prefix] == nil
+                    && claims.gone.contains { prefix.bytes.hasPrefix($0.prefix) }
+            }.map { ($0, 0) }
             let gone = try await concurrently(thinned, width: Self.width) {
                 (thinned) throws(ObjectStoreError) -> ObjectKey? in
-                if try await list(ListRequest(prefix: thinned.prefix.bytes, limit: 1)).isEmpty { return thinned.prefix }
-                recent.keep(thinned.prefix, despite: thinned.number)
-                return nil
+                guard try await list(ListRequest(prefix: thinned.prefix.bytes, limit: 1)).isEmpty else { return nil }
+                recent.noteEmpty(thinned.prefix, since: thinned.number)
+                return thinned.prefix
             }
             prefixes.subtract(gone.compactMap(\.self))
         }
         return ListingPage(
             objects: objects.values.sorted { $0.key < $1.key }, commonPrefixes: prefixes.sorted(), next: page.next)
+    }
+
+    /// Whether what is listed may be other than what was there before the write, and there instead of what it made.
+    private func isNews(_ listed: ListedObject, after write: RecentWrites.Write) -> Bool {
+        !write.replaces(listed.version) && recent.mayBe(listed.version, since: write.began)
+    }
+
+    /// The first and the last of the objects of each directory on a page: what stands for the directory is the first one.
+    private static func witnesses(_ objects: [ListedObject]) -> [ObjectKey] {
+        let directories = objects.map { object in
+            let bytes = object.key.bytes.bytes
+            return bytes[..<(bytes.lastIndex(of: UInt8(ascii: "/")) ?? 0)]
+        }
+        return objects.indices.filter { index in
+            index == 0 || directories[index - 1] != directories[index] || index + 1 == objects.count
+                || directories[index + 1] != directories[index]
+        }.map { objects[$0].key }
     }
 
     /// A key at which a listing and what is known do not agree.
@@ -98,16 +130,17 @@ extension OverlaidStore {
 
     /// What the store has at the key; nil: nothing.
     private func ask(_ doubt: Doubt) async throws(ObjectStoreError) -> ListedObject? {
-        let listed = doubt.listed?.version.etag
+        let listed = doubt.listed?.version
         let info: ObjectInfo
         do { info = try await base.head(doubt.key, condition: nil) } catch {
             guard error.kind == .notFound else { throw error }
+            recent.miss(doubt.key)
             recent.settle(doubt.key, doubt.write, .absent, outdated: listed)
             return nil
         }
         let object = ListedObject(doubt.key, info)
         recent.settle(
-            doubt.key, doubt.write, .present(object), outdated: listed == info.version.etag ? nil : listed)
+            doubt.key, doubt.write, .present(object), outdated: listed?.etag == info.version.etag ? nil : listed)
         return object
     }
 }

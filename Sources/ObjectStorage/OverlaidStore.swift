@@ -5,7 +5,8 @@ package import Basics
 ///
 /// Each write and removal is noted (`RecentWrites`), and laid over each page for as long as listings may lag. Where a page
 /// shows another version than the one that was written, or the write's outcome is not known, the object itself is asked for,
-/// which tells of other hosts' writes as well. Other requests pass, and what they tell of a noted key is noted.
+/// which tells of other hosts' writes as well (`distrust` makes it so where somebody has told of one). Other requests pass, and
+/// what they tell of a noted key is noted.
 package struct OverlaidStore: ObjectStore {
     let base: any ObjectStore
     package let recent: RecentWrites
@@ -13,6 +14,10 @@ package struct OverlaidStore: ObjectStore {
     package init(_ base: any ObjectStore, _ recent: RecentWrites) { (self.base, self.recent) = (base, recent) }
 
     package var capabilities: Capabilities { base.capabilities }
+
+    /// Somebody else may have changed what is at a key, or below one that ends in a slash or is empty: whatever listings and
+    /// the words of this store say of it, the objects are asked for.
+    package func distrust(_ key: ByteString) { recent.distrust(key) }
 
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
         let write = recent[key]
@@ -22,6 +27,7 @@ package struct OverlaidStore: ObjectStore {
             throw error
         }
         if let write { recent.settle(key, write, .present(ListedObject(key, info))) }
+        recent.sight([key])
         return info
     }
 
@@ -33,6 +39,7 @@ package struct OverlaidStore: ObjectStore {
             throw error
         }
         if let write { recent.settle(request.key, write, .present(ListedObject(request.key, answer.info))) }
+        recent.sight([request.key])
         return answer
     }
 
@@ -47,14 +54,16 @@ package struct OverlaidStore: ObjectStore {
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
+        let began = recent.now
         do { try await base.delete(key, ifMatch: ifMatch) } catch {
             doubt(key, after: error)
             throw error
         }
-        recent.note(key, .absent)
+        recent.note(key, .absent, since: began)
     }
 
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        let began = recent.now
         let errors: [ObjectStoreError]
         do { errors = try await base.deleteMany(keys) } catch {
             for key in keys { doubt(key, after: error) }
@@ -62,7 +71,9 @@ package struct OverlaidStore: ObjectStore {
         }
         let refused = Set(errors.map(\.key))
         // One that names no key may be about any.
-        for key in keys { recent.note(key, refused.contains(key) || refused.contains(nil) ? .unknown : .absent) }
+        for key in keys {
+            recent.note(key, refused.contains(key) || refused.contains(nil) ? .unknown : .absent, since: began)
+        }
         return errors
     }
 
@@ -93,6 +104,7 @@ package struct OverlaidStore: ObjectStore {
 
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         let source = request.source.key
+        let began = recent.now
         let answer: PutAnswer
         do {
             answer = try await noting(request.key) { () async throws(ObjectStoreError) in try await base.move(request) }
@@ -100,7 +112,7 @@ package struct OverlaidStore: ObjectStore {
             doubt(source, after: error)
             throw error
         }
-        if source != request.key { recent.note(source, .absent) }
+        if source != request.key { recent.note(source, .absent, since: began) }
         return answer
     }
 
@@ -117,31 +129,35 @@ package struct OverlaidStore: ObjectStore {
         _ key: ObjectKey, size: Int64? = nil, _ storageClass: String? = nil,
         _ write: () async throws(ObjectStoreError) -> PutAnswer
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let began = recent.now
         let answer: PutAnswer
         do { answer = try await write() } catch {
             doubt(key, after: error)
             throw error
         }
         guard let size else {
-            recent.note(key, .replaced(answer.etag))
+            recent.note(key, .replaced(answer.etag), since: began, told: answer.answered)
             return answer
         }
         let version = ObjectVersion(
             etag: answer.etag, size: size, modified: answer.modified ?? .epoch, versionID: answer.versionID)
-        recent.note(key, .present(ListedObject(key: key, version: version, storageClass: storageClass)))
+        recent.note(
+            key, .present(ListedObject(key: key, version: version, storageClass: storageClass)), since: began,
+            told: answer.answered)
         return answer
     }
 
     /// A write has failed: nothing was changed, or nobody knows.
     private func doubt(_ key: ObjectKey, after error: ObjectStoreError) {
         switch error.kind {
-        case .preconditionFailed, .notFound, .conflict: if recent[key] != nil { recent.note(key, .unknown) }
-        default: if error.leavesDoubt || error.kind == .cancelled { recent.note(key, .unknown) }
+        case .preconditionFailed, .notFound, .conflict: if recent[key] != nil { recent.doubt(key) }
+        default: if error.leavesDoubt || error.kind == .cancelled { recent.doubt(key) }
         }
     }
 
     /// A read has failed.
     private func settle(_ key: ObjectKey, _ write: RecentWrites.Write?, _ error: ObjectStoreError) {
+        if error.kind == .notFound { recent.miss(key) }
         guard let write else { return }
         switch error.kind {
         case .notFound: recent.settle(key, write, .absent)

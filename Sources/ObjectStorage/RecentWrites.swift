@@ -13,7 +13,7 @@ package final class RecentWrites: Sendable {
         /// Of a copy only the ETag is told.
         case replaced(ETag)
         case absent
-        /// A write's answer was lost, or somebody else was there first.
+        /// A write's answer was lost, or somebody else was there first, or a change from elsewhere was told of.
         case unknown
 
         var isPresent: Bool {
@@ -28,10 +28,18 @@ package final class RecentWrites: Sendable {
         let state: State
         /// The clock's time when it was known.
         let at: Timestamp
+        /// When it was asked for: what the store dates before is older.
+        let began: Timestamp
         /// Tells one write of a key from the next.
         let number: UInt64
-        /// The version with which listings contradict, the object itself having been asked.
-        var outdated: ETag?
+        /// The version that listings may still show, as far as it is known.
+        var outdated: ObjectVersion?
+
+        /// Whether a listed object is the one that was there before. The same content, put back, has another time.
+        func replaces(_ listed: ObjectVersion) -> Bool {
+            guard let outdated, outdated.etag == listed.etag else { return false }
+            return listed.modified.seconds <= outdated.modified.seconds
+        }
     }
 
     /// What a listing page has to agree with.
@@ -41,10 +49,15 @@ package final class RecentWrites: Sendable {
         var prefixes: Set<ObjectKey> = []
         /// Keys of which it is not known whether they make such a prefix.
         var doubtful: [(key: ObjectKey, write: Write, prefix: ObjectKey)] = []
-        /// Common prefixes below which something was removed, perhaps, and nothing written; with the number of the newest such.
+        /// Common prefixes below which something was removed, perhaps, and nothing is known to be; with the number of the
+        /// newest such removal.
         var thinned: [ObjectKey: UInt64] = [:]
+        /// Those of them with nothing below a moment ago.
+        var empty: Set<ObjectKey> = []
+        /// Whole trees that an earlier process removed.
+        var gone: [(prefix: ByteString, at: Timestamp)] = []
 
-        var isEmpty: Bool { objects.isEmpty && prefixes.isEmpty && doubtful.isEmpty && thinned.isEmpty }
+        var isEmpty: Bool { objects.isEmpty && prefixes.isEmpty && doubtful.isEmpty && thinned.isEmpty && gone.isEmpty }
     }
 
     private struct Contents {
@@ -53,11 +66,18 @@ package final class RecentWrites: Sendable {
         /// In the order of their times; those whose key was written again since are passed over.
         var queue: ArraySlice<(key: ObjectKey, number: UInt64)> = []
         var count: UInt64 = 0
-        /// Common prefixes below which something was left when this was the newest removal there.
-        var occupied: [ObjectKey: UInt64] = [:]
+        var witnesses = Witnesses(capacity: mostPrefixes)
+        /// Common prefixes below which nothing was found when this was the newest removal there.
+        var empty = LRU<ObjectKey, (number: UInt64, at: Timestamp)>(capacity: mostPrefixes)
+        /// In the order of their times.
+        var gone: [(prefix: ByteString, at: Timestamp)] = []
+        var clock = StoreClock()
     }
 
-    private static let mostOccupied = 1 << 16
+    private static let mostPrefixes = 1 << 13
+    private static let mostTrees = 1 << 10
+    /// How large a part of the lag a prefix is believed to be empty, where somebody else may have put something.
+    private static let shareOfEmptiness = 10
 
     /// How long listings may lag behind.
     package let lag: Duration
@@ -70,20 +90,66 @@ package final class RecentWrites: Sendable {
         (self.lag, self.time, self.capacity) = (lag, time, capacity)
     }
 
-    func note(_ key: ObjectKey, _ state: State) { insert(key, state, at: time.now()) }
+    var now: Timestamp { time.now() }
 
-    /// What an earlier process wrote at that time; nil: removed. Does nothing where there is newer word of the key.
-    package func remember(_ key: ObjectKey, _ object: ListedObject?, at: Timestamp) {
-        guard self[key] == nil else { return }
-        insert(key, object.map { .present($0) } ?? .absent, at: at)
+    /// What a write that began then has done. `told` is the store's time at its answer.
+    func note(_ key: ObjectKey, _ state: State, since began: Timestamp, told: Timestamp? = nil) {
+        insert(key, state, at: time.now(), since: began, told: told)
     }
 
-    private func insert(_ key: ObjectKey, _ state: State, at: Timestamp) {
+    /// Nobody knows what is at a key.
+    func doubt(_ key: ObjectKey) { note(key, .unknown, since: time.now()) }
+
+    /// What an earlier process wrote at that time; nil: removed, which a key with a slash at its end was with all below it.
+    /// Does nothing where there is newer word of the key.
+    package func remember(_ key: ObjectKey, _ object: ListedObject?, at: Timestamp) {
+        if object == nil, key.bytes.hasSuffix("/") {
+            contents.withLock { contents in
+                contents.gone.append((key.bytes, at))
+                if contents.gone.count > Self.mostTrees { contents.gone.removeFirst() }
+            }
+        }
+        guard self[key] == nil else { return }
+        insert(key, object.map { .present($0) } ?? .absent, at: at, since: at)
+    }
+
+    /// Somebody else may have changed what is at a key, and what is below one that ends in a slash or is empty: the objects
+    /// are asked for.
+    func distrust(_ key: ByteString) {
+        let isPrefix = key.isEmpty || key.hasSuffix("/")
+        let keys = isPrefix ? self.keys(below: key) : [ObjectKey(key)]
+        for key in keys { doubt(key) }
+    }
+
+    private func keys(below prefix: ByteString) -> [ObjectKey] {
+        let now = time.now()
+        return contents.withLock { contents in
+            var keys: [ObjectKey] = []
+            var place = contents.keys.firstPosition { $0 < prefix }
+            while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(prefix) {
+                place = contents.keys.position(after: place)
+                if let write = contents.writes[ObjectKey(key)], isCurrent(write, now) { keys.append(ObjectKey(key)) }
+            }
+            return keys
+        }
+    }
+
+    private func insert(
+        _ key: ObjectKey, _ state: State, at: Timestamp, since began: Timestamp, told: Timestamp? = nil
+    ) {
         let now = time.now()
         contents.withLock { contents in
             contents.count += 1
-            let write = Write(state: state, at: at, number: contents.count)
+            if let told { contents.clock.learn(told, at: now) }
+            var write = Write(state: state, at: at, began: began, number: contents.count)
+            if let known = contents.writes[key], isCurrent(known, now) {
+                write.outdated = known.outdated
+                if case .present(let object) = known.state, state != .unknown, object.version.modified != .epoch {
+                    write.outdated = object.version
+                }
+            }
             if contents.writes.updateValue(write, forKey: key) == nil { contents.keys.replace(key.bytes, with: ()) }
+            if state.isPresent { contents.witnesses.add(key.bytes) } else { contents.witnesses.remove(key.bytes) }
             contents.queue.append((key, write.number))
             while let (key, number) = contents.queue.first {
                 let write = contents.writes[key].flatMap { $0.number == number ? $0 : nil }
@@ -98,7 +164,8 @@ package final class RecentWrites: Sendable {
     }
 
     /// A time in the future is from before the clock was set back.
-    private func isCurrent(_ write: Write, _ now: Timestamp) -> Bool { write.at <= now && now - write.at < lag }
+    private func isCurrent(_ write: Write, _ now: Timestamp) -> Bool { isCurrent(write.at, now) }
+    private func isCurrent(_ at: Timestamp, _ now: Timestamp) -> Bool { at <= now && now - at < lag }
 
     subscript(_ key: ObjectKey) -> Write? {
         let now = time.now()
@@ -107,19 +174,48 @@ package final class RecentWrites: Sendable {
 
     /// What the store said when it was asked about a key of which there is word: that stands until its time is over, unless
     /// something was written since `write`. Listings that show `outdated` are not believed.
-    func settle(_ key: ObjectKey, _ write: Write, _ state: State, outdated: ETag? = nil) {
+    func settle(_ key: ObjectKey, _ write: Write, _ state: State, outdated: ObjectVersion? = nil) {
         contents.withLock { contents in
             guard let known = contents.writes[key], known.number == write.number else { return }
             contents.writes[key] = Write(
-                state: state, at: known.at, number: known.number, outdated: outdated ?? known.outdated)
+                state: state, at: known.at, began: known.began, number: known.number,
+                outdated: outdated ?? known.outdated)
         }
     }
 
-    /// Something is below a prefix all the same, after the removal of that number.
-    func keep(_ prefix: ObjectKey, despite number: UInt64) {
+    /// Whether a listed object may be newer than a write or removal that began then.
+    func mayBe(_ listed: ObjectVersion, since moment: Timestamp) -> Bool {
+        contents.withLock { $0.clock.mayBe(listed.modified, since: moment) }
+    }
+
+    // MARK: What is below prefixes
+
+    /// These keys were there, as far as the store tells.
+    func sight(_ keys: [ObjectKey]) {
         contents.withLock { contents in
-            if contents.occupied.count >= Self.mostOccupied { contents.occupied = [:] }
-            contents.occupied[prefix] = number
+            for key in keys where contents.writes[key]?.state.isPresent ?? true { contents.witnesses.add(key.bytes) }
+        }
+    }
+
+    /// The key was not there.
+    func miss(_ key: ObjectKey) { contents.withLock { $0.witnesses.remove(key.bytes) } }
+
+    /// Nothing is below a prefix after the removal of that number.
+    func noteEmpty(_ prefix: ObjectKey, since number: UInt64) {
+        let now = time.now()
+        contents.withLock { _ = $0.empty.insert((number, now), for: prefix) }
+    }
+
+    /// How many keys with a prefix there is word of, up to `most`.
+    func count(below prefix: ByteString, upTo most: Int) -> Int {
+        contents.withLock { contents in
+            var place = contents.keys.firstPosition { $0 < prefix }
+            var count = 0
+            while count < most, let key = contents.keys.entry(at: place)?.key, key.hasPrefix(prefix) {
+                count += 1
+                place = contents.keys.position(after: place)
+            }
+            return count
         }
     }
 
@@ -128,7 +224,7 @@ package final class RecentWrites: Sendable {
         let now = time.now()
         return contents.withLock { contents in
             var claims = Claims()
-            if contents.writes.isEmpty { return claims }
+            if contents.writes.isEmpty && contents.gone.isEmpty { return claims }
             let prefix = request.prefix
             var place = contents.keys.firstPosition { $0 < prefix || request.isListed($0, through: lower) }
             while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(prefix) {
@@ -150,9 +246,17 @@ package final class RecentWrites: Sendable {
                     claims.thinned[common] = max(claims.thinned[common] ?? 0, write.number)
                 }
             }
-            for (prefix, number) in contents.occupied where claims.thinned[prefix] == number {
-                claims.thinned[prefix] = nil
+            for (prefix, number) in claims.thinned {
+                if contents.witnesses.isOccupied(prefix.bytes) {
+                    claims.thinned[prefix] = nil
+                } else if let empty = contents.empty.peek(prefix), empty.number == number,
+                    empty.at <= now, (now - empty.at) * Self.shareOfEmptiness < lag
+                {
+                    claims.empty.insert(prefix)
+                }
             }
+            contents.gone.removeAll { !isCurrent($0.at, now) }
+            claims.gone = contents.gone.filter { $0.prefix.hasPrefix(prefix) || prefix.hasPrefix($0.prefix) }
             return claims
         }
     }

@@ -76,11 +76,11 @@ import Testing
 
     /// Somebody else's version is told from the one that the listing has not caught up with by asking for the object, once.
     @Test func theObjectIsAskedForWhereTheListingShowsAnotherVersion() async throws {
-        try await put("a", [1])
-        time.advance(by: .seconds(31))
-        try await put("a", [2])
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(60), time: time))
+        _ = try await store.put(PutRequest("a"), body: MemorySource([2]))
         time.advance(by: .seconds(1))
         let theirs = base.setObject("a", [3])
+        time.advance(by: .seconds(31))
         base.forgetRequests()
         for _ in 0..<3 {
             let page = try await store.list(ListRequest())
@@ -162,5 +162,163 @@ import Testing
         #expect(try await store.list(ListRequest()).objects.count == 1)
         time.advance(by: .seconds(31))
         #expect(try await store.list(ListRequest()).objects.isEmpty)
+    }
+
+    // MARK: What others change
+
+    private let directories = ListRequest(delimiter: UInt8(ascii: "/"))
+
+    @Test func whatSomebodyTellsOfIsAskedFor() async throws {
+        for name in ["a", "b", "d/x", "d/y"] as [ObjectKey] { try await put(name, [1]) }
+        try await store.delete("b", ifMatch: nil)
+        base.removeObject("a")
+        base.removeObject("d/x")
+        base.removeObject("d/y")
+        for name in ["b", "new/a"] as [ObjectKey] { base.setObject(name, [2]) }
+        for key in ["a", "b", "new/a", "d/"] as [ByteString] { store.distrust(key) }
+        #expect(try await all(directories, of: store) == ["b \(etag([2]))", "new/"])
+        #expect(try await store.list(ListRequest()).objects.map(\.key) == ["b", "new/a"])
+        base.forgetRequests()
+        #expect(try await store.list(ListRequest()).objects.map(\.key) == ["b", "new/a"])
+        #expect(base.count(.head) == 0, "each is asked for once")
+    }
+
+    private func etag(_ content: [UInt8]) -> String { MemoryStore(time: time).setObject("a", content).etag.text }
+
+    /// Of everything that is below a prefix.
+    @Test func nothingIsBelievedBelowThePrefixThatSomebodyTellsOf() async throws {
+        for name in ["d", "d/x", "e"] as [ObjectKey] { try await put(name, [1]) }
+        for name in base.keys { base.removeObject(name) }
+        store.distrust("")
+        #expect(try await all(ListRequest(), of: store).isEmpty)
+    }
+
+    @Test func theSameContentPutBackIsSeen() async throws {
+        let old = base.setObject("a", [1])
+        time.advance(by: .seconds(31))
+        try await put("b", [1])
+        time.advance(by: .seconds(10))
+        try await store.delete("a", ifMatch: nil)
+        try await store.delete("b", ifMatch: nil)
+        // The words of both know which version listings may show.
+        #expect(try await store.list(ListRequest()).objects.isEmpty)
+        time.advance(by: .seconds(2))
+        let lagless = MemoryStore(time: time)
+        let overlaid = OverlaidStore(lagless, RecentWrites(lag: .seconds(30), time: time))
+        lagless.setObject("a", [1])
+        lagless.setObject("b", [1])
+        for key in ["a", "b"] as [ObjectKey] { try await overlaid.delete(key, ifMatch: nil) }
+        time.advance(by: .seconds(1))
+        #expect(lagless.setObject("a", [1]).etag == old.etag)
+        #expect(try await overlaid.list(ListRequest()).objects.map(\.key) == ["a"])
+    }
+
+    /// The answers to our writes tell how far the store's clock is behind, or ahead.
+    @Test(arguments: [-60, 0, 60] as [Int64])
+    func aVersionIsNewByTheStoresClock(offset: Int64) async throws {
+        let base = MemoryStore(time: time)
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        base.clockOffset = .seconds(offset)
+        for key in ["a", "b"] as [ObjectKey] { base.setObject(key, [1]) }
+        time.advance(by: .seconds(3))
+        _ = try await store.put(PutRequest("c"), body: MemorySource([1]))
+        try await store.delete("a", ifMatch: nil)
+        try await store.delete("b", ifMatch: nil)
+        time.advance(by: .seconds(1))
+        base.setObject("a", [2])
+        #expect(try await store.list(ListRequest()).objects.map(\.key) == ["a", "c"])
+        #expect(base.count(.head) == 1)
+    }
+
+    @Test func whatIsListedFromBeforeOurWriteCostsNoQuestion() async throws {
+        for key in ["a", "b"] as [ObjectKey] { base.setObject(key, [1]) }
+        time.advance(by: .seconds(40))
+        try await put("a", [2])
+        try await store.delete("b", ifMatch: nil)
+        base.forgetRequests()
+        #expect(try await store.list(ListRequest()).objects.map(\.version.etag.text) == [etag([2])])
+        #expect(base.requests.map(\.operation) == [.list])
+    }
+
+    // MARK: What is below prefixes
+
+    /// Nothing is looked for below a prefix where a key is known.
+    @Test(arguments: [["d/"], ["d/", "d/a", "d/b"], ["d/a", "d/z"], ["d/a", "d/e/f"]] as [[ObjectKey]])
+    func aRemovalCostsNoLookWhereSomethingIsKnown(keys: [ObjectKey]) async throws {
+        for key in keys + ["d/m"] { base.setObject(key, []) }
+        time.advance(by: .seconds(31))
+        _ = try await store.list(ListRequest(prefix: "d/"))
+        time.advance(by: .seconds(300))
+        try await store.delete("d/m", ifMatch: nil)
+        base.forgetRequests()
+        #expect(try await all(directories, of: store) == ["d/"])
+        #expect(base.requests.map(\.operation) == [.list])
+    }
+
+    @Test func whatIsKnownBelowAPrefixIsForgottenWithTheKey() async throws {
+        for key in ["d/", "d/a"] as [ObjectKey] { base.setObject(key, []) }
+        time.advance(by: .seconds(31))
+        _ = try await store.list(ListRequest(prefix: "d/"))
+        try await store.delete("d/a", ifMatch: nil)
+        #expect(try await all(directories, of: store) == ["d/"])
+        try await store.delete("d/", ifMatch: nil)
+        #expect(try await all(directories, of: store).isEmpty)
+    }
+
+    @Test func anEmptyPrefixIsBelievedForAWhile() async throws {
+        base.setObject("d/a", [])
+        time.advance(by: .seconds(31))
+        try await store.delete("d/a", ifMatch: nil)
+        for (advance, lists) in [(0, 2), (2, 1), (2, 2)] as [(Int64, Int)] {
+            time.advance(by: .seconds(advance))
+            base.forgetRequests()
+            #expect(try await all(directories, of: store).isEmpty)
+            #expect(base.count(.list) == lists)
+        }
+        base.setObject("d/b", [])
+        try await put("d/c", [])
+        #expect(try await all(directories, of: store) == ["d/"])
+    }
+
+    /// Which takes no further request: what words could take away is asked for with the rest.
+    @Test func aLimitCostsOneRequest() async throws {
+        var capabilities = Capabilities()
+        capabilities.listingLag = .seconds(30)
+        let base = MemoryStore(capabilities: capabilities, time: time)
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        for name in 0..<9 { base.setObject(ObjectKey("d/\(name)"), [1]) }
+        time.advance(by: .seconds(31))
+        for name in 0..<6 { try await store.delete(ObjectKey("d/\(name)"), ifMatch: nil) }
+        base.forgetRequests()
+        #expect(try await store.list(ListRequest(prefix: "d/", limit: 2)).objects.count >= 2)
+        #expect(base.requests.map(\.operation) == [.list])
+    }
+
+    // MARK: After an earlier process
+
+    @Test func aTreeThatWasRemovedIsNotBroughtBack() async throws {
+        for key in ["d/", "d/a", "d/e/f", "d/e/g/h"] as [ObjectKey] { base.setObject(key, [1]) }
+        time.advance(by: .seconds(31))
+        for key in base.keys { base.removeObject(key) }
+        time.advance(by: .seconds(5))
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        store.recent.remember("d/", nil, at: time.now())
+        time.advance(by: .seconds(5))
+        base.forgetRequests()
+        #expect(try await all(ListRequest(), of: store).isEmpty)
+        #expect(try await all(directories, of: store).isEmpty)
+        #expect(try await all(ListRequest(prefix: "d/", delimiter: UInt8(ascii: "/")), of: store).isEmpty)
+        #expect(base.count(.head) == 0)
+    }
+
+    @Test func whatIsPutIntoATreeThatWasRemovedIsSeen() async throws {
+        let base = MemoryStore(time: time)
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        store.recent.remember("d/", nil, at: time.now())
+        time.advance(by: .seconds(2))
+        base.setObject("d/e/f", [1])
+        #expect(try await all(directories, of: store) == ["d/"])
+        #expect(try await all(ListRequest(prefix: "d/", delimiter: UInt8(ascii: "/")), of: store) == ["d/e/"])
+        #expect(try await store.list(ListRequest()).objects.map(\.key) == ["d/e/f"])
     }
 }

@@ -26,7 +26,7 @@ package struct MemoryBucket: Sendable {
     var nextUpload = 1
     /// A listing tells of its end by an empty page.
     var listsUntilEmptyPage = false
-    /// How the store's clock differs from its users'. One that does is not told by answers to writes.
+    /// How the store's clock differs from its users'. One that does is not told as the time of what they write.
     var clockOffset = Duration.zero
 
     init(capabilities: Capabilities) { self.capabilities = capabilities }
@@ -46,7 +46,9 @@ package struct MemoryBucket: Sendable {
         if objects.updateValue(Object(content: content, info: info), forKey: key) == nil {
             keys.insert(key, at: firstIndex { $0 >= key })
         }
-        return PutAnswer(etag: version.etag, modified: clockOffset == .zero ? version.modified : nil)
+        return PutAnswer(
+            etag: version.etag, modified: clockOffset == .zero ? version.modified : nil,
+            answered: Timestamp(seconds: (now + clockOffset).seconds))
     }
 
     @discardableResult

@@ -141,7 +141,7 @@ extension FamilyStore {
         guard stored ?? sent.md5 == sent.md5,
             crc64ecma(response.headers).map({ Self.bytes($0) == sent.crc64 }) ?? true
         else { throw integrity(call, response, "the store keeps other bytes than were sent") }
-        return PutAnswer(etag: etag, versionID: versionID(response))
+        return PutAnswer(etag: etag, versionID: versionID(response), answered: response.date)
     }
 
     /// The outcome of a copy or complete, whose 200 can carry an error; nil when it is done and its version is not told.
@@ -149,7 +149,9 @@ extension FamilyStore {
         let outcome = try read(call, response) { body throws(XMLError) in try FamilyDocuments.outcome(body) }
         switch outcome {
         case .done(let etag, let modified):
-            return etag.map { PutAnswer(etag: $0, versionID: versionID(response), modified: modified) }
+            return etag.map {
+                PutAnswer(etag: $0, versionID: versionID(response), modified: modified, answered: response.date)
+            }
         case .failed(let document): throw errors.error(response, call.operation, call.key, document: document)
         case .unknown:
             throw ObjectStoreError(

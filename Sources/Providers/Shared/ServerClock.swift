@@ -8,11 +8,16 @@ struct ServerClock: Sendable {
 
     /// Takes the server's clock from an answer that came `now`, when it is further than `tolerance` from what was signed.
     mutating func learn(_ response: HTTPResponse, now: Timestamp, tolerance: Duration) -> Bool {
-        guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }) else { return false }
+        guard let server = response.date else { return false }
         let offset = server - now
         let error = offset - self.offset
         guard max(error, .zero - error) > tolerance else { return false }
         self.offset = offset
         return true
     }
+}
+
+extension HTTPResponse {
+    /// The server's clock when it answered.
+    var date: Timestamp? { headers["Date"].flatMap { Timestamp(httpDate: $0) } }
 }

@@ -23,7 +23,7 @@ extension SwiftStore {
             throw malformed(call, response, "the answer has no ETag")
         }
         await replace(replaced, at: request.key, by: .plain)
-        return PutAnswer(etag: ETag(etag))
+        return PutAnswer(etag: ETag(etag), answered: response.date)
     }
 
     /// What a PUT copies instead of taking a body; `If-Match` is of the source.

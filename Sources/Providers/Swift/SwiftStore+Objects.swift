@@ -73,9 +73,10 @@ extension SwiftStore {
         let replaced = try await segmentsToReplace(request.key, request.condition, for: call)
         let md5 = try seal(&call, body)
         leave(replaced, at: request.key)
-        let etag = try stored(call, try await send(call, body: body), md5: md5)
+        let response = try await send(call, body: body)
+        let etag = try stored(call, response, md5: md5)
         await replace(replaced, at: request.key, by: .plain)
-        return PutAnswer(etag: etag)
+        return PutAnswer(etag: etag, answered: response.date)
     }
 
     package func updateMetadata(
