@@ -81,12 +81,16 @@ extension BucketFileSystem {
         }
     }
 
-    /// A command changed the object of a path at the store: the next use of the name, and of what is below it, asks.
-    package func noteChange(at path: ByteString) async throws(FileSystemError) {
+    /// A command changed the object of a path at the store, or the one with that key at or below the path: the next use of the
+    /// name, and of what is below it, asks.
+    package func noteChange(at path: ByteString, key: ByteString? = nil) async throws(FileSystemError) {
         await jobs.sendRemovals()
+        if let key = key ?? (try? locate(path))?.key { distrustWrites(at: key) }
         let ino = try? inode(at: path)
         if let ino { try distrust(ino) }
-        let (directory, name) = Self.split(path)
+        var (directory, name) = Self.split(path)
+        // What the object is in may be as new as it, and then the first name that is not known leads to it.
+        while !directory.isEmpty, (try? inode(at: directory)) == nil { (directory, name) = Self.split(directory) }
         let parent = try inode(at: directory)
         try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
@@ -94,6 +98,15 @@ extension BucketFileSystem {
         notifier?.invalidate(name, in: parent)
         if let ino { try await settle(ino, namesIn: parent) }
         try await settle(parent, namesIn: parent)
+    }
+
+    /// What was written and removed through this mount at a key, or below one that ends in a slash, need not be what is there,
+    /// even where the store's listings do not know of anything newer.
+    private func distrustWrites(at key: ByteString) { (rooms.store as? OverlaidStore)?.distrust(key) }
+
+    private func distrustWrites(below ino: InodeNumber) throws(FileSystemError) {
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
+        if let key { distrustWrites(at: key) }
     }
 
     private func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
@@ -117,16 +130,19 @@ extension BucketFileSystem {
     /// there leaves for the store first, which then shows whatever else is at the name.
     package func refresh(_ ino: InodeNumber) async throws(FileSystemError) {
         await sendRemovals(below: ino)
+        try distrustWrites(below: ino)
         try distrust(ino)
     }
 
     /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
     package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
         await sendRemovals(below: ino)
+        try distrustWrites(below: ino)
         try await settle(ino, namesIn: try distrust(ino))
     }
 
-    /// The same without waiting for anything; answers in which directory the kernel is to forget names.
+    /// The next use asks the store as it would after `ttl`, without waiting for anything here; answers in which directory the
+    /// kernel is to forget names.
     @discardableResult
     package func distrust(_ ino: InodeNumber) throws(FileSystemError) -> InodeNumber {
         try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }

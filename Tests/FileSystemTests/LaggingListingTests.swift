@@ -121,4 +121,90 @@ import Testing
         #expect(try await tree.names("") == ["b"])
         #expect(try await tree.load("b") == [2])
     }
+
+    /// `pailfs rm` and `pailfs cp` beside the mount, of what programs have just written and removed in it.
+    @Test func whatACommandTellsOfIsSeenAtOnce() async throws {
+        let tree = try tree(ttl: .seconds(60))
+        for name in ["a", "b"] { try await tree.store(name, [1]) }
+        try await tree.makeDirectory("d")
+        for name in ["d/x", "d/y"] { try await tree.store(name, [1]) }
+        try await tree.unlink("b")
+        #expect(try await tree.names("") == ["a", "d"])
+        #expect(try await tree.names("d") == ["x", "y"])
+        tree.time.advance(by: .seconds(1))
+        tree.store.removeObject("a")
+        tree.store.setObject("b", [2])
+        tree.store.setObject("new/c", [3])
+        for key in ["d/", "d/x", "d/y"] as [ObjectKey] { tree.store.removeObject(key) }
+        try await tree.system.noteChange(at: "a")
+        try await tree.system.noteChange(at: "b")
+        try await tree.system.noteChange(at: "new", key: "new/c")
+        try await tree.system.noteChange(at: "d", key: "d/")
+        #expect(try await tree.load("new/c") == [3])
+        #expect(try await tree.load("b") == [2])
+        #expect(try await tree.names("") == ["b", "new"])
+    }
+
+    @Test(arguments: ["", "d", "d/x"])
+    func aRefreshAsksForWhatIsThere(path: String) async throws {
+        let tree = try tree(ttl: .seconds(60))
+        try await tree.makeDirectory("d")
+        for name in ["d/x", "d/y"] { try await tree.store(name, [1]) }
+        #expect(try await tree.names("d") == ["x", "y"])
+        tree.time.advance(by: .seconds(1))
+        tree.store.setObject("d/x", [2])
+        tree.store.removeObject("d/y")
+        try await tree.system.refreshEverywhere(try await tree.find(path).ino)
+        #expect(try await tree.load("d/x") == [2])
+        if path != "d/x" { #expect(try await tree.names("d") == ["x"]) }
+    }
+
+    /// SEMANTICS 2.
+    @Test func aRemovalCostsNoMoreThanElsewhere() async throws {
+        let tree = try tree(ttl: .seconds(10))
+        for name in ["d/a", "d/b", "d/c", "e/"] as [ObjectKey] { tree.store.setObject(name, []) }
+        tree.time.advance(by: .seconds(61))
+        #expect(try await tree.names("") == ["d", "e"])
+        #expect(try await tree.names("d") == ["a", "b", "c"])
+        tree.store.forgetRequests()
+        try await tree.unlink("d/a")
+        try await tree.removeDirectory("e")
+        #expect(tree.store.requests.map(\.operation) == [.delete, .list, .delete])
+        tree.time.advance(by: .seconds(11))
+        tree.store.forgetRequests()
+        #expect(try await tree.names("") == ["d"])
+        #expect(tree.store.count(.head) == 0)
+        // Whether something is below e, which listings show still, is looked for.
+        #expect(tree.store.count(.list) <= 2)
+    }
+
+    /// One listing more costs nothing where the tree was known.
+    @Test(arguments: [true, false])
+    func aTreeThatWasRemovedStaysRemovedAfterARestart(isKilled: Bool) async throws {
+        let tree = try tree()
+        for key in ["d/", "d/a", "d/e/", "d/e/f", "d/g/h", "keep"] as [ObjectKey] { tree.store.setObject(key, [1]) }
+        for key in ["d/", "d/e/"] as [ObjectKey] { tree.store.setObject(key, []) }
+        tree.time.advance(by: .seconds(61))
+        for name in ["d/a", "d/e/f", "d/g/h"] { try await tree.unlink(name) }
+        for name in ["d/e", "d/g", "d"] { try await tree.removeDirectory(name) }
+        if isKilled { try await tree.restart() } else { try await tree.remount() }
+        for _ in 0..<3 {
+            letGrowOld(tree)
+            #expect(try await tree.names("") == ["keep"])
+            await #expect(throws: MountedTree.Failure(kind: .notFound, reason: "")) { _ = try await tree.find("d/e") }
+        }
+        #expect(tree.store.keys == ["keep"])
+    }
+
+    @Test(arguments: [true, false])
+    func aRenamedTreeStaysAwayAfterARestart(isKilled: Bool) async throws {
+        let tree = try tree()
+        for key in ["d/", "d/e/"] as [ObjectKey] { tree.store.setObject(key, []) }
+        tree.store.setObject("d/e/f", [1])
+        tree.time.advance(by: .seconds(61))
+        try await tree.rename("d", to: "new")
+        if isKilled { try await tree.restart() } else { try await tree.remount() }
+        letGrowOld(tree)
+        #expect(try await !tree.names("").contains("d"))
+    }
 }

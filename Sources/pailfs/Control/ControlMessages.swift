@@ -16,8 +16,9 @@ enum ControlRequest: Sendable, Codable {
     case refresh(path: ByteString)
     /// Where in the bucket a path is, and how the mount gets there.
     case locate(path: ByteString)
-    /// A command changed the path's object at the store.
-    case changed(path: ByteString)
+    /// A command changed the path's object at the store, or the one with that key below the mount's prefix, and with a slash at
+    /// its end what is below; `key` is newer than the version.
+    case changed(path: ByteString, key: ByteString?)
     /// Lists of options, as of `-o`, that go from now on.
     case set(options: [String])
     /// Cached blocks go until at most so many bytes of disk are theirs.

@@ -61,9 +61,9 @@ struct ControlService: Sendable {
             return answer { () throws(FileSystemError) in
                 .located(ObjectPlace(asked, try fileSystem.locate(path)))
             }
-        case .changed(let path):
+        case .changed(let path, let key):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in
-                try await fileSystem.noteChange(at: path)
+                try await fileSystem.noteChange(at: path, key: key)
                 return .done
             }
         case .set(let options):

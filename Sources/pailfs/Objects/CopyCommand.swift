@@ -56,11 +56,12 @@ struct CopyCommand: ParsableCommand {
             request.condition = nil
             try refuseExisting(target, session)
         }
+        // Nobody knows what one that failed has done.
+        defer { there.noteChange(of: target) }
         do throws(CommandError) { try copy(request, info, metadata, session) } catch {
             if noClobber { try refuseExisting(target, session) }
             throw error
         }
-        there.noteChange()
     }
 
     private func refuseExisting(_ key: ObjectKey, _ session: ObjectStoreSession) throws(CommandError) {

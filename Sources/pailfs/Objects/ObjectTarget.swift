@@ -1,4 +1,5 @@
 import Basics
+import ObjectStorage
 import Settings
 
 /// What a command on objects was given: a URL, or a path in a mount, which stands for the object that it shows.
@@ -11,6 +12,8 @@ struct ObjectTarget: Sendable {
     let mount: MountPlace?
     /// Whether it is a directory; nil for a URL, of which nobody knows.
     let isDirectory: Bool?
+    /// What the mount has in front of its keys.
+    private let prefix: ByteString
 
     /// `options` come after those of the mount. What the bucket does not have yet as programs see it is refused: of a
     /// directory only when `whole`. A `new` path need not be there; with a slash at its end it is a directory then. A link at its
@@ -31,7 +34,8 @@ struct ObjectTarget: Sendable {
             var request = try place.request(options: options)
             // What is not there yet is a directory if a slash says so.
             let isNewDirectory = new && !place.isDirectory && text.hasSuffix("/")
-            path = request.prefix + place.key + (isNewDirectory ? "/" : "")
+            prefix = request.prefix
+            path = prefix + place.key + (isNewDirectory ? "/" : "")
             request.prefix = ""
             (self.request, self.mount, isDirectory) = (request, mount, place.isDirectory)
             return
@@ -39,7 +43,7 @@ struct ObjectTarget: Sendable {
         var request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
         path = Self.path(ofURL: text)
         request.prefix = ""
-        (self.request, mount, isDirectory) = (request, nil, nil)
+        (self.request, mount, isDirectory, prefix) = (request, nil, nil, "")
     }
 
     /// What follows `scheme://bucket/`, byte for byte: of keys, unlike of what is mounted, no slash may be left out.
@@ -57,5 +61,10 @@ struct ObjectTarget: Sendable {
     }
 
     /// The mount that the path is in asks the store the next time; one that does not listen does within its ttl.
-    func noteChange() { if let mount { _ = try? mount.ask(.changed(path: mount.path), within: .seconds(30)) } }
+    /// `key` is that of the object, where it is not the path's.
+    func noteChange(of key: ObjectKey? = nil) {
+        guard let mount else { return }
+        let key = (key?.bytes ?? path).dropFirst(prefix.count)
+        _ = try? mount.ask(.changed(path: mount.path, key: key), within: .seconds(30))
+    }
 }
