@@ -41,6 +41,8 @@ extension FamilyProfile {
         // Section 4.7.
         capabilities.partGaps = false
         capabilities.metadataBudget = 2048
+        // Section 4.2 says that listings may lag, not for how long.
+        capabilities.listingLag = .seconds(60)
         capabilities.putIfMatch = false
         // Known of puts and completed uploads only: section 4.4.
         capabilities.copyCondition = false

@@ -39,6 +39,9 @@ package struct SwiftProfile: Sendable, Hashable {
         capabilities.headersAtCompletion = true
         capabilities.presign = false
         capabilities.usage = true
+        // swift.md section 12. What a busy container server does not take at once waits for the next round of the
+        // updater, five minutes later unless set otherwise.
+        capabilities.listingLag = .seconds(600)
         return capabilities
     }
 
