@@ -6,8 +6,8 @@ extension OverlaidStore {
     /// Most entries that are asked for beside those of a limit, in place of what was removed: they cost no request.
     private static let mostSpare = 998
 
-    /// A page with the recent writes laid over it. Whoever sets a limit gets as many entries as there are up to it, perhaps
-    /// more.
+    /// A page with the recent writes laid over it. Whoever sets a limit gets as many entries as its base gave, perhaps
+    /// more, up to it at least where some were taken away.
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
         var request = request
         // Everything up to it was on the pages before.
@@ -16,6 +16,7 @@ extension OverlaidStore {
         let limit = request.limit ?? 1
         request.limit = request.limit.map { $0 + recent.count(below: request.prefix, upTo: Self.mostSpare) }
         var whole = ListingPage()
+        var listed = 0
         var progress = ListingProgress()
         while true {
             let page = try await base.list(request)
@@ -24,11 +25,14 @@ extension OverlaidStore {
             let claims = recent.claims(on: request, after: bound, through: page.next == nil ? nil : last ?? "")
             let corrected = claims.isEmpty ? page : try await lay(claims, over: page, of: request)
             recent.sight(Self.witnesses(corrected.objects))
+            listed += page.objects.count + page.commonPrefixes.count
             whole.objects += corrected.objects
             whole.commonPrefixes += corrected.commonPrefixes
             bound = last
             guard let next = page.next else { return whole }
-            if whole.objects.count + whole.commonPrefixes.count >= limit {
+            // Some stores tell of their end by one more page, which nobody needs who has all that is there.
+            let count = whole.objects.count + whole.commonPrefixes.count
+            if count >= limit || count >= listed && listed > 0 && !recent.mayAdd(to: request, after: last) {
                 whole.next = ListingCursor(after: bound, next)
                 return whole
             }

@@ -219,6 +219,19 @@ package final class RecentWrites: Sendable {
         }
     }
 
+    /// Whether there is word of a key that a listing may have to be given, past its entry `last`.
+    func mayAdd(to request: ListRequest, after last: ByteString?) -> Bool {
+        let now = time.now()
+        return contents.withLock { contents in
+            var place = contents.keys.firstPosition { $0 < request.prefix || request.isListed($0, through: last) }
+            while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(request.prefix) {
+                place = contents.keys.position(after: place)
+                if let write = contents.writes[ObjectKey(key)], write.state != .absent, isCurrent(write, now) { return true }
+            }
+            return false
+        }
+    }
+
     /// What there is word of among the keys that a listing page covers: those after `lower`, up to `upper` (nil: to the end).
     func claims(on request: ListRequest, after lower: ByteString?, through upper: ByteString?) -> Claims {
         let now = time.now()

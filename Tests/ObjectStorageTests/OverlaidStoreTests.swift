@@ -294,6 +294,21 @@ import Testing
         #expect(base.requests.map(\.operation) == [.list])
     }
 
+    /// Where only an empty page is the last (CSSP), whoever asks for two keys needs no other page to know that there is one.
+    @Test func anEndThatIsToldByAnEmptyPageIsNotAskedFor() async throws {
+        let base = MemoryStore(time: time)
+        base.listsUntilEmptyPage = true
+        let store = OverlaidStore(base, RecentWrites(lag: .seconds(30), time: time))
+        for key in ["d/", "d/a"] as [ObjectKey] { _ = try await store.put(PutRequest(key), body: MemorySource([])) }
+        try await store.delete("d/a", ifMatch: nil)
+        base.forgetRequests()
+        #expect(try await store.list(ListRequest(prefix: "d/", limit: 2)).objects.map(\.key) == ["d/"])
+        #expect(base.count(.list) == 1)
+        _ = try await store.put(PutRequest("d/b"), body: MemorySource([]))
+        base.removeObject("d/b")
+        #expect(try await store.list(ListRequest(prefix: "d/", limit: 2)).objects.map(\.key) == ["d/", "d/b"])
+    }
+
     // MARK: After an earlier process
 
     @Test func aTreeThatWasRemovedIsNotBroughtBack() async throws {
