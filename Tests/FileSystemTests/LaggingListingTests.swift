@@ -145,6 +145,16 @@ import Testing
         #expect(try await tree.names("") == ["b", "new"])
     }
 
+    /// Of which the mount has never seen one.
+    @Test func aCommandTellsOfAKeyInNewDirectories() async throws {
+        let tree = try tree(ttl: .seconds(60))
+        #expect(try await tree.names("").isEmpty)
+        tree.store.setObject("x/y/z", [1])
+        try await tree.system.noteChange(at: "x/y/z", key: "x/y/z")
+        #expect(try await tree.load("x/y/z") == [1])
+        #expect(try await tree.names("") == ["x"])
+    }
+
     @Test(arguments: ["", "d", "d/x"])
     func aRefreshAsksForWhatIsThere(path: String) async throws {
         let tree = try tree(ttl: .seconds(60))
