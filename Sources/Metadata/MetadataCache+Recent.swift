@@ -3,7 +3,8 @@ package import ObjectStorage
 import SQLite
 
 extension MetadataCache {
-    /// A write or removal of ours that listings may not know of yet.
+    /// A write or removal of ours that listings may not know of yet; that of a directory is of all that was below it, whose rows
+    /// are gone.
     private struct RecentChange: Hashable, Sendable {
         let key: ObjectKey
         /// nil: it was removed.

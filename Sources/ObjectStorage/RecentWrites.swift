@@ -226,7 +226,8 @@ package final class RecentWrites: Sendable {
             var place = contents.keys.firstPosition { $0 < request.prefix || request.isListed($0, through: last) }
             while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(request.prefix) {
                 place = contents.keys.position(after: place)
-                if let write = contents.writes[ObjectKey(key)], write.state != .absent, isCurrent(write, now) { return true }
+                guard let write = contents.writes[ObjectKey(key)], isCurrent(write, now) else { continue }
+                if write.state != .absent { return true }
             }
             return false
         }
