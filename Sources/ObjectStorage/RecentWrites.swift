@@ -109,7 +109,7 @@ package final class RecentWrites: Sendable {
                 if contents.gone.count > Self.mostTrees { contents.gone.removeFirst() }
             }
         }
-        guard self[key] == nil else { return }
+        if let known = self[key], known.at >= at { return }
         insert(key, object.map { .present($0) } ?? .absent, at: at, since: at)
     }
 

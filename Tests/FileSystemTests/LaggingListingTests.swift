@@ -206,6 +206,28 @@ import Testing
         #expect(tree.store.keys == ["keep"])
     }
 
+    /// What was in it before is told apart from what is in it now.
+    @Test(arguments: [true, false])
+    func aTreeThatWasRemovedAndMadeAgainHasWhatIsNewAfterARestart(isKilled: Bool) async throws {
+        let tree = try tree()
+        for key in ["d/", "d/e/"] as [ObjectKey] { tree.store.setObject(key, []) }
+        for key in ["d/a", "d/b", "d/e/f"] as [ObjectKey] { tree.store.setObject(key, [1]) }
+        tree.time.advance(by: .seconds(61))
+        for name in ["d/a", "d/b", "d/e/f"] { try await tree.unlink(name) }
+        for name in ["d/e", "d"] { try await tree.removeDirectory(name) }
+        letGrowOld(tree)
+        try await tree.makeDirectory("d")
+        try await tree.store("d/b", [2])
+        if isKilled { try await tree.restart() } else { try await tree.remount() }
+        for _ in 0..<3 {
+            letGrowOld(tree)
+            #expect(try await tree.names("") == ["d"])
+            #expect(try await tree.names("d") == ["b"])
+            #expect(try await tree.load("d/b") == [2])
+        }
+        #expect(tree.store.keys == ["d/", "d/b"])
+    }
+
     @Test(arguments: [true, false])
     func aRenamedTreeStaysAwayAfterARestart(isKilled: Bool) async throws {
         let tree = try tree()
