@@ -30,13 +30,15 @@ extension MetadataCache {
                 parent: parent.row, component: component, ino: number, attributes: attributes, checkedAt: clock.now,
                 ours: pending ? pendingChange : number, abbreviated: self.codec.abbreviatedName(of: component))
             try row.put(connection)
-            let removal = try Tombstone.find(connection, parent: parent.row, component: component)
+            if attributes.kind == .directory, listingsLag,
+                let removal = try Tombstone.find(connection, parent: parent.row, component: component),
+                removal.ours != pendingChange
+            {
+                // What was below it is gone still: the key with nothing after it tells of that.
+                try removal.put(connection, parent: number, component: "")
+            }
             try Tombstone.delete(connection, parent: parent.row, component: component)
             if attributes.kind == .directory {
-                // What was below it when it was removed is gone still: the key with nothing after it tells of that.
-                if listingsLag, let removal, removal.ours != pendingChange {
-                    try removal.put(connection, parent: number, component: "")
-                }
                 let state = DirectoryRow(listedAt: clock.now, hasMarker: attributes.version != nil)
                 try state.put(connection, ino: number)
             }
