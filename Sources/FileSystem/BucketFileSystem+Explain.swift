@@ -104,11 +104,6 @@ extension BucketFileSystem {
     /// even where the store's listings do not know of anything newer.
     private func distrustWrites(at key: ByteString) { (rooms.store as? OverlaidStore)?.distrust(key) }
 
-    private func distrustWrites(below ino: InodeNumber) throws(FileSystemError) {
-        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
-        if let key { distrustWrites(at: key) }
-    }
-
     private func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
         do throws(CancellationError) { try await notifier?.settle(ino, namesIn: parent) } catch { throw .interrupted }
     }
@@ -128,17 +123,18 @@ extension BucketFileSystem {
     /// The next use of what is at or below `ino` asks the store, whatever the kernel and the cache still believe. Changes of
     /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one. What was removed
     /// there leaves for the store first, which then shows whatever else is at the name.
-    package func refresh(_ ino: InodeNumber) async throws(FileSystemError) {
+    /// Answers in which directory the kernel is to forget names.
+    @discardableResult
+    package func refresh(_ ino: InodeNumber) async throws(FileSystemError) -> InodeNumber {
         await sendRemovals(below: ino)
-        try distrustWrites(below: ino)
-        try distrust(ino)
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
+        if let key { distrustWrites(at: key) }
+        return try distrust(ino)
     }
 
     /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
     package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
-        await sendRemovals(below: ino)
-        try distrustWrites(below: ino)
-        try await settle(ino, namesIn: try distrust(ino))
+        try await settle(ino, namesIn: try await refresh(ino))
     }
 
     /// The next use asks the store as it would after `ttl`, without waiting for anything here; answers in which directory the

@@ -30,18 +30,18 @@ extension MetadataCache {
                 parent: parent.row, component: component, ino: number, attributes: attributes, checkedAt: clock.now,
                 ours: pending ? pendingChange : number, abbreviated: self.codec.abbreviatedName(of: component))
             try row.put(connection)
-            if attributes.kind == .directory, listingsLag,
-                let removal = try Tombstone.find(connection, parent: parent.row, component: component),
-                removal.ours != pendingChange
-            {
-                // What was below it is gone still: the key with nothing after it tells of that.
-                try removal.put(connection, parent: number, component: "")
-            }
-            try Tombstone.delete(connection, parent: parent.row, component: component)
             if attributes.kind == .directory {
+                if listingsLag,
+                    let removal = try Tombstone.find(connection, parent: parent.row, component: component),
+                    removal.ours != pendingChange
+                {
+                    // What was below it is gone still: the key with nothing after it tells of that.
+                    try removal.put(connection, parent: number, component: "")
+                }
                 let state = DirectoryRow(listedAt: clock.now, hasMarker: attributes.version != nil)
                 try state.put(connection, ino: number)
             }
+            try Tombstone.delete(connection, parent: parent.row, component: component)
             if let metadata { try self.putHeaders(metadata, of: row, connection) }
             if dating { try self.date(parent.row, attributes.ctime, clock, connection) }
             return .success(try self.entry(row, clock, connection))

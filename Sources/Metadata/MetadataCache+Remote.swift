@@ -134,11 +134,9 @@ extension MetadataCache {
     func listedAt(
         _ component: ByteString, in directory: Int64, except listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
-        let now = clock.now
-        let complete = try DirectoryRow.find(connection, ino: directory).listedAt.flatMap { $0 <= now ? $0 : nil }
-        let partial = recollection.withLock {
-            $0.listed.at(directory, component, through: component, except: listing, latest: now)
-        }
+        let clock = clock
+        let complete = try DirectoryRow.find(connection, ino: directory).listedAt.flatMap { $0 <= clock.now ? $0 : nil }
+        let partial = clock.listed.at(directory, component, through: component, except: listing, latest: clock.now)
         return max(complete ?? .min, partial ?? .min)
     }
 

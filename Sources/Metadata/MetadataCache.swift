@@ -91,18 +91,13 @@ package final class MetadataCache: Sendable {
         if let known = recent[ino.row] { return entry(known.row, name: known.name, in: known.directory, clock) }
         let version = recent.version
         let found: RecentEntries.Known? = try read { (connection) throws(SQLiteError) in
-            guard var row = try EntryRow.find(connection, ino: ino.row) else { return nil }
-            var directory = try DirectoryRow.find(connection, ino: row.parent)
-            // Should a listing have ended in between, its row counts, not the one before.
-            while recent.version != version || !version.isMultiple(of: 2) {
-                guard let newer = try EntryRow.find(connection, ino: ino.row) else { return nil }
-                let isInPlace = newer.parent == row.parent
-                row = newer
-                if isInPlace { break }
-                directory = try DirectoryRow.find(connection, ino: row.parent)
+            // A listing may end meanwhile: what it says of the directory does not count for the row of before.
+            try connection.snapshot { () throws(SQLiteError) in
+                guard let row = try EntryRow.find(connection, ino: ino.row) else { return nil }
+                let directory = try DirectoryRow.find(connection, ino: row.parent)
+                let name = try self.codec.shownName(of: row.component, beside: self.neighbours(of: row, connection))
+                return RecentEntries.Known(row: row, directory: directory, name: row.ino == 1 ? "" : name ?? "")
             }
-            let name = try self.codec.shownName(of: row.component, beside: self.neighbours(of: row, connection))
-            return RecentEntries.Known(row: row, directory: directory, name: row.ino == 1 ? "" : name ?? "")
         }
         guard let found else { return nil }
         recent.insert(found, readAt: version)

@@ -72,6 +72,18 @@ package final class RecentWrites: Sendable {
         /// In the order of their times.
         var gone: [(prefix: ByteString, at: Timestamp)] = []
         var clock = StoreClock()
+
+        /// The keys with a prefix that are not `isPast`, which none is after one that is not; in order, while `visit` says so.
+        func walk(
+            _ prefix: ByteString, past isPast: (ByteString) -> Bool = { _ in false },
+            _ visit: (ObjectKey, Write) -> Bool
+        ) {
+            var place = keys.firstPosition { $0 < prefix || isPast($0) }
+            while let key = keys.entry(at: place)?.key, key.hasPrefix(prefix) {
+                place = keys.position(after: place)
+                if let write = writes[ObjectKey(key)], !visit(ObjectKey(key), write) { return }
+            }
+        }
     }
 
     private static let mostPrefixes = 1 << 13
@@ -125,10 +137,9 @@ package final class RecentWrites: Sendable {
         let now = time.now()
         return contents.withLock { contents in
             var keys: [ObjectKey] = []
-            var place = contents.keys.firstPosition { $0 < prefix }
-            while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(prefix) {
-                place = contents.keys.position(after: place)
-                if let write = contents.writes[ObjectKey(key)], isCurrent(write, now) { keys.append(ObjectKey(key)) }
+            contents.walk(prefix) { key, write in
+                if isCurrent(write, now) { keys.append(key) }
+                return true
             }
             return keys
         }
@@ -209,11 +220,10 @@ package final class RecentWrites: Sendable {
     /// How many keys with a prefix there is word of, up to `most`.
     func count(below prefix: ByteString, upTo most: Int) -> Int {
         contents.withLock { contents in
-            var place = contents.keys.firstPosition { $0 < prefix }
             var count = 0
-            while count < most, let key = contents.keys.entry(at: place)?.key, key.hasPrefix(prefix) {
+            contents.walk(prefix) { _, _ in
                 count += 1
-                place = contents.keys.position(after: place)
+                return count < most
             }
             return count
         }
@@ -223,13 +233,12 @@ package final class RecentWrites: Sendable {
     func mayAdd(to request: ListRequest, after last: ByteString?) -> Bool {
         let now = time.now()
         return contents.withLock { contents in
-            var place = contents.keys.firstPosition { $0 < request.prefix || request.isListed($0, through: last) }
-            while let key = contents.keys.entry(at: place)?.key, key.hasPrefix(request.prefix) {
-                place = contents.keys.position(after: place)
-                guard let write = contents.writes[ObjectKey(key)], isCurrent(write, now) else { continue }
-                if write.state != .absent { return true }
+            var isAdding = false
+            contents.walk(request.prefix, past: { request.isListed($0, through: last) }) { _, write in
+                isAdding = isCurrent(write, now) && write.state != .absent
+                return !isAdding
             }
-            return false
+            return isAdding
         }
     }
 
