@@ -159,7 +159,7 @@ package final class StagingArea: Sendable {
         do throws(FileError) {
             let file = try File(path(name), .readWrite, create: .ifMissing)
             try file.truncate(to: Int64(bytes.count))
-            try unsafe file.write(bytes.span.bytes, at: 0)
+            try file.write(bytes, at: 0)
         } catch { throw StagingError(error) }
     }
 
