@@ -1,13 +1,17 @@
-"""A Ceph of one monitor, one object server that keeps everything in memory, and a gateway, all on loopback ports and in one
-directory: as Debian packages it. Its processes end with `stop`, and with the process that started them."""
+#!/usr/bin/env python3
+"""usage: ceph_cluster.py DIRECTORY: a Ceph of one monitor, one object server that keeps everything in memory, and a gateway, all on
+loopback ports and in one directory that it makes: as Debian packages it. Prints the gateway's endpoint when it answers, and ends with
+its own input. Its processes end with the process that started them."""
 
 import ctypes
 import os
+import pathlib
 import random
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -171,3 +175,20 @@ class Ceph:
         for process in self.processes:
             process.wait(DEADLINE)
         self.processes = []
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    ceph = Ceph(pathlib.Path(arguments[0]))
+    try:
+        print(ceph.endpoint, flush=True)
+        sys.stdin.read()
+    finally:
+        ceph.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -76,15 +76,14 @@ extension SwiftStore {
     ) async throws(ObjectStoreError) -> Composition? {
         guard let upload = SwiftMetadata.upload(response.headers, at: key) else { return nil }
         let version = try info(call, response, size: nil).version
-        if let known = learned.withLock({ $0.compositions.value(for: version.etag) }), known.upload == upload {
-            return known
-        }
+        let source = CopySource(key, ifMatch: version.etag)
+        if let known = learned.withLock({ $0.compositions.value(for: source) }), known.upload == upload { return known }
         let found = Composition(upload: upload, parts: try await parts(of: upload, key, call.operation))
         guard found.size == version.size, found.etag == version.etag else {
             throw error(
                 .serverFault, call, response, "SegmentsMissing", "the segments that are listed are not the object's")
         }
-        learned.withLock { _ = $0.compositions.insert(found, for: version.etag) }
+        learned.withLock { _ = $0.compositions.insert(found, for: source) }
         return found
     }
 
@@ -102,6 +101,16 @@ extension SwiftStore {
     func copySegmentAtCeph(
         _ call: Call, _ source: CopySource, _ range: ByteRange
     ) async throws(ObjectStoreError) -> ETag {
+        if let known = learned.withLock({ $0.compositions.value(for: source) }), let part = known.part(of: range) {
+            do throws(ObjectStoreError) {
+                try await copySegment(segments.segment(part.number, of: known.upload), part.etag, call)
+                return part.etag
+            } catch {
+                guard error.kind == .notFound else { throw error }
+                // Another version has taken its place.
+                learned.withLock { _ = $0.compositions.removeValue(for: source) }
+            }
+        }
         let response = try await look(source, call.operation)
         guard Self.isLarge(response.headers), let found = try await composition(of: source.key, response, call),
             let part = found.part(of: range)

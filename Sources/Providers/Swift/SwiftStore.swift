@@ -35,8 +35,8 @@ package final class SwiftStore: ObjectStore {
     struct Learned: Sendable {
         var address: StorageAddress?
         var server: SwiftServer?
-        /// The segments of large objects by ETag, where a server does not tell them.
-        var compositions = LRU<ETag, Composition>(capacity: 16)
+        /// The segments of versions of large objects, where a server does not tell them.
+        var compositions = LRU<CopySource, Composition>(capacity: 16)
         /// Keys that were seen, so that their segments need not be looked for.
         var shapes = LRU<ObjectKey, Shape>(capacity: 16_384)
         /// What listings showed as empty and turned out to be large, by key, time and size as listed.
@@ -85,8 +85,11 @@ package final class SwiftStore: ObjectStore {
 
     package var capabilities: Capabilities {
         var capabilities = limits
+        guard learned.withLock({ $0.server }) == .ceph else { return capabilities }
         // Segment by segment, a copy of a large object has no limit.
-        if learned.withLock({ $0.server }) == .ceph { capabilities.largestCopy = limits.largestObject }
+        capabilities.largestCopy = limits.largestObject
+        // A part is copied where it is one segment, and several parts together are none.
+        capabilities.partGaps = false
         return capabilities
     }
 
