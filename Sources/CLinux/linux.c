@@ -92,6 +92,13 @@ int linux_lock_exclusive(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 
 
 const int linux_o_direct = O_DIRECT, linux_seek_data = SEEK_DATA, linux_seek_hole = SEEK_HOLE;
 
+int linux_try_as_owner(const char *path) {
+    int fd = open(path, O_RDONLY | O_NOATIME | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return -errno;
+    close(fd);
+    return 0;
+}
+
 int linux_unmount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0) == 0 ? 0 : -errno; }
 
 void linux_ignore_signal(int number) { signal(number, SIG_IGN); }

@@ -72,7 +72,7 @@ package struct ConfigFile: Sendable, Hashable {
             (status, bytes) = (try LocalFileStatus(of: file), try file.read(0..<min(file.size, 1 << 20)))
         } catch { throw .badFile(path: path, line: nil, reason: "\(error)") }
         if status.kind == .file {
-            guard status.isTrusted() else {
+            guard status.isTrusted(at: File.resolved(path) ?? path) else {
                 throw .badFile(path: path, line: nil, reason: "it belongs to another user; copy it")
             }
             guard status.permissions & 0o022 == 0 else {

@@ -82,13 +82,18 @@ struct CacheDirectory: Sendable {
 
     /// The nearest directory above `path` in which somebody other than its user and root can put another directory in the
     /// place of what leads to it, and who that is; nil when there is none.
-    static func exposed(_ path: String, to user: UInt32 = LocalFileStatus.ourUser) -> String? {
+    static func exposed(
+        _ path: String, to user: UInt32 = LocalFileStatus.ourUser, _ space: UserNameSpace = .current
+    ) -> String? {
         var place = File.resolved(path) ?? path
         while let slash = place.lastIndex(of: "/") {
             let entry = place
             place = slash == place.startIndex ? "/" : String(place[..<slash])
             guard let above = try? LocalFileStatus(of: place) else { return nil }
-            if !above.isTrusted(by: user) { return "user \(above.owner) can replace what is in \(place)" }
+            // Of a container's users outside, the owner is mostly the machine's root.
+            if !above.isTrusted(by: user), !above.isOwnerUnmapped(at: place, space) {
+                return "user \(above.owner) can replace what is in \(place)"
+            }
             // Where the sticky bit is, an entry is its owner's alone.
             let isSticky = above.permissions & 0o1000 != 0
             let isSafe = isSticky && (try? LocalFileStatus(of: entry))?.isTrusted(by: user) ?? true

@@ -81,6 +81,9 @@ size_t linux_crc64_fold(
 /// open(2) O_DIRECT, which differs between architectures; lseek(2) SEEK_DATA and SEEK_HOLE.
 extern const int linux_o_direct, linux_seek_data, linux_seek_hole;
 
+/// Opens a file or directory with O_NOATIME, which takes its owner or CAP_FOWNER, and closes it. Returns 0 or -errno. open(2)
+int linux_try_as_owner(const char *path);
+
 /// umount2(2), with MNT_DETACH if lazy is not 0. Returns 0 or -errno.
 int linux_unmount(const char *path, int lazy);
 

@@ -9,12 +9,13 @@ package enum CredentialFiles {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Why a file that says where requests go is not to be believed; nil where it is ours or root's, or there is none.
+    /// Why a file that says where requests go is not to be believed; nil for one of this user
+    /// or root, or none.
     static func reasonForDistrust(of path: String) -> String? {
         guard let file = try? File(path, followsLinks: true), let status = try? LocalFileStatus(of: file) else {
             return nil
         }
-        guard status.isTrusted() else {
+        guard status.isTrusted(at: File.resolved(path) ?? path) else {
             return "belongs to another user; copy it, or name it in OS_CLIENT_CONFIG_FILE"
         }
         return status.permissions & 0o002 == 0 ? nil : "may be written by others; run chmod o-w \(path)"
