@@ -377,7 +377,7 @@ package final class FileCommit: Sendable {
     /// Brings the bytes of `range` that are still the base's to the staged file, when it is this one's turn.
     func beginFill(_ range: ByteRange) async throws(CommitError) -> Fill {
         let missing = staged.pieces(in: range).filter { $0.source == .base }
-            .reduce(Int64(0)) { $0 + $1.range.length + 2 * 4096 }
+            .reduce(Int64(0)) { $0 + $1.range.length + 2 * staged.unit.bytes }
         let bytes = Int(clamping: missing)
         do { try await staged.fills.reserve(bytes) } catch { throw .cancelled }
         let fill = Fill(range: range, bytes: bytes)
