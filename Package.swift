@@ -87,7 +87,13 @@ let package = Package(
             name: "TestSupport", dependencies: ["ObjectStorage", "Digests", "Basics"], path: "Tests/TestSupport",
             swiftSettings: strict),
         tests("BasicsTests", ["Basics"]),
-        tests("DigestsTests", ["Digests", "Basics"]),
+        .target(
+            name: "DigestVectors", dependencies: ["Digests", "Basics"], path: "Tests/DigestVectors",
+            swiftSettings: strict),
+        .executableTarget(
+            name: "digest-vectors", dependencies: ["DigestVectors"], path: "Tests/digest-vectors", swiftSettings: strict
+        ),
+        tests("DigestsTests", ["DigestVectors", "Digests", "Basics"]),
         tests("SQLiteTests", ["SQLite", "Basics"]),
         tests("HTTPTests", ["HTTP", "Basics"]),
         tests("ObjectStorageTests", ["ObjectStorage", "Basics"]),

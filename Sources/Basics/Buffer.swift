@@ -71,7 +71,8 @@ package final class BufferPool: Sendable {
 
     package let budget: MemoryBudget
     private let state = Mutex(State())
-    private static let pageSize = 4096
+    /// The smallest buffer, and what disks want the memory aligned to that is written around the page cache; no page of memory.
+    private static let unit = 4096
     /// Buffers of at least one are made of huge pages: one fault then stands for 512.
     private static let hugePageSize = 2 << 20
     /// The smallest buffer that is a mapping.
@@ -148,12 +149,12 @@ package final class BufferPool: Sendable {
 
     private static func carve(_ size: Int) -> UnsafeMutableRawPointer? {
         var base: UnsafeMutableRawPointer?
-        return posix_memalign(&base, pageSize, size) == 0 ? base : nil
+        return posix_memalign(&base, unit, size) == 0 ? base : nil
     }
 
     private static func map(_ size: Int) -> UnsafeMutableRawPointer? {
         // The kernel makes huge pages only where they are whole.
-        guard size >= hugePageSize else { return linux_map(size, pageSize) }
+        guard size >= hugePageSize else { return linux_map(size, unit) }
         let base = linux_map(size, hugePageSize)
         if let base { linux_use_huge_pages(base, size) }
         return base
@@ -170,7 +171,7 @@ package final class BufferPool: Sendable {
     }
 
     private static func sizeClass(_ capacity: Int) -> Int {
-        var size = pageSize
+        var size = unit
         while size < capacity { size *= 2 }
         return size
     }

@@ -52,7 +52,14 @@ package struct MemorySource: ByteSource {
     package func read(at offset: Int64, into output: inout OutputRawSpan) {
         let start = Int(clamping: offset)
         guard start < bytes.count else { return }
-        output.append(bytes.span.bytes.extracting(start..<min(bytes.count, start + output.freeCapacity)))
+        // No `append(_: RawSpan)` does it: Swift 6.2 has no way to say that a span that is changed keeps none of another.
+        bytes.withUnsafeBytes { source in
+            output.withUnsafeMutableBytes { buffer, initialized in
+                let next = source[start..<min(source.count, start + buffer.count - initialized)]
+                UnsafeMutableRawBufferPointer(rebasing: buffer[initialized...]).copyBytes(from: next)
+                initialized += next.count
+            }
+        }
     }
 }
 
@@ -66,21 +73,16 @@ package protocol ByteSink: Sendable {
     func restart()
 }
 
-extension OutputRawSpan {
-    /// Appends a copy of `bytes`, which must fit `freeCapacity`.
-    package mutating func append(_ bytes: RawSpan) {
-        precondition(bytes.byteCount <= freeCapacity, "appended bytes exceed the span")
-        withUnsafeMutableBytes { buffer, initialized in
-            bytes.withUnsafeBytes { source in
-                guard !source.isEmpty else { return }
-                UnsafeMutableRawBufferPointer(rebasing: buffer[initialized...]).copyMemory(from: source)
-            }
-            initialized += bytes.byteCount
-        }
-    }
-}
-
 extension RawSpan {
     /// The bytes as an array of their own, for work that outlives their owner's loan.
     package var copied: [UInt8] { withUnsafeBytes { Array($0) } }
+}
+
+extension Array where Element == UInt8 {
+    /// Lends the bytes to `body`. In a room with strict memory safety some compilers take `span.bytes` for unsafe, others do not.
+    package func withRawSpan<Result, Failure: Error>(
+        _ body: (RawSpan) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        try body(span.bytes)
+    }
 }

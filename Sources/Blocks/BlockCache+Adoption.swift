@@ -13,7 +13,7 @@ extension BlockCache {
         stagingFile path: String, size: Int64, present: [ByteRange], key: ObjectKey, version: ObjectVersion,
         reserved: Int64
     ) {
-        let geometry = Geometry(size: size)
+        let geometry = Geometry(size: size, unit: unit)
         var chunks: [Int: BlockSet] = [:]
         for range in present {
             for chunk in Geometry.chunks(touching: range.clamped(to: 0..<size)) {
@@ -77,7 +77,7 @@ extension BlockCache {
                 next = bytes.upperBound
             }
         }
-        let end = (next + 4095) / 4096 * 4096
+        let end = unit.roundedUp(next)
         if try end < file.size { try file.punchHole(end..<file.size) }
     }
 }

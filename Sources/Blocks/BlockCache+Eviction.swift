@@ -47,7 +47,7 @@ extension BlockCache {
 
     /// Cuts files that were being written when the process died down to what their rows name: the rest is not counted.
     static func settle(
-        _ index: BlockIndex, directory: String, except lent: Set<Int64> = []
+        _ index: BlockIndex, directory: String, unit: DiskUnit, except lent: Set<Int64> = []
     ) throws(SQLiteError) {
         for (file, size) in try index.unsettled() where !lent.contains(file.id) {
             let path = directory + "/" + String(file.id, radix: 16)
@@ -68,7 +68,7 @@ extension BlockCache {
                             next = bytes.upperBound
                         }
                     }
-                    let end = (next + 4095) / 4096 * 4096
+                    let end = unit.roundedUp(next)
                     let length = max(try open.size, size)
                     if end < length { gaps.append(end..<length) }
                     if file.wasLent, !gaps.isEmpty { throw Self.lentOnce }

@@ -48,6 +48,8 @@ package final class BlockCache: Sendable {
     private static let endPatience = Duration.seconds(5)
 
     let directory: String
+    /// In which its file system takes space.
+    let unit: DiskUnit
     let index: BlockIndex
     let ledger: SpaceLedger
     let buffers: BufferPool
@@ -87,8 +89,9 @@ package final class BlockCache: Sendable {
         do throws(FileError) { try Directory.create(directory) } catch {
             disk.failed(error, doing: "open")
         }
+        unit = DiskUnit(of: directory)
         self.lent = Mutex(Dictionary(lent.map { ($0, 1) }) { $0 + $1 })
-        try Self.settle(index, directory: directory, except: Set(lent))
+        try Self.settle(index, directory: directory, unit: unit, except: Set(lent))
         let totals = try index.totals()
         currentEpoch = Atomic(totals.newestUse + 1)
         ledger.adopt(totals.bytes)

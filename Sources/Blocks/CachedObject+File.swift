@@ -108,8 +108,8 @@ extension CachedObject {
     func punch(_ blocks: BlockSet, of chunk: Int, in file: File) -> Bool {
         for run in blocks.runs {
             let bytes = geometry.bytes(of: run, in: chunk)
-            // To the end of the last page: cut at the object's end, a hole would leave the page that holds it.
-            let end = (bytes.upperBound + 4095) / 4096 * 4096
+            // To the end of the last unit: cut at the object's end, a hole would leave the unit that holds it.
+            let end = geometry.unit.roundedUp(bytes.upperBound)
             do throws(FileError) { try file.punchHole(bytes.lowerBound..<end) } catch {
                 cache.disk.failed(error, doing: "punch")
                 return false

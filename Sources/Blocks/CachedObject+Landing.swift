@@ -103,7 +103,6 @@ extension CachedObject {
     /// In bytes. What large fetches bring is read from memory first, and then rather from the kernel's pages of the mount:
     /// pages of the file would be one copy too many, and a dear one where they have to be made first.
     private static let smallestUncached: Int64 = 1 << 20
-    private static let pageSize: Int64 = 4096
 
     /// Whether the page cache does not keep all of it.
     private func write(
@@ -115,7 +114,7 @@ extension CachedObject {
             var place = place(of: run, in: landing.fetch)
             var offset = bytes.lowerBound
             if bytes.length >= Self.smallestUncached, !isBehind, let direct = directFile(beside: file) {
-                let whole = Int(bytes.length / Self.pageSize * Self.pageSize)
+                let whole = Int(bytes.length / geometry.unit.bytes * geometry.unit.bytes)
                 do throws(FileError) {
                     try landing.buffer.withBytes(place.lowerBound..<place.lowerBound + whole) {
                         (span) throws(FileError) in try direct.write(span, at: offset)

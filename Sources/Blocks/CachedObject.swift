@@ -17,7 +17,7 @@ package final class CachedObject: Sendable {
 
     init(_ key: ObjectKey, _ version: ObjectVersion, cache: BlockCache) {
         (self.key, self.version, self.cache) = (key, version, cache)
-        state = Mutex(ObjectState(geometry: Geometry(size: version.size)))
+        state = Mutex(ObjectState(geometry: Geometry(size: version.size, unit: cache.unit)))
     }
 
     deinit {
@@ -26,7 +26,7 @@ package final class CachedObject: Sendable {
         cache.forgetInstance(of: key, version)
     }
 
-    var geometry: Geometry { Geometry(size: version.size) }
+    var geometry: Geometry { Geometry(size: version.size, unit: cache.unit) }
 
     /// Whether every byte is on disk. May read the index.
     package var isComplete: Bool {

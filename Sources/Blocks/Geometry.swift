@@ -6,12 +6,14 @@ package struct Geometry: Hashable, Sendable {
     package static let blockSize: Int64 = 64 << 10
     /// The unit of index rows, eviction and sequential reads.
     package static let chunkSize: Int64 = blockSize * Int64(BlockSet.capacity)
-    private static let pageSize: Int64 = 4096
 
     /// Of the object, in bytes.
     package let size: Int64
 
-    package init(size: Int64) { self.size = size }
+    /// In which the file system that holds the blocks takes space.
+    package let unit: DiskUnit
+
+    package init(size: Int64, unit: DiskUnit = .usual) { (self.size, self.unit) = (size, unit) }
 
     package var chunkCount: Int { Self.count(of: Self.chunkSize, in: size) }
 
@@ -68,16 +70,16 @@ package struct Geometry: Hashable, Sendable {
         range.isEmpty ? 0..<0 : chunk(at: range.lowerBound)..<chunk(at: range.upperBound - 1) + 1
     }
 
-    /// Most bytes of disk that some blocks of one chunk take: whole pages, and a page for the file system's own map of
-    /// them when the file can have more pieces than fit its inode (ext4: four extents, then 340 to a page).
+    /// Most bytes of disk that some blocks of one chunk take: whole units, and a unit for the file system's own map of
+    /// them when the file can have more pieces than fit its inode (ext4: four extents, then 340 to a block).
     package func charge(for blocks: BlockSet, in chunk: Int) -> Int64 {
         if blocks.isEmpty { return 0 }
         var charge = Int64(blocks.count) * Self.blockSize
         let last = blockCount(of: chunk) - 1
         if blocks.contains(last) {
             let tail = bytes(of: last..<last + 1, in: chunk).length
-            charge += (tail + Self.pageSize - 1) / Self.pageSize * Self.pageSize - Self.blockSize
+            charge += unit.roundedUp(tail) - Self.blockSize
         }
-        return size > 4 * Self.blockSize ? charge + Self.pageSize : charge
+        return size > 4 * Self.blockSize ? charge + unit.bytes : charge
     }
 }

@@ -1,7 +1,8 @@
 #define _GNU_SOURCE
-#include "include/held_device.h"
+#include "held_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
@@ -13,28 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// linux/fuse.h, protocol 7.40: its in and out headers, and the numbers needed here.
-struct in_header {
-    uint32_t length, opcode;
-    uint64_t unique, node;
-    uint32_t user, group, process, padding;
-};
-struct out_header {
-    uint32_t length;
-    int32_t error;
-    uint64_t unique;
-};
-// The front of an INIT request, and of its answer.
-struct init_in {
-    uint32_t major, minor, max_readahead, flags, flags2;
-};
-struct init_out {
-    uint32_t major, minor, max_readahead, flags;
-    uint16_t max_background, congestion_threshold;
-    uint32_t max_write, time_gran;
-    uint16_t max_pages, map_alignment;
-    uint32_t flags2, max_stack_depth;
-};
+// linux/fuse.h, protocol 7.40.
 struct backing_map {
     int32_t fd;
     uint32_t flags;
@@ -54,21 +34,21 @@ struct setattr_in {
     uint32_t valid;
 };
 enum {
-    forget = 2, setattr = 4, open_file = 14, write_file = 16, init = 26, create = 35, interrupt = 36, batch_forget = 42,
+    forget = 2, setattr = 4, open_file = 14, write_file = 16, create = 35, interrupt = 36, batch_forget = 42,
     notify_resend = 7
 };
 // FATTR_KILL_SUIDGID, FUSE_OPEN_KILL_SUIDGID, FUSE_WRITE_KILL_SUIDGID.
 enum { setattr_kills = 1 << 11, open_kills = 1 << 0, write_kills = 1 << 2 };
-// In `flags`, and in `flags2`.
-enum { init_ext = 1 << 30, handle_killpriv_v2 = 1 << 28, passthrough = 1 << 5 };
 static const uint64_t repeated_bit = 1ull << 63;
 
-enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t), probes = 64 };
+enum { slots = sizeof(((struct linux_held *)0)->uniques) / sizeof(uint64_t) };
 
-static struct linux_held *used;
+struct linux_held *linux_held_used;
 static int used_connection = -1;
-static int is_rehearsal, is_same, is_ended, wants_backing;
+static int is_ended;
+// Of the request that this thread read last. `current` is its number until its answer has an owner.
 static _Thread_local int is_repeated, kills_privileges;
+static _Thread_local uint64_t current;
 
 int linux_held_create(void) {
     int fd = memfd_create("pailfs", MFD_CLOEXEC);
@@ -79,117 +59,22 @@ int linux_held_create(void) {
     return -error;
 }
 
-// A holder of an older version has less memory, which ends before the open files or behind one of the tables.
-static int handle_slots, backing_slots;
-int linux_held_listing_slots;
+int linux_held_handle_slots, linux_held_backing_slots, linux_held_listing_slots;
 
 struct linux_held *linux_held_map(int fd) {
     struct stat status;
     if (fstat(fd, &status) != 0) return NULL;
     if (status.st_size >= (off_t)offsetof(struct linux_held, has_lost_handles)) {
-        handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
+        linux_held_handle_slots = sizeof(((struct linux_held *)0)->handles) / sizeof(((struct linux_held *)0)->handles[0]);
     }
     if (status.st_size >= (off_t)sizeof(struct linux_held)) {
         linux_held_listing_slots = sizeof(((struct linux_held *)0)->listings) / sizeof(((struct linux_held *)0)->listings[0]);
     }
     if (status.st_size >= (off_t)offsetof(struct linux_held, listings)) {
-        backing_slots = sizeof(((struct linux_held *)0)->backings) / sizeof(((struct linux_held *)0)->backings[0]);
+        linux_held_backing_slots = sizeof(((struct linux_held *)0)->backings) / sizeof(((struct linux_held *)0)->backings[0]);
     }
     void *memory = mmap(NULL, sizeof(struct linux_held), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     return memory == MAP_FAILED ? NULL : memory;
-}
-
-void linux_held_opened(struct linux_held *held, uint64_t handle, uint64_t inode) {
-    for (uint64_t probe = 0; handle_slots > 0 && probe < probes; probe++) {
-        uint64_t empty = 0, slot = (handle + probe) % handle_slots;
-        if (!__atomic_compare_exchange_n(
-                &held->handles[slot].handle, &empty, handle, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
-        __atomic_store_n(&held->handles[slot].inode, inode, __ATOMIC_RELEASE);
-        return;
-    }
-    if (backing_slots > 0) __atomic_store_n(&held->has_lost_handles, 1, __ATOMIC_RELEASE);
-}
-
-void linux_held_closed(struct linux_held *held, uint64_t handle) {
-    for (uint64_t probe = 0; handle_slots > 0 && probe < probes; probe++) {
-        uint64_t slot = (handle + probe) % handle_slots;
-        if (__atomic_load_n(&held->handles[slot].handle, __ATOMIC_RELAXED) != handle) continue;
-        __atomic_store_n(&held->handles[slot].inode, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&held->handles[slot].handle, 0, __ATOMIC_RELEASE);
-        return;
-    }
-}
-
-int linux_held_open_file(const struct linux_held *held, int slot, uint64_t *handle, uint64_t *inode) {
-    if (slot >= handle_slots) return -1;
-    *handle = held->handles[slot].handle;
-    *inode = held->handles[slot].inode;
-    return *handle != 0 && *inode != 0;
-}
-
-int linux_held_backed(struct linux_held *held, uint64_t inode, uint64_t file, int32_t backing) {
-    for (uint64_t probe = 0; backing_slots > 0 && probe < probes; probe++) {
-        uint64_t empty = 0, slot = (inode + probe) % backing_slots;
-        if (!__atomic_compare_exchange_n(
-                &held->backings[slot].inode, &empty, inode, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
-        __atomic_store_n(&held->backings[slot].file, file, __ATOMIC_RELAXED);
-        __atomic_store_n(&held->backings[slot].backing, backing, __ATOMIC_RELEASE);
-        return 1;
-    }
-    return 0;
-}
-
-void linux_held_unbacked(struct linux_held *held, uint64_t inode) {
-    for (uint64_t probe = 0; backing_slots > 0 && probe < probes; probe++) {
-        uint64_t slot = (inode + probe) % backing_slots;
-        if (__atomic_load_n(&held->backings[slot].inode, __ATOMIC_RELAXED) != inode) continue;
-        __atomic_store_n(&held->backings[slot].backing, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&held->backings[slot].inode, 0, __ATOMIC_RELEASE);
-        return;
-    }
-}
-
-int linux_held_backing(const struct linux_held *held, int slot, uint64_t *inode, uint64_t *file, int32_t *backing) {
-    if (slot >= backing_slots) return -1;
-    *inode = held->backings[slot].inode;
-    *file = held->backings[slot].file;
-    *backing = held->backings[slot].backing;
-    return *inode != 0 && *backing != 0;
-}
-
-void linux_held_want_backing(void) { wants_backing = 1; }
-
-static struct init_out *init_answer(void *answer, size_t size) {
-    struct out_header *header = answer;
-    if (size < sizeof *header + sizeof(struct init_out) || header->error != 0) return NULL;
-    return (struct init_out *)(header + 1);
-}
-
-int linux_held_allows_backing(const struct linux_held *held) {
-    const struct init_out *agreed = init_answer((void *)held->init_reply, held->init_reply_size);
-    return backing_slots > 0 && agreed != NULL && (agreed->flags2 & passthrough) != 0
-        && __atomic_load_n(&held->has_lost_handles, __ATOMIC_ACQUIRE) == 0;
-}
-
-// What libfuse 3.14 does not know of. Whoever goes on with a connection answers what was answered first.
-static void add_flags(char *answer, size_t size) {
-    const struct init_in *offered = (const void *)((const struct in_header *)(const void *)used->init_request + 1);
-    struct init_out *answered = init_answer(answer, size);
-    if (answered == NULL) return;
-    // Set-user-ID bits go where the kernel says so (`linux_held_kills_privileges`). Without it the kernel asks for
-    // security.capability before each write.
-    uint32_t flags = handle_killpriv_v2, flags2 = wants_backing ? passthrough : 0;
-    if (is_rehearsal) {
-        const struct init_out *before = init_answer(used->init_reply, used->init_reply_size);
-        flags = before == NULL ? 0 : flags & before->flags;
-        flags2 = before == NULL ? 0 : passthrough & before->flags2;
-    }
-    answered->flags |= flags & offered->flags;
-    if (used->init_size < sizeof(struct in_header) + sizeof *offered || (offered->flags & init_ext) == 0) return;
-    if ((flags2 & offered->flags2) == 0) return;
-    answered->flags |= init_ext;
-    answered->flags2 |= passthrough;
-    answered->max_stack_depth = 1;
 }
 
 int linux_backing_open(int file) {
@@ -215,21 +100,21 @@ void linux_held_name(struct linux_held *held, const char *device, const char *mo
 }
 
 void linux_held_use(struct linux_held *held, int connection) {
-    used = held;
+    linux_held_used = held;
     used_connection = connection;
 }
 
 static void note(uint64_t unique) {
     // Uniques count up in steps of two. A table that is full near a number forgets it, and can only be resent then.
-    for (uint64_t probe = 0; probe < probes; probe++) {
-        uint64_t empty = 0, *slot = &used->uniques[((unique >> 1) + probe) % slots];
+    for (uint64_t probe = 0; probe < linux_held_probes; probe++) {
+        uint64_t empty = 0, *slot = &linux_held_used->uniques[((unique >> 1) + probe) % slots];
         if (__atomic_compare_exchange_n(slot, &empty, unique, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
     }
 }
 
 static void forget_unique(uint64_t unique) {
-    for (uint64_t probe = 0; probe < probes; probe++) {
-        uint64_t known = unique, *slot = &used->uniques[((unique >> 1) + probe) % slots];
+    for (uint64_t probe = 0; probe < linux_held_probes; probe++) {
+        uint64_t known = unique, *slot = &linux_held_used->uniques[((unique >> 1) + probe) % slots];
         if (__atomic_compare_exchange_n(slot, &known, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
     }
 }
@@ -250,7 +135,7 @@ static int asks_to_kill(uint32_t opcode, const void *argument, size_t size) {
 
 // A process that is killed while the kernel copies a request to it does not get the pages it has not touched yet, and what
 // could not be copied fails with EIO, which no other process can make good. Each thread keeps its buffer.
-static void touch(void *buffer, size_t length) {
+void linux_held_touch(void *buffer, size_t length) {
     static _Thread_local const void *touched;
     if (buffer == touched) return;
     touched = buffer;
@@ -259,78 +144,57 @@ static void touch(void *buffer, size_t length) {
     bytes[length - 1] = bytes[length - 1];
 }
 
-ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context) {
-    (void)context;
-    touch(buffer, length);
-    ssize_t size = read(fd, buffer, length);
-    if (size < (ssize_t)sizeof(struct in_header)) return size;
+ssize_t linux_held_receive(int device, void *buffer, size_t length) {
+    linux_held_touch(buffer, length);
+    ssize_t size = read(device, buffer, length);
+    if (size < 0) return -errno;
     const struct in_header *header = buffer;
+    if (size < (ssize_t)sizeof *header) return -EIO;
+    if (linux_held_used == NULL) return size;
     is_repeated = (header->unique & repeated_bit) != 0;
     kills_privileges = asks_to_kill(header->opcode, header + 1, (size_t)size - sizeof *header);
     switch (header->opcode) {
     case forget:
     case batch_forget:
-    case interrupt: break;
-    case init:
-        if ((size_t)size <= sizeof used->init_request) {
-            memcpy(used->init_request, buffer, size);
-            used->init_size = size;
-        }
-        break;
-    default: note(header->unique);
+    case interrupt:
+    case linux_held_init: break;
+    default:
+        note(header->unique);
+        current = header->unique;
     }
     return size;
 }
 
-ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context) {
-    (void)context;
-    const struct out_header *header = vector[0].iov_base;
-    const struct in_header *first = (const void *)used->init_request;
-    if (header->unique == 0 || used->init_size == 0 || header->unique != first->unique) {
-        // What libfuse takes for a request that nobody waits for any more.
-        if (header->unique != 0 && __atomic_load_n(&is_ended, __ATOMIC_SEQ_CST)) return errno = ENOENT, -1;
-        ssize_t written = writev(fd, vector, count);
-        if (header->unique != 0) {
-            int error = errno;
-            forget_unique(header->unique);
-            errno = error;
-        }
-        return written;
-    }
-    _Alignas(uint64_t) char answer[sizeof used->init_reply];
-    size_t size = 0;
-    for (int index = 0; index < count; index++) {
-        if (vector[index].iov_len > sizeof answer - size) return errno = EMSGSIZE, -1;
-        memcpy(answer + size, vector[index].iov_base, vector[index].iov_len);
-        size += vector[index].iov_len;
-    }
-    add_flags(answer, size);
-    if (is_rehearsal) {
-        is_same = size == used->init_reply_size && memcmp(answer, used->init_reply, size) == 0;
-        return (ssize_t)size;
-    }
-    memcpy(used->init_reply, answer, size);
-    used->init_reply_size = size;
-    return write(fd, answer, size);
+void linux_held_processed(void) {
+    // libfuse has answered it by itself.
+    if (current != 0) forget_unique(linux_held_take());
+}
+
+uint64_t linux_held_take(void) {
+    uint64_t unique = current;
+    current = 0;
+    return unique;
+}
+
+int linux_held_may_answer(uint64_t unique) {
+    return unique == 0 || !__atomic_load_n(&is_ended, __ATOMIC_SEQ_CST);
+}
+
+void linux_held_answered(uint64_t unique) {
+    if (unique != 0) forget_unique(unique);
 }
 
 void linux_held_end(void) { __atomic_store_n(&is_ended, 1, __ATOMIC_SEQ_CST); }
 
-int linux_held_rehearse(int on) {
-    is_rehearsal = on;
-    if (on) is_same = 0;
-    return is_same;
-}
-
 int linux_held_resend(int fd) {
     // What is sent again enters the table again when it is read; nobody reads yet.
     uint64_t before[slots];
-    memcpy(before, used->uniques, sizeof before);
-    memset(used->uniques, 0, sizeof used->uniques);
+    memcpy(before, linux_held_used->uniques, sizeof before);
+    memset(linux_held_used->uniques, 0, sizeof linux_held_used->uniques);
     struct out_header notice = {.length = sizeof notice, .error = notify_resend};
     if (write(fd, &notice, sizeof notice) == sizeof notice) return 0;
     int error = errno;
-    memcpy(used->uniques, before, sizeof before);
+    memcpy(linux_held_used->uniques, before, sizeof before);
     return -error;
 }
 

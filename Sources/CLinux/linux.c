@@ -81,6 +81,13 @@ int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes
     return space(statvfs(path, &figures), &figures, free_bytes, total_bytes);
 }
 
+int64_t linux_block_size(const char *path) {
+    struct statvfs figures;
+    return statvfs(path, &figures) == 0 ? (int64_t)figures.f_frsize : 0;
+}
+
+int64_t linux_page_size(void) { return sysconf(_SC_PAGESIZE); }
+
 int linux_lock_exclusive(int fd) { return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno; }
 
 const int linux_o_direct = O_DIRECT, linux_seek_data = SEEK_DATA, linux_seek_hole = SEEK_HOLE;

@@ -309,11 +309,8 @@ package final class FileCommit: Sendable {
         let request = PartRequest(key, upload, number: part.number)
         let sent: UploadedPart
         var row = PartRecord(number: part.number, range: part.range, etag: "", checksum: nil, copiedFrom: nil)
-        if part.isCopy, let base {
-            let source = CopySource(base.key, ifMatch: base.version.etag)
-            do { sent = try await store.uploadPartCopy(request, from: source, range: part.range) } catch {
-                throw CommitError(base: error)
-            }
+        if part.isCopy, let base, let copied = try await copy(part.range, of: base, request) {
+            sent = copied
             row.copiedFrom = base.version.etag.text
         } else {
             let filled = try await beginFill(part.range)
@@ -330,6 +327,19 @@ package final class FileCommit: Sendable {
         row.etag = sent.etag.text
         do { try record?.sent(row, to: upload) } catch { throw .journal(error) }
         return sent
+    }
+
+    /// nil where the store copies no such range: Ceph's Swift API copies whole segments only.
+    private func copy(
+        _ range: ByteRange, of base: any BaseContent, _ request: PartRequest
+    ) async throws(CommitError) -> UploadedPart? {
+        do throws(ObjectStoreError) {
+            let source = CopySource(base.key, ifMatch: base.version.etag)
+            return try await store.uploadPartCopy(request, from: source, range: range)
+        } catch {
+            guard error.kind == .notSupported else { throw CommitError(base: error) }
+            return nil
+        }
     }
 
     /// Begins an upload and writes it down before anything is sent to it.
@@ -367,7 +377,7 @@ package final class FileCommit: Sendable {
     /// Brings the bytes of `range` that are still the base's to the staged file, when it is this one's turn.
     func beginFill(_ range: ByteRange) async throws(CommitError) -> Fill {
         let missing = staged.pieces(in: range).filter { $0.source == .base }
-            .reduce(Int64(0)) { $0 + $1.range.length + 2 * 4096 }
+            .reduce(Int64(0)) { $0 + $1.range.length + 2 * staged.unit.bytes }
         let bytes = Int(clamping: missing)
         do { try await staged.fills.reserve(bytes) } catch { throw .cancelled }
         let fill = Fill(range: range, bytes: bytes)

@@ -23,15 +23,16 @@ extension CRC {
     package static func value(of bytes: [UInt8]) -> Value { value(of: bytes.span.bytes) }
 }
 
-/// CRC-32 of IEEE 802.3, as in zlib; `x-amz-checksum-crc32` and Kodo.
+/// CRC-32 of IEEE 802.3, as in zlib; by the processor where it can. `x-amz-checksum-crc32` and Kodo.
 package struct CRC32: CRC {
     package private(set) var value: UInt32 = 0
 
     package init() {}
 
-    /// crc32_z
+    /// crc32_z, where the processor has no instruction.
     package mutating func update(_ bytes: RawSpan) {
         value = bytes.withUnsafeBytes { buffer in
+            if Self.inHardware { return ~linux_crc32(~value, buffer.baseAddress, buffer.count) }
             guard let base = buffer.baseAddress else { return value }
             return UInt32(crc32_z(UInt(value), base.assumingMemoryBound(to: UInt8.self), buffer.count))
         }
@@ -41,6 +42,7 @@ package struct CRC32: CRC {
         table.combine(first, second, secondLength: secondLength)
     }
 
+    private static let inHardware = linux_has_crc32() != 0
     private static let table = CRCTable<UInt32>(polynomial: 0xEDB8_8320)
 }
 
@@ -69,19 +71,19 @@ package struct CRC32C: CRC {
     private static let table = CRCTable<UInt32>(polynomial: 0x82F6_3B78)
 }
 
-/// CRC-64/NVME: `x-amz-checksum-crc64nvme`.
+/// CRC-64/NVME; by carry-less multiplication where the processor has it. `x-amz-checksum-crc64nvme`.
 package struct CRC64NVME: CRC {
     private var register = UInt64.max
 
     package init() {}
     package var value: UInt64 { ~register }
-    package mutating func update(_ bytes: RawSpan) { register = Self.table.update(register, with: bytes) }
+    package mutating func update(_ bytes: RawSpan) { register = Self.folding.update(register, with: bytes) }
 
     package static func combine(_ first: UInt64, _ second: UInt64, secondLength: Int64) -> UInt64 {
-        table.combine(first, second, secondLength: secondLength)
+        folding.table.combine(first, second, secondLength: secondLength)
     }
 
-    private static let table = CRCTable<UInt64>(polynomial: 0x9A6C_9329_AC4B_C9B5)
+    private static let folding = CRC64Folding(polynomial: 0x9A6C_9329_AC4B_C9B5)
 }
 
 /// CRC-64 of ECMA-182, reflected (CRC-64/XZ): OSS and COS.
@@ -90,11 +92,11 @@ package struct CRC64ECMA: CRC {
 
     package init() {}
     package var value: UInt64 { ~register }
-    package mutating func update(_ bytes: RawSpan) { register = Self.table.update(register, with: bytes) }
+    package mutating func update(_ bytes: RawSpan) { register = Self.folding.update(register, with: bytes) }
 
     package static func combine(_ first: UInt64, _ second: UInt64, secondLength: Int64) -> UInt64 {
-        table.combine(first, second, secondLength: secondLength)
+        folding.table.combine(first, second, secondLength: secondLength)
     }
 
-    private static let table = CRCTable<UInt64>(polynomial: 0xC96C_5795_D787_0F42)
+    private static let folding = CRC64Folding(polynomial: 0xC96C_5795_D787_0F42)
 }

@@ -37,7 +37,9 @@ extension BucketFileSystem {
                     count = try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                         let pass = try await enterToWrite(file)
                         defer { leave(pass) }
-                        return try unsafe stage(copy.span.bytes, in: file, at: offset)
+                        return try copy.withRawSpan { (bytes) throws(FileSystemError) in
+                            try stage(bytes, in: file, at: offset)
+                        }
                     }
                 } catch {
                     rememberWrite(error, file)

@@ -40,13 +40,17 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     let operation: FuseOperation
     let ino: fuse_ino_t
     private let bridge: Unmanaged<FuseBridge>
+    /// What the next worker knows it by until it is answered (`HeldConnection`); 0 for none.
+    private let unique: UInt64
     /// Whether the kernel has an answer already, and libfuse the request's memory.
     private let isGivenUp: Bool
 
+    /// To be made on the thread that has read the request, before it reads the next.
     init(_ handle: fuse_req_t?, _ operation: FuseOperation, _ ino: fuse_ino_t) {
         guard let handle, let context = fuse_req_userdata(handle) else { fatalError("libfuse passed no request") }
         (self.handle, self.operation, self.ino) = (handle, operation, ino)
         bridge = .fromOpaque(context)
+        unique = linux_held_take()
         isGivenUp = false
     }
 
@@ -54,7 +58,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         givenUp handle: fuse_req_t, _ operation: FuseOperation, _ ino: fuse_ino_t, _ bridge: Unmanaged<FuseBridge>
     ) {
         (self.handle, self.operation, self.ino, self.bridge) = (handle, operation, ino, bridge)
-        isGivenUp = true
+        (unique, isGivenUp) = (0, true)
     }
 
     deinit {
@@ -63,13 +67,22 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
             $0.logger.error(
                 "request was never answered", metadata: ["op": "\(operation.rawValue)", "ino": "\(ino)"])
         }
-        fuse_reply_err(handle, EIO)
+        _ = Self.send(handle, unique) { fuse_reply_err($0, EIO) }
     }
 
     private consuming func reply(_ send: (fuse_req_t) -> Int32) -> Bool {
-        let (handle, isGivenUp) = (handle, isGivenUp)
+        let (handle, unique, isGivenUp) = (handle, unique, isGivenUp)
         discard self
-        return !isGivenUp && send(handle) == 0
+        return !isGivenUp && Self.send(handle, unique, send)
+    }
+
+    /// The one place through which the bridge's answers go to the kernel.
+    private static func send(_ handle: fuse_req_t, _ unique: UInt64, _ send: (fuse_req_t) -> Int32) -> Bool {
+        // libfuse keeps the memory of a request that the next worker answers; this process ends.
+        guard linux_held_may_answer(unique) != 0 else { return false }
+        let status = send(handle)
+        linux_held_answered(unique)
+        return status == 0
     }
 
     /// Tells a caller that does not want to know any more that it was interrupted. Whoever works on it goes on with what this

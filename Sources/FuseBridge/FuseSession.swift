@@ -25,13 +25,13 @@ package struct MountOptions: Sendable, Hashable {
 /// A mounted file system from mount to the end of its last commit.
 ///
 /// Owns libfuse's session and the bridge. `run` occupies one thread; `end` may come from any. Locked by its own mutex,
-/// a leaf, which guards only what wakes the loop. After a crash the next worker of the same holder goes on with the mount
+/// which guards only what stops the loop, and under which nothing but the loop's own lock is taken. After a crash the next worker of the same holder goes on with the mount
 /// (`HeldConnection`); without a holder it is dead, and `Mountpoint.prepare` replaces it.
 package final class FuseSession: Sendable {
-    private struct State: @unchecked Sendable {
-        // Sendable: both are handles that libfuse and libc allow on any thread while `isRunning`.
-        var session: OpaquePointer?
-        var thread: pthread_t?
+    private struct State {
+        /// Of a mount that is served; nil before and after.
+        var loop: RequestLoop?
+        var isStopped = false
         var isEnding = false
         /// The mount stays, for another process to go on with.
         var isHandingOver = false
@@ -55,9 +55,6 @@ package final class FuseSession: Sendable {
     private static let grace = Duration.seconds(2)
     /// How long requests under way may take before the next process does them again.
     private static let settlement = Duration.seconds(5)
-    /// Interrupts the thread that waits in libfuse's loop, nothing else.
-    private static let wakeSignal = SIGUSR1
-
     /// How the service of a mount came to its end.
     package enum Ending: Sendable {
         /// The mount is gone, and everything is stored but these.
@@ -133,7 +130,10 @@ package final class FuseSession: Sendable {
     /// A session on the connection that an earlier process had.
     private func takeOver(_ held: HeldConnection) throws(FuseError) -> OpaquePointer {
         let session = try makeSession()
-        try held.attach(session, HeldConnection.Descriptor.device)
+        guard fuse_session_mount(session, "/dev/fd/\(HeldConnection.Descriptor.device)") == 0 else {
+            throw FuseError("libfuse does not take the connection: \(LibraryLog.lastMessage)")
+        }
+        held.attach(HeldConnection.Descriptor.device)
         try held.replay(session)
         return session
     }
@@ -160,8 +160,9 @@ package final class FuseSession: Sendable {
             let descriptor = fuse_session_fd(session)
             // The kernel takes files from those alone who may mount.
             if options.readOnly, geteuid() == 0 { linux_held_want_backing() }
-            try held.attach(session, descriptor)
+            held.attach(descriptor)
             try held.handOver(descriptor, of: mountpoint, record: record)
+            try held.greet(session)
         } catch {
             try? mountpoint.unmount(lazily: true)
             fuse_session_destroy(session)
@@ -182,7 +183,7 @@ package final class FuseSession: Sendable {
         let session = arguments.withUnsafeMutableBufferPointer { argv -> OpaquePointer? in
             var parsed = fuse_args(argc: count, argv: argv.baseAddress, allocated: 0)
             defer { fuse_opt_free_args(&parsed) }
-            return fuse_session_new(&parsed, &callbacks, MemoryLayout<fuse_lowlevel_ops>.size, context)
+            return cfuse_session_new(&parsed, &callbacks, MemoryLayout<fuse_lowlevel_ops>.size, context)
         }
         guard let session else { throw FuseError("libfuse refused the mount options: \(LibraryLog.lastMessage)") }
         return session
@@ -203,14 +204,13 @@ package final class FuseSession: Sendable {
 
     /// Whether the loop ended with an error, which leaves the mount in place.
     private func serve(_ session: OpaquePointer, whenReady: @escaping @Sendable () -> Void) -> Bool {
-        linux_catch_signal(Self.wakeSignal)
-        var wake = sigset_t()
-        sigemptyset(&wake)
-        sigaddset(&wake, Self.wakeSignal)
-        pthread_sigmask(SIG_UNBLOCK, &wake, nil)
         let isTakenOver = held?.isTakenOver ?? false
         let device = isTakenOver ? held?.device : mountpoint.mounted?.device
-        state.withLock { ($0.session, $0.thread, $0.device) = (session, pthread_self(), device) }
+        let loop = RequestLoop(session, device: fuse_session_fd(session), mostThreads: Int(options.threads))
+        state.withLock { state in
+            (state.loop, state.device) = (loop, device)
+            if state.isStopped { loop.stop() }
+        }
         invalidator.attach(session)
         if isTakenOver, let held {
             // A look at the mount would not tell more, and could wait for what programs wait for.
@@ -221,16 +221,14 @@ package final class FuseSession: Sendable {
         } else {
             startThread(name: "ready") { [self] in greet(whenReady) }
         }
-        let configuration = fuse_loop_cfg_create()
-        fuse_loop_cfg_set_max_threads(configuration, options.threads)
-        fuse_loop_cfg_set_clone_fd(configuration, 0)
-        let status = fuse_session_loop_mt(session, configuration)
-        fuse_loop_cfg_destroy(configuration)
-        // A negative status is -errno of the device; what is still mounted then is detached like everything else.
-        if status < 0 { logger.error("the kernel connection failed", metadata: ["errno": "\(-status)"]) }
-        state.withLock { ($0.session, $0.thread) = (nil, nil) }
+        let failure = loop.run()
+        // What is still mounted then is detached like everything else.
+        if failure != 0 {
+            logger.error("the kernel connection failed", metadata: ["reason": "\(text(ofErrno: failure))"])
+        }
+        state.withLock { $0.loop = nil }
         loopEnded.signal()
-        return status < 0
+        return failure != 0
     }
 
     /// Waits until the kernel has an answer about the root, which it only gets through INIT and one whole request.
@@ -285,16 +283,12 @@ package final class FuseSession: Sendable {
         if !loopEnded.wait(for: Self.grace) { stopLoop() }
     }
 
-    /// The loop looks at the exit flag when its wait is interrupted; an interrupt between look and wait is lost, so it is
-    /// repeated.
+    /// Under the lock: `serve` forgets the loop before the session goes, which `stop` uses.
     private func stopLoop() {
-        repeat {
-            state.withLock { state in
-                guard let session = state.session, let thread = state.thread else { return }
-                fuse_session_exit(session)
-                pthread_kill(thread, Self.wakeSignal)
-            }
-        } while !loopEnded.wait(for: .milliseconds(20))
+        state.withLock { state in
+            state.isStopped = true
+            state.loop?.stop()
+        }
     }
 
     private func shutDown() -> [UnstoredFile] {

@@ -68,7 +68,9 @@ extension HeldConnection: BackingKernel {
 /// Owns nothing: the memory and the descriptors belong to the process, for its whole life. The worker that mounts passes
 /// its `/dev/fuse` to the holder before anything is answered; the ones after it inherit it, make libfuse believe that it has
 /// just received the INIT of the first, and have the kernel repeat what the dead one took and did not answer. A crash at
-/// any point leaves memory that the next worker can go on from, as each request is noted before it is acted on.
+/// any point leaves memory that the next worker can go on from: `RequestLoop` notes each request as it reads it, before libfuse
+/// sees it, and `FuseRequest` forgets it once it is answered.
+/// libfuse's answer to INIT is caught on a socket that stands in the place of the device meanwhile.
 package struct HeldConnection: @unchecked Sendable {
     // Sendable: the memory stays mapped, and its fields change only as `linux_held` says.
     private let memory: UnsafeMutablePointer<linux_held>
@@ -115,15 +117,22 @@ package struct HeldConnection: @unchecked Sendable {
     package var mountpoint: Mountpoint { Mountpoint(resolved: String(cString: linux_held_mountpoint(memory))) }
     var device: String { String(cString: linux_held_device(memory)) }
 
-    /// Puts the hooks around `session`, so that what is needed after this process gets noted. To be called once the session
-    /// has a descriptor.
-    func attach(_ session: OpaquePointer, _ descriptor: Int32) throws(FuseError) {
-        linux_held_use(memory, descriptor)
-        var hooks = fuse_custom_io()
-        hooks.read = linux_held_read
-        hooks.writev = linux_held_writev
-        guard fuse_session_custom_io(session, &hooks, descriptor) == 0 else {
-            throw FuseError("libfuse does not take the connection: \(LibraryLog.lastMessage)")
+    /// Notes from here on which requests of this connection are not answered. To be called once the session has a
+    /// descriptor, and before a request is read from it.
+    func attach(_ descriptor: Int32) { linux_held_use(memory, descriptor) }
+
+    /// Waits for the kernel's INIT and answers it, as the workers after this one will answer it again. Nothing else may use
+    /// the session yet.
+    func greet(_ session: OpaquePointer) throws(FuseError) {
+        let descriptor = fuse_session_fd(session)
+        var status = linux_held_receive_init(descriptor)
+        if status == 0 { status = linux_held_divert(descriptor) }
+        if status == 0 {
+            processInit(session)
+            status = linux_held_answer_init(descriptor)
+        }
+        guard status == 0 else {
+            throw FuseError("the kernel and libfuse do not agree: \(text(ofErrno: -status))")
         }
     }
 
@@ -139,16 +148,27 @@ package struct HeldConnection: @unchecked Sendable {
 
     /// Brings a new session to where the dead worker's was. Nothing else may use it yet.
     func replay(_ session: OpaquePointer) throws(FuseError) {
-        let size = Int(memory.pointee.init_size)
-        guard size > 0 else { throw FuseError("the worker before this one ended before the kernel had greeted it") }
-        var request = fuse_buf()
-        request.size = size
-        request.mem = linux_held_init_request(memory)
-        linux_held_rehearse(1)
-        fuse_session_process_buf(session, &request)
-        guard linux_held_rehearse(0) == 1 else {
+        guard memory.pointee.init_size > 0 else {
+            throw FuseError("the worker before this one ended before the kernel had greeted it")
+        }
+        let descriptor = fuse_session_fd(session)
+        var status = linux_held_divert(descriptor)
+        if status == 0 {
+            processInit(session)
+            status = linux_held_compare_init(descriptor)
+        }
+        guard status >= 0 else {
+            throw FuseError("the connection of the mount cannot be taken over: \(text(ofErrno: -status))")
+        }
+        guard status == 1 else {
             throw FuseError("this pailfs agrees on other things with the kernel than the one that mounted; mount anew")
         }
+    }
+
+    private func processInit(_ session: OpaquePointer) {
+        var request = fuse_buf()
+        (request.size, request.mem) = (Int(memory.pointee.init_size), linux_held_init_request(memory))
+        fuse_session_process_buf(session, &request)
     }
 
     /// Sees to the requests that the dead worker had taken: the kernel sends them again, or they fail with EIO.

@@ -14,19 +14,14 @@ enum KernelContract {
         connection.max_background = mostBackground
         connection.congestion_threshold = mostBackground / 4 * 3
         // Cached pages go when we say so, not whenever a size or mtime changes: a listing may know less than we do.
-        want(
-            FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
-                | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPLICIT_INVAL_DATA, &connection)
-        refuse(
-            FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE
-                | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS, &connection)
+        cfuse_want(&connection, wanted)
+        cfuse_refuse(&connection, refused)
     }
 
-    private static func want(_ capabilities: Int32, _ connection: inout fuse_conn_info) {
-        connection.want |= UInt32(bitPattern: capabilities) & connection.capable
-    }
-
-    private static func refuse(_ capabilities: Int32, _ connection: inout fuse_conn_info) {
-        connection.want &= ~UInt32(bitPattern: capabilities)
-    }
+    private static let wanted = UInt64(
+        FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
+            | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO | FUSE_CAP_EXPLICIT_INVAL_DATA)
+    private static let refused = UInt64(
+        FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE
+            | FUSE_CAP_SPLICE_MOVE | FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS)
 }

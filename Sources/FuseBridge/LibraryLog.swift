@@ -1,5 +1,4 @@
 import CFuse3
-import CLinux
 import Logging
 import Synchronization
 
@@ -16,13 +15,10 @@ enum LibraryLog {
 
     static func install(_ logger: Logger) {
         state.withLock { $0 = State(logger: logger) }
-        fuse_set_log_func { level, format, arguments in
-            guard let format, let arguments else { return }
-            let text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: 512) { buffer in
-                vsnprintf(buffer.baseAddress, buffer.count, format, arguments)
-                return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            }
-            LibraryLog.take(text.split(separator: "\n").first.map(String.init) ?? "", isError: level.rawValue <= 3)
+        cfuse_receive_messages { level, message in
+            guard let message else { return }
+            let text = String(cString: message).split(separator: "\n").first.map(String.init) ?? ""
+            LibraryLog.take(text, isError: level <= 3)
         }
     }
 

@@ -10,16 +10,16 @@ import Synchronization
 /// length: bytes that nobody wrote. So such a read is asked again until the kernel has had time. A leaf lock; a crash loses
 /// nothing.
 final class RecentCuts: Sendable {
-    /// The kernel asks for whole pages.
-    private static let page = 4096
     /// The thread that waits for the answer has to be scheduled.
     private static let patience = Duration.milliseconds(20)
     private static let step = Duration.milliseconds(1)
 
     private let time: any TimeSource
+    /// The kernel asks for whole pages. In bytes.
+    private let page: Int
     private let cuts = Mutex(LRU<InodeNumber, Duration>(capacity: 1024))
 
-    init(time: any TimeSource) { self.time = time }
+    init(time: any TimeSource, page: Int = Int(MemoryPage.size)) { (self.time, self.page) = (time, page) }
 
     /// To be called before the file system hears of it, and when the answer leaves.
     func note(_ ino: InodeNumber) { cuts.withLock { _ = $0.insert(time.uptime(), for: ino) } }
@@ -30,13 +30,13 @@ final class RecentCuts: Sendable {
     ) -> Outcome<Int> {
         let outcome = read()
         switch outcome {
-        case .ready(.success(let got)) where got + Self.page <= count && isRecent(ino):
+        case .ready(.success(let got)) where got + page <= count && isRecent(ino):
             return .pending { [self] in await again(ino, count: count, read) }
         case .ready: return outcome
         case .pending(let work):
             return .pending { [self] in
                 let result = await work()
-                guard case .success(let got) = result, got + Self.page <= count, isRecent(ino) else { return result }
+                guard case .success(let got) = result, got + page <= count, isRecent(ino) else { return result }
                 return await again(ino, count: count, read)
             }
         }
@@ -50,7 +50,7 @@ final class RecentCuts: Sendable {
                 return .failure(FileSystemError(.interrupted, "interrupted while another program cuts the file"))
             }
             let result = await read().value()
-            guard case .success(let got) = result, got + Self.page <= count, isRecent(ino) else { return result }
+            guard case .success(let got) = result, got + page <= count, isRecent(ino) else { return result }
         }
     }
 

@@ -200,8 +200,8 @@ enum JournalSchema {
     /// Of what a row holds and of where it is.
     private static func checksum(_ bytes: [UInt8], _ id: Int64, _ number: Int64 = 0) -> UInt32 {
         var crc = CRC32C()
-        unsafe crc.update(bytes.span.bytes)
-        unsafe crc.update(Array(" \(id) \(number)".utf8).span.bytes)
+        crc.update(bytes)
+        crc.update(Array(" \(id) \(number)".utf8))
         return crc.value
     }
 

@@ -1,39 +1,32 @@
 package import Basics
 
-/// Which 4 KiB blocks of a staging file take space on the disk: the unit the ledger is charged in.
+/// Which blocks of a staging file take space on the disk: the unit the ledger is charged in.
 ///
 /// A value without I/O: sorted runs of block numbers, neither touching nor overlapping.
 package struct DiskBlocks: Sendable, Hashable {
-    /// In bytes.
-    package static let blockSize: Int64 = 4096
-
+    /// The size of a block.
+    package let unit: DiskUnit
     private var runs: [Range<Int64>] = []
 
-    package init() {}
+    package init(of unit: DiskUnit = .usual) { self.unit = unit }
 
     /// How many blocks there are.
     package private(set) var count: Int64 = 0
 
     /// Bytes of disk that the file takes at most.
-    package var charge: Int64 { Self.charge(blocks: count, runs: runs.count) }
+    package var charge: Int64 { Self.charge(blocks: count, runs: runs.count, of: unit) }
 
     /// Bytes of disk that the file takes at most with `missing` blocks more in one run.
     package func charge(adding missing: Int64) -> Int64 {
-        Self.charge(blocks: count + missing, runs: runs.count + (missing > 0 ? 1 : 0))
+        Self.charge(blocks: count + missing, runs: runs.count + (missing > 0 ? 1 : 0), of: unit)
     }
 
-    /// The blocks, and pages for the file system's own map of them: ext4 keeps four runs in the inode and 340 in a page,
-    /// and cuts runs where the disk is fragmented.
-    static func charge(blocks: Int64, runs: Int) -> Int64 {
+    /// The blocks, and some for the file system's own map of them: ext4 keeps four runs in the inode and 340 in a block of
+    /// 4 KiB, and cuts runs where the disk is fragmented.
+    static func charge(blocks: Int64, runs: Int, of unit: DiskUnit) -> Int64 {
         if blocks == 0 { return 0 }
         let map = runs <= 3 && blocks <= 64 ? 0 : 1 + Int64(runs) / 170 + blocks / 2048
-        return (blocks + map) * blockSize
-    }
-
-    /// The blocks a range of bytes touches.
-    package static func touched(by range: ByteRange) -> Range<Int64> {
-        guard !range.isEmpty else { return 0..<0 }
-        return range.lowerBound / blockSize..<((range.upperBound - 1) / blockSize + 1)
+        return (blocks + map) * unit.bytes
     }
 
     /// `blocks` cut into runs that are all present or all absent, in order.

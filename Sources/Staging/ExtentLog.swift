@@ -24,6 +24,7 @@ struct ExtentLog {
 
     private let path: String
     private let ledger: SpaceLedger
+    private let unit: DiskUnit
     /// The length of the version below the staging file, as its row says: 0 without one.
     private let baseSize: Int64
     private var file: File?
@@ -33,13 +34,13 @@ struct ExtentLog {
     private(set) var charged: Int64 = 0
 
     /// The log of the staging file at `path`; nothing is made yet.
-    init(of path: String, baseSize: Int64, ledger: SpaceLedger) {
-        (self.path, self.baseSize, self.ledger) = (path + Self.suffix, baseSize, ledger)
+    init(of path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit = .usual) {
+        (self.path, self.baseSize, self.ledger, self.unit) = (path + Self.suffix, baseSize, ledger, unit)
     }
 
     /// That of an earlier process, which stays beside the staging file and takes its space until another takes its place.
-    init(leftBy path: String, baseSize: Int64, ledger: SpaceLedger) {
-        self.init(of: path, baseSize: baseSize, ledger: ledger)
+    init(leftBy path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit) {
+        self.init(of: path, baseSize: baseSize, ledger: ledger, unit: unit)
         charged = (try? File(self.path).allocated) ?? 0
         ledger.adopt(charged, as: .written)
     }
@@ -111,7 +112,7 @@ struct ExtentLog {
         let bytes = changes.flatMap(Self.encode)
         let temporary = path + LocalFile.unfinishedSuffix
         // Until it takes the place of the old one both take space.
-        let (old, new) = (charged, Self.charge(Int64(bytes.count)))
+        let (old, new) = (charged, charge(Int64(bytes.count)))
         try reserve(new, use)
         do throws(FileError) {
             let fresh = try File(temporary, .readWrite, create: .truncating)
@@ -125,15 +126,14 @@ struct ExtentLog {
         }
         release(old)
         // The rest of its last block is its own as well.
-        let blocks = DiskBlocks.touched(by: 0..<Int64(bytes.count))
-        (records, allocated) = (Int64(changes.count), blocks.length * DiskBlocks.blockSize)
+        (records, allocated) = (Int64(changes.count), unit.roundedUp(Int64(bytes.count)))
     }
 
     private mutating func makeRoom(for more: Int64, _ use: SpaceLedger.Use) throws(StagingError) {
         let end = (records + more) * Self.recordSize
         guard let file, end > allocated else { return }
-        let target = allocated + ((end - allocated - 1) / Self.step + 1) * Self.step
-        let extra = max(0, Self.charge(target) - charged)
+        let target = unit.roundedUp(allocated + ((end - allocated - 1) / Self.step + 1) * Self.step)
+        let extra = max(0, charge(target) - charged)
         try reserve(extra, use)
         do throws(FileError) { try file.allocate(allocated..<target) } catch {
             // Not every file system takes space ahead.
@@ -146,9 +146,9 @@ struct ExtentLog {
     }
 
     /// Bytes of disk that a log of `length` bytes takes at most, taken in steps that need not lie side by side.
-    private static func charge(_ length: Int64) -> Int64 {
+    private func charge(_ length: Int64) -> Int64 {
         DiskBlocks.charge(
-            blocks: (length + DiskBlocks.blockSize - 1) / DiskBlocks.blockSize, runs: Int(length / step) + 1)
+            blocks: unit.roundedUp(length) / unit.bytes, runs: Int(length / Self.step) + 1, of: unit)
     }
 
     private mutating func reserve(_ bytes: Int64, _ use: SpaceLedger.Use) throws(StagingError) {

@@ -23,7 +23,7 @@ extension StagedFile {
     }
 
     private func prepareFill(_ bytes: RawSpan, at offset: Int64, isVerified: Bool) throws(StagingError) {
-        let range = try Self.range(at: offset, bytes.byteCount)
+        let range = try self.range(at: offset, bytes.byteCount)
         try disk.withLock { disk throws(StagingError) in
             for piece in pieces(in: range) where piece.source == .base {
                 let start = Int(piece.range.lowerBound - offset)

@@ -20,7 +20,7 @@ package final class StagedFile: Sendable {
     }
 
     struct Disk {
-        var blocks = DiskBlocks()
+        var blocks: DiskBlocks
         /// Bytes of the ledger that are this file's: never less than `blocks.charge`.
         var charged: Int64 = 0
         /// Whether every hole made so far reads as zeros from the file itself.
@@ -45,6 +45,8 @@ package final class StagedFile: Sendable {
     /// The length of the version that its row says is below it.
     let baseSize: Int64
     let file: LocalFile
+    /// In which the file takes space.
+    package let unit: DiskUnit
     let ledger: SpaceLedger
     /// What is sent of the files of its directory.
     package let traffic: StagingTraffic
@@ -61,33 +63,39 @@ package final class StagedFile: Sendable {
 
     init(path: String, baseSize: Int64, isUnfinished: Bool = false, area: StagingArea) throws(StagingError) {
         (self.path, self.baseSize) = (path, baseSize)
-        (ledger, traffic, fills) = (area.ledger, area.traffic, area.fills)
+        (unit, ledger, traffic, fills) = (area.unit, area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
-        disk = Mutex(Disk(log: ExtentLog(of: path, baseSize: baseSize, ledger: area.ledger)))
+        disk = Mutex(
+            Disk(
+                blocks: DiskBlocks(of: area.unit),
+                log: ExtentLog(of: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit)))
         file = try LocalFile(creating: path, isUnfinished: isUnfinished)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
     init(reopening path: String, extents: ExtentMap, baseSize: Int64, area: StagingArea) throws(StagingError) {
         (self.path, self.baseSize) = (path, baseSize)
-        (ledger, traffic, fills) = (area.ledger, area.traffic, area.fills)
+        (unit, ledger, traffic, fills) = (area.unit, area.ledger, area.traffic, area.fills)
         content = Mutex(Content(extents: extents))
-        disk = Mutex(Disk(log: ExtentLog(leftBy: path, baseSize: baseSize, ledger: area.ledger)))
+        disk = Mutex(
+            Disk(
+                blocks: DiskBlocks(of: area.unit),
+                log: ExtentLog(leftBy: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit)))
         mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
         file = try LocalFile(opening: path)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
-        var blocks = DiskBlocks()
+        var blocks = DiskBlocks(of: unit)
         var end: Int64 = 0
-        try file.unnoticed { [file] () throws(StagingError) in
+        try file.unnoticed { [file, unit] () throws(StagingError) in
             for piece in staged {
-                let touched = DiskBlocks.touched(by: piece.range)
-                if end < touched.lowerBound { _ = file.punch(Self.bytes(of: end..<touched.lowerBound)) }
+                let touched = unit.touched(by: piece.range)
+                if end < touched.lowerBound { _ = file.punch(unit.range(of: end..<touched.lowerBound)) }
                 blocks.insert(touched)
                 end = touched.upperBound
             }
             // Past its end are bytes of a write that did not come to its own.
-            try file.truncate(to: min(try file.size, end * DiskBlocks.blockSize, extents.size))
+            try file.truncate(to: min(try file.size, end * unit.bytes, extents.size))
         }
         ledger.adopt(blocks.charge, as: .written)
         disk.withLock { disk in
@@ -168,7 +176,7 @@ package final class StagedFile: Sendable {
 
     /// Writes `bytes` at `offset`; past the end the gap becomes a hole. On an error nothing was changed.
     package func write(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
-        let range = try Self.range(at: offset, bytes.byteCount)
+        let range = try self.range(at: offset, bytes.byteCount)
         guard !range.isEmpty else { return }
         try disk.withLock { disk throws(StagingError) in
             try change(bytes, range, &disk)
@@ -179,7 +187,7 @@ package final class StagedFile: Sendable {
     /// Writes `bytes` at the end as it is then, and returns where that was. On an error nothing was changed.
     package func append(_ bytes: RawSpan) throws(StagingError) -> Int64 {
         let range = try disk.withLock { disk throws(StagingError) -> ByteRange in
-            let range = try Self.range(at: size, bytes.byteCount)
+            let range = try self.range(at: size, bytes.byteCount)
             if !range.isEmpty { try change(bytes, range, &disk) }
             return range
         }
@@ -207,7 +215,7 @@ package final class StagedFile: Sendable {
                 try? disk.log.replace(with: before)
                 throw error
             }
-            free(DiskBlocks.touched(by: 0..<newSize).upperBound..<Int64.max, &disk)
+            free(unit.touched(by: 0..<newSize).upperBound..<Int64.max, &disk)
             return newSize
         }
         if let from { changed(from..<Int64.max) }
@@ -367,7 +375,7 @@ package final class StagedFile: Sendable {
         _ bytes: RawSpan, _ range: ByteRange, for use: SpaceLedger.Use, _ disk: inout Disk
     ) throws(StagingError) {
         guard disk.isOpen else { throw .notStaged }
-        let blocks = DiskBlocks.touched(by: range)
+        let blocks = unit.touched(by: range)
         let parts = disk.blocks.split(blocks)
         let missing = parts.reduce(Int64(0)) { $1.isPresent ? $0 : $0 + $1.blocks.length }
         if missing > 0 {
@@ -381,7 +389,7 @@ package final class StagedFile: Sendable {
             } else {
                 for isPresent in [false, true] {
                     for part in parts where part.isPresent == isPresent {
-                        let piece = Self.bytes(of: part.blocks).clamped(to: range)
+                        let piece = unit.range(of: part.blocks).clamped(to: range)
                         let start = Int(piece.lowerBound - range.lowerBound)
                         try file.write(
                             bytes.extracting(start..<(start + Int(piece.length))), at: piece.lowerBound)
@@ -389,7 +397,7 @@ package final class StagedFile: Sendable {
                 }
             }
         } catch {
-            for part in parts where !part.isPresent { _ = file.punch(Self.bytes(of: part.blocks)) }
+            for part in parts where !part.isPresent { _ = file.punch(unit.range(of: part.blocks)) }
             // Without a log the length is what the next process takes for the file's.
             if let length = try? file.size, length > size { try? file.truncate(to: size) }
             free(0..<0, &disk)
@@ -402,17 +410,17 @@ package final class StagedFile: Sendable {
     /// stays: they may be on their way (`prepareFill`).
     private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
         func isFree(_ block: Int64) -> Bool {
-            let bytes = Self.bytes(of: block..<(block + 1))
+            let bytes = unit.range(of: block..<(block + 1))
             return extents.pieces(in: bytes).allSatisfy { $0.source == .hole || $0.source == .stored }
         }
-        var blocks = DiskBlocks.touched(by: range)
+        var blocks = unit.touched(by: range)
         if !isFree(blocks.lowerBound) { blocks = (blocks.lowerBound + 1)..<blocks.upperBound }
         if !blocks.isEmpty, !isFree(blocks.upperBound - 1) { blocks = blocks.lowerBound..<(blocks.upperBound - 1) }
-        let bytes = Self.bytes(of: blocks)
+        let bytes = unit.range(of: blocks)
         let whole =
             bytes.isEmpty
             ? range : min(range.lowerBound, bytes.lowerBound)..<max(range.upperBound, bytes.upperBound)
-        guard disk.blocks.count(in: DiskBlocks.touched(by: whole)) > 0 else { return }
+        guard disk.blocks.count(in: unit.touched(by: whole)) > 0 else { return }
         guard file.punch(whole) else {
             disk.holesAreZero = false
             return
@@ -434,13 +442,9 @@ package final class StagedFile: Sendable {
         observer.withLock { $0.observe }?(range)
     }
 
-    static func bytes(of blocks: Range<Int64>) -> ByteRange {
-        blocks.lowerBound * DiskBlocks.blockSize..<blocks.upperBound * DiskBlocks.blockSize
-    }
-
-    static func range(at offset: Int64, _ count: Int) throws(StagingError) -> ByteRange {
+    func range(at offset: Int64, _ count: Int) throws(StagingError) -> ByteRange {
         let (end, overflow) = offset.addingReportingOverflow(Int64(count))
-        guard offset >= 0, !overflow, end <= Int64.max - DiskBlocks.blockSize else { throw .tooLarge }
+        guard offset >= 0, !overflow, end <= Int64.max - unit.bytes else { throw .tooLarge }
         return offset..<end
     }
 }

@@ -108,20 +108,20 @@ extension StagedFile {
     /// Frees the blocks inside `range` that have no byte that is only here. Where no hole can be punched they stay, and
     /// count.
     private func giveBack(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
-        let touched = DiskBlocks.touched(by: range)
-        let first = Self.bytes(of: touched).lowerBound < range.lowerBound ? touched.lowerBound + 1 : touched.lowerBound
+        let touched = unit.touched(by: range)
+        let first = unit.range(of: touched).lowerBound < range.lowerBound ? touched.lowerBound + 1 : touched.lowerBound
         var start = first
         for piece in extents.pieces(in: range) where piece.source.isHere || piece.source == .hole {
-            let kept = DiskBlocks.touched(by: piece.range)
+            let kept = unit.touched(by: piece.range)
             if start < kept.lowerBound { giveBack(blocks: start..<kept.lowerBound, &disk) }
             start = max(start, kept.upperBound)
         }
-        let end = range.upperBound < extents.size ? range.upperBound / DiskBlocks.blockSize : touched.upperBound
+        let end = range.upperBound < extents.size ? range.upperBound / unit.bytes : touched.upperBound
         if start < end { giveBack(blocks: start..<end, &disk) }
     }
 
     private func giveBack(blocks: Range<Int64>, _ disk: inout Disk) {
-        guard disk.blocks.count(in: blocks) > 0, file.unnoticed({ file.punch(Self.bytes(of: blocks)) }) else { return }
+        guard disk.blocks.count(in: blocks) > 0, file.unnoticed({ file.punch(unit.range(of: blocks)) }) else { return }
         free(blocks, &disk)
     }
 }

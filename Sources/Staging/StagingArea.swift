@@ -16,6 +16,8 @@ package final class StagingArea: Sendable {
     }
 
     package let directory: String
+    /// In which its file system takes space.
+    let unit: DiskUnit
     /// Counts what lies here.
     package let ledger: SpaceLedger
     /// What is sent of the files here.
@@ -29,10 +31,11 @@ package final class StagingArea: Sendable {
     package let orphans: Orphans
 
     /// Makes the directory if needed and clears it of leftovers, in time proportional to their number. `kept` are the names
-    /// that rows of the journal have; `lastKnown` is the last number it ever gave to a file before this process.
+    /// that rows of the journal have; `lastKnown` is the last number it ever gave to a file before this process. `unit` is
+    /// that of the directory's file system if it is not given.
     package init(
         directory: String, ledger: SpaceLedger, time: any TimeSource, kept: Set<String> = [],
-        lastKnown: IntentID = IntentID(rawValue: 0)
+        lastKnown: IntentID = IntentID(rawValue: 0), unit: DiskUnit? = nil
     ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
         // Half of what writers leave: databases grow, and space is taken by the block.
@@ -66,6 +69,7 @@ package final class StagingArea: Sendable {
         } catch { throw StagingError(error) }
         ledger.adopt(orphans.bytes, as: .written)
         self.orphans = orphans
+        self.unit = unit ?? DiskUnit(of: directory)
     }
 
     /// After the name of a staging file: what says which of its bytes are staged.
@@ -159,7 +163,7 @@ package final class StagingArea: Sendable {
         do throws(FileError) {
             let file = try File(path(name), .readWrite, create: .ifMissing)
             try file.truncate(to: Int64(bytes.count))
-            try unsafe file.write(bytes.span.bytes, at: 0)
+            try file.write(bytes, at: 0)
         } catch { throw StagingError(error) }
     }
 

@@ -69,6 +69,17 @@ struct GeometryTests {
         #expect(Geometry(size: 1 << 20).charge(for: BlockSet(0..<16), in: 0) == (1 << 20) + 4096)
         #expect(Geometry(size: 1 << 20).charge(for: .empty, in: 0) == 0)
     }
+
+    @Test(arguments: [16 << 10, 64 << 10] as [Int64])
+    func aSmallFileCostsTheUnitsThatItsFileSystemTakes(bytes: Int64) {
+        func charge(_ size: Int64, _ blocks: Int) -> Int64 {
+            Geometry(size: size, unit: DiskUnit(bytes: bytes)).charge(for: BlockSet(0..<blocks), in: 0)
+        }
+        #expect(charge(1, 1) == bytes)
+        #expect(charge(bytes, 1) == bytes)
+        #expect(charge(65537, 2) == 65536 + bytes)
+        #expect(charge(1 << 20, 16) == (1 << 20) + bytes)
+    }
 }
 
 struct FetchPlanTests {

@@ -1,4 +1,5 @@
 import Basics
+import DigestVectors
 import Digests
 import Testing
 
@@ -54,6 +55,10 @@ private let partB = Array("b".utf8)
         let signing = ["20231114", "us-east-1", "s3", "aws4_request"]
             .reduce(Array(secret.utf8)) { HMAC.sha256($1, key: $0) }
         #expect(Hex.encode(signing) == "6d8cd85cc1657a8e18f7929685c85c72cb4b27eceabd1c50efca41df3bf9747e")
+    }
+
+    @Test func everyLengthAtEveryAlignmentIsAsComputedByteByByte() {
+        #expect(DigestVectors.differences() == [])
     }
 
     @Test func codesAreComparedWhole() {

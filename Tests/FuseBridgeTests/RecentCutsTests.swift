@@ -15,7 +15,7 @@ import Testing
     private func isReady(_ outcome: Outcome<Int>) -> Bool { if case .ready = outcome { true } else { false } }
 
     @Test func itIsAskedAgainUntilTheKernelKnows() async throws {
-        let cuts = RecentCuts(time: time)
+        let cuts = RecentCuts(time: time, page: 4096)
         cuts.note(file)
         let asked = Atomic(0)
         let outcome = cuts.settled(file, count: 8192) {
@@ -38,12 +38,20 @@ import Testing
     }
 
     @Test func othersDoNotWait() {
-        let cuts = RecentCuts(time: time)
+        let cuts = RecentCuts(time: time, page: 4096)
         #expect(isReady(cuts.settled(file, count: 8192) { .success(0) }))
         cuts.note(file)
         #expect(isReady(cuts.settled(InodeNumber(rawValue: 8), count: 8192) { .success(0) }))
         #expect(isReady(cuts.settled(file, count: 8192) { .success(4097) }), "the end of the last page")
         time.advance(by: .seconds(1))
         #expect(isReady(cuts.settled(file, count: 8192) { .success(0) }))
+    }
+
+    /// The kernel asks for whole pages: what lacks less than one is the file's end, however large they are.
+    @Test(arguments: [4096, 16_384, 65_536]) func theLastPageMayEndAnywhere(page: Int) {
+        let cuts = RecentCuts(time: time, page: page)
+        cuts.note(file)
+        #expect(isReady(cuts.settled(file, count: 2 * page) { .success(page + 1) }))
+        #expect(!isReady(cuts.settled(file, count: 2 * page) { .success(page) }))
     }
 }

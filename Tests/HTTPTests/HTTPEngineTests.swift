@@ -12,15 +12,9 @@ private struct PatternSource: ByteSource {
     func read(at offset: Int64, into output: inout OutputRawSpan) {
         let start = min(count, offset)
         let end = min(count, start + Int64(output.freeCapacity))
-        output.append(repeating: 0x5A, count: Int(end - start))
-    }
-}
-
-extension OutputRawSpan {
-    fileprivate mutating func append(repeating byte: UInt8, count: Int) {
-        withUnsafeMutableBytes { buffer, initialized in
-            for index in initialized..<(initialized + count) { buffer[index] = byte }
-            initialized += count
+        output.withUnsafeMutableBytes { buffer, initialized in
+            for index in initialized..<(initialized + Int(end - start)) { buffer[index] = 0x5A }
+            initialized += Int(end - start)
         }
     }
 }

@@ -34,7 +34,7 @@ extension RealMounts {
         func aDiskWithLessThanIsToStayFreeIsNamed() async throws {
             try await withMount { world, _ in
                 let second = try world.scratch.makeDirectory("second")
-                func mount(_ option: String) async throws -> Outcome {
+                nonisolated(nonsending) func mount(_ option: String) async throws -> Outcome {
                     let options = world.options(["free-space=1PiB"] + [option], cache: "another")
                     let outcome = try await world.pailfs(["mount", world.bucket.url, second, "-o", options])
                     #expect(outcome.succeeded && World.isMounted(second), "\(outcome)")

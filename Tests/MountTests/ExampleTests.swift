@@ -200,7 +200,7 @@ extension RealMounts {
         func thePageHasEveryCommandAndFlagAndNoOther() async throws {
             try await withStore { world, _ in
                 let page = try Pages.text("man/pailfs.1")
-                func commands(_ words: [String]) async throws -> [String] {
+                nonisolated(nonsending) func commands(_ words: [String]) async throws -> [String] {
                     let help = try await world.pailfs(["help"] + words).output
                     let part = help.split(separator: "\n", omittingEmptySubsequences: false)
                         .drop { !$0.hasSuffix("SUBCOMMANDS:") }

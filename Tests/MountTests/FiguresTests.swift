@@ -74,7 +74,7 @@ extension RealMounts {
         @Test(.timeLimit(.minutes(5)))
         func optionsChangeWhileMountedAndStayChangedForTheNextProcess() async throws {
             try await withMount("ttl=1h") { world, _ in
-                func set(_ options: String...) async throws -> Outcome {
+                nonisolated(nonsending) func set(_ options: String...) async throws -> Outcome {
                     try await world.pailfs(["set", world.mountpoint] + options)
                 }
                 func requestsInLog() throws -> Int {

@@ -37,6 +37,14 @@ extension RealMounts {
             try await world.mount(["ro"])
         }
 
+        /// Until a program of the test has made the file `name`.
+        private func wait(for name: String, in world: World) async throws {
+            let isThere = await poll(for: .seconds(60)) { [scratch = world.scratch] in
+                scratch.has(name) ? true : nil
+            }
+            try #require(isThere == true)
+        }
+
         private func readWhole(_ world: World) async throws {
             try await world.sh("cmp big $T/big")
             // What has arrived is on the disk a little later.
@@ -100,19 +108,13 @@ extension RealMounts {
                     $PYTHON -c 'import os; os.lseek(3, 0, 0); out = open(os.environ["T"] + "/last", "wb")
                     while piece := os.read(3, 1 << 20): out.write(piece)'
                     """)
-                func wait(_ name: String) async throws {
-                    let isThere = await poll(for: .seconds(60)) { [scratch = world.scratch] in
-                        scratch.has(name) ? true : nil
-                    }
-                    try #require(isThere == true)
-                }
-                try await wait("ready")
+                try await wait(for: "ready", in: world)
                 if try await isBacked(world) { #expect(try await figure("backed_files", world) == 1) }
                 try await prune(world)
                 try await world.killWorker()
                 try await prune(world)
                 _ = FileManager.default.createFile(atPath: world.scratch.path("go"), contents: nil)
-                try await wait("half")
+                try await wait(for: "half", in: world)
                 // Another object takes the name.
                 try await world.sh("head -c 3000000 /dev/zero >$T/other")
                 try await world.outside("put", "big", world.scratch.path("other"))

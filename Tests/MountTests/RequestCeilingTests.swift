@@ -51,22 +51,23 @@ extension RealMounts {
             }
         }
 
+        private func flush(_ world: World) async throws {
+            #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
+        }
+
         /// The shell opens, duplicates and closes the file before the program has it.
         @Test(.timeLimit(.minutes(5)), arguments: ["remote", "local"])
         func aRedirectionCostsOnePut(durable: String) async throws {
             try await withMount("durable=\(durable)") { world, store in
                 try await world.sh("ls >/dev/null")
-                func flush() async throws {
-                    #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
-                }
                 let cost = try await store.requests {
                     try await world.sh("sh -c 'sleep 0.3; echo text' >file; sh -c 'exec /bin/echo more' >>file2")
-                    try await flush()
+                    try await flush(world)
                 }
                 #expect(cost.areWithin(["PutObject": 2]))
                 let empty = try await store.requests {
                     try await world.sh("touch a; : >b; : >file; cp /dev/null c; sh -c 'exec true' >d")
-                    if durable == "local" { try await flush() }
+                    if durable == "local" { try await flush(world) }
                 }
                 #expect(empty.areWithin(["PutObject": 5]))
                 #expect(try await world.outside("keys") == "a\nb\nc\nd\nfile\nfile2\n")

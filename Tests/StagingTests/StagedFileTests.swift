@@ -142,6 +142,24 @@ struct StagedFileTests {
         #expect(ledger.used == 4096, "the map")
     }
 
+    @Test("counts the units that its file system takes", arguments: [16 << 10, 64 << 10] as [Int64])
+    func units(bytes: Int64) throws {
+        let area = try StagingArea(
+            directory: directory.path("units"), ledger: ledger, time: SystemTime(), unit: DiskUnit(bytes: bytes))
+        let file = try area.create(IntentID(rawValue: 1), baseSize: 0)
+        try file.write([UInt8](repeating: 1, count: 4096).span.bytes, at: 0)
+        #expect(ledger.used == bytes)
+        try file.write([UInt8](repeating: 1, count: 4096).span.bytes, at: 8192)
+        #expect(ledger.used == bytes + bytes, "two pieces in one unit, and the map")
+        // A hole inside a unit frees nothing.
+        try file.zero(0..<4096)
+        #expect(ledger.used == bytes + bytes)
+        try file.zero(0..<12_288)
+        #expect(ledger.used == bytes, "the map")
+        let zeros = [UInt8](repeating: 0, count: 12_288)
+        #expect(try content(of: file, []) == zeros)
+    }
+
     @Test("hands over a file that holds what it says is right")
     func handover() throws {
         let base = [UInt8](repeating: 9, count: 50_000)

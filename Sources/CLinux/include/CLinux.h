@@ -50,6 +50,12 @@ int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes);
 /// The same for the file system that holds path (statvfs). Returns 0 or -errno.
 int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes);
 
+/// The unit in which the file system that holds path takes space, as it says (statvfs f_frsize); 0 if it says nothing.
+int64_t linux_block_size(const char *path);
+
+/// sysconf(3) _SC_PAGESIZE: a page of memory, in bytes.
+int64_t linux_page_size(void);
+
 /// flock(2) LOCK_EX | LOCK_NB. Returns 0 or -errno.
 int linux_lock_exclusive(int fd);
 
@@ -58,6 +64,19 @@ int linux_has_crc32c(void);
 
 /// Takes bytes into a CRC-32C register (inverted at start and end by the caller). Only where linux_has_crc32c answers 1.
 uint32_t linux_crc32c(uint32_t crc, const void *bytes, size_t length);
+
+/// The same for CRC-32 (ARMv8 CRC; no processor of the x86 family has an instruction for that).
+int linux_has_crc32(void);
+uint32_t linux_crc32(uint32_t crc, const void *bytes, size_t length);
+
+/// Whether the processor multiplies without carries (PCLMULQDQ, PMULL): 1 or 0.
+int linux_has_crc64_fold(void);
+
+/// Takes bytes, 64 at a time and at least 64, into a CRC-64 register and answers how many. `folded` is a message of 16 bytes:
+/// its CRC from a register of 0 is theirs. `powers` are x^575, x^511, x^191 and x^127 modulo the polynomial, reflected. Only where
+/// linux_has_crc64_fold answers 1.
+size_t linux_crc64_fold(
+    const uint64_t powers[4], uint64_t crc, const void *bytes, size_t length, uint64_t folded[2]);
 
 /// open(2) O_DIRECT, which differs between architectures; lseek(2) SEEK_DATA and SEEK_HOLE.
 extern const int linux_o_direct, linux_seek_data, linux_seek_hole;

@@ -88,18 +88,42 @@ const char *linux_held_device(const struct linux_held *held);
 const char *linux_held_mountpoint(const struct linux_held *held);
 void linux_held_name(struct linux_held *held, const char *device, const char *mountpoint);
 
-/// The hooks of fuse_session_custom_io(3) for the one connection of this process, which `linux_held_use` tells its memory
-/// and its descriptor.
+/// Tells this process the memory and the descriptor of its one connection.
 void linux_held_use(struct linux_held *held, int connection);
-ssize_t linux_held_read(int fd, void *buffer, size_t length, void *context);
-ssize_t linux_held_writev(int fd, struct iovec *vector, int count, void *context);
+
+/// read(2) of a request from the device, which is noted in the memory of linux_held_use until it is answered. Returns its
+/// size or -errno: -ENOENT when its caller gave up meanwhile, -ENODEV when the mount is gone.
+ssize_t linux_held_receive(int device, void *buffer, size_t length);
+
+/// The number of the request that this thread read last, once; 0 for what is not noted. The caller of this sees to
+/// linux_held_answered.
+uint64_t linux_held_take(void);
+
+/// libfuse is through with the request that this thread read last: where linux_held_take was not called, it has been answered.
+void linux_held_processed(void);
+
+/// Whether this process still answers requests, or leaves them to the next one.
+int linux_held_may_answer(uint64_t unique);
+
+/// A request that linux_held_take returned has its answer.
+void linux_held_answered(uint64_t unique);
+
+/// Reads the kernel's INIT into the memory; waits for it. Returns 0 or -errno.
+int linux_held_receive_init(int device);
+
+/// Puts one end of a socket in the place of the device, so that what libfuse answers next can be read and changed. Only one
+/// thread may use the descriptor then. Returns 0 or -errno.
+int linux_held_divert(int descriptor);
+
+/// Puts the device back; saves libfuse's answer to INIT, with what libfuse does not know of, and gives it to the kernel.
+/// Returns 0 or -errno, also that of an answer which refuses the kernel's INIT.
+int linux_held_answer_init(int descriptor);
+
+/// Puts the device back. Returns 1 if libfuse's answer to INIT was the saved one, 0 if another, or -errno.
+int linux_held_compare_init(int descriptor);
 
 /// From here on requests get no answer from this process: the next one has them from the kernel.
 void linux_held_end(void);
-
-/// While on, nothing goes to the kernel: what would is compared with the saved answer to INIT. Turning it off returns 1 if
-/// it was the same, 0 if not.
-int linux_held_rehearse(int on);
 
 /// Has the kernel send again what was read and not answered (FUSE_NOTIFY_RESEND, Linux 6.9). Returns 0 or -errno.
 int linux_held_resend(int fd);

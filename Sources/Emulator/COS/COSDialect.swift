@@ -8,7 +8,7 @@ struct COSCall: FamilyCall {
     let isSigned: Bool
     let body: RequestBody
 
-    var payload: PlainPayload<COSSpelling> { PlainPayload(body: body, request: request) }
+    var payload: PlainPayload<COSError> { PlainPayload(body: body, request: request) }
 }
 
 /// Tencent Cloud COS as its XML API describes it, over the shared objects: virtual hosts and path style, the signature

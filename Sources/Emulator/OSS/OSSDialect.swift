@@ -7,7 +7,7 @@ struct OSSCall: FamilyCall {
     let target: RequestTarget
     let body: RequestBody
 
-    var payload: PlainPayload<OSSSpelling> { PlainPayload(body: body, request: request) }
+    var payload: PlainPayload<OSSError> { PlainPayload(body: body, request: request) }
 }
 
 /// Alibaba Cloud OSS as its API reference describes it, over the shared objects: path style and virtual hosts, Signature

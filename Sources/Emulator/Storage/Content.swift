@@ -121,7 +121,9 @@ package final class ContentWriter {
         } catch { throw .system(error) }
     }
 
-    package func write(_ bytes: [UInt8]) throws(StorageError) { try unsafe write(bytes.span.bytes) }
+    package func write(_ bytes: [UInt8]) throws(StorageError) {
+        try bytes.withRawSpan { (bytes) throws(StorageError) in try write(bytes) }
+    }
 
     /// The file as content that is removed again unless somebody keeps it.
     package func finish() throws(StorageError) -> Content {

@@ -50,7 +50,7 @@ final class JournalRemains {
             if let small {
                 do throws(FileError) {
                     try File("\(scratch)/\(intent.staging)", .readWrite, create: .ifMissing)
-                        .write(unsafe small.span.bytes, at: 0)
+                        .write(small, at: 0)
                 } catch { throw .file(error) }
             }
             files.append(
