@@ -19,6 +19,8 @@ package final class FileCommit: Sendable {
         /// Where bytes come from that were not written: once a commit landed, its version.
         var base: (any BaseContent)?
         var isCommitting = false
+        /// How often this commit was refused for a version that the store has.
+        var refusals = 0
         /// Puts and completes under way, also those that nobody waits for any more.
         var attemptsUnderWay = 0
         /// What an earlier process had begun; looked at by the first commit.

@@ -162,7 +162,8 @@ extension BucketFileSystem {
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
         note(error, of: file)
-        return file.isDirty ? .failed : .done
+        guard file.isDirty else { return .done }
+        return error.mayPass || error.lacksLocalSpace ? .failed : .refused
     }
 
     /// What failed in the background for good is told to the file's programs, unless it gave way and they are told so. What may
@@ -259,7 +260,7 @@ extension FileSystemError {
         case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy, .tooManyFiles: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
             .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
-            .quotaExceeded, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
+            .quotaExceeded, .refused, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
             false
         }
     }

@@ -84,6 +84,7 @@ extension FileSystemError {
         case .invalidRange: .inputOutput
         case .archived(let restoring): restoring ? .tryAgain : .accessDenied
         case .keyTooLong: .nameTooLong
+        case .keyRefused: .illegalBytes
         case .metadataTooLarge: .argumentTooLong
         case .tooLarge: .fileTooLarge
         case .partRejected: .inputOutput
@@ -93,6 +94,7 @@ extension FileSystemError {
         case .storageFull: .noSpace
         case .throttled, .serverFault, .integrity, .unreachable, .interrupted, .insecure, .malformedAnswer:
             .inputOutput
+        case .contradiction: .refused
         case .timedOut: .timedOut
         case .cancelled: .interrupted
         case .local: .inputOutput

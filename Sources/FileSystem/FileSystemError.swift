@@ -39,6 +39,8 @@ package struct FileSystemError: Error, Sendable, Hashable {
         case accessDenied, notPermitted, readOnly
         case invalid, nameTooLong, illegalBytes, fileTooLarge, argumentTooLong, outOfRange, noData
         case noSpace, quotaExceeded, tooManyFiles
+        /// The store does not do it, however often it is asked.
+        case refused
         case stale, inputOutput, timedOut, interrupted, tryAgain, busy
         case notSupported, badHandle, noSuchOffset, crossDevice
     }

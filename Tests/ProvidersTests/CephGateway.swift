@@ -1,3 +1,4 @@
+import Basics
 import Digests
 import Foundation
 import Synchronization
@@ -104,12 +105,19 @@ final class CephGateway: Sendable {
         return LocalAnswer(200, headers, bytes: bodies.flatMap(\.self))
     }
 
+    private func bulk(_ request: LocalRequest) -> LocalAnswer {
+        for line in String(decoding: request.body, as: UTF8.self).split(separator: "\n") {
+            all.withLock { _ = $0.removeValue(forKey: line.removingPercentEncoding ?? "") }
+        }
+        return LocalAnswer(200, body: "{\"Response Status\": \"200 OK\", \"Response Body\": \"\", \"Errors\": []}")
+    }
+
     private func container(_ name: String, _ request: LocalRequest) -> LocalAnswer {
         let headers = [("X-Container-Bytes-Used-Actual", "4096"), ("X-Storage-Class", "STANDARD")]
         switch request.method {
         case "PUT": return LocalAnswer(201)
         case "HEAD": return LocalAnswer(204, headers)
-        case "POST": return LocalAnswer(501)
+        case "POST": return bulk(request)
         default: break
         }
         var items: [String: String] = [:]

@@ -113,6 +113,7 @@ import Testing
         let listed = try await fixture.store.list(ListRequest(prefix: "a")).objects
         #expect(listed.map(\.version.size) == [7])
         #expect(listed.map(\.version.etag) == [etag])
+        #expect(listed.map(\.version.modified) == [try await fixture.store.head("a", condition: nil).version.modified])
     }
 
     // MARK: Parts
@@ -150,6 +151,23 @@ import Testing
                 PartRequest("b", id, number: 1), from: CopySource("a"), range: 0..<3)
         }
         #expect(error?.kind == .notSupported)
+    }
+
+    @Test func aPartThatIsNotThereIsRejected() async throws {
+        let (fixture, _) = try Self.fixture()
+        let id = try await fixture.store.createUpload(PutRequest("a"))
+        let sent = try await fixture.store.uploadPart(PartRequest("a", id, number: 1), body: MemorySource([1]))
+        let wrong = [
+            UploadedPart(number: 2, etag: sent.etag, size: 1),
+            UploadedPart(number: 1, etag: ETag("0123456789abcdef0123456789abcdef"), size: 1),
+        ]
+        for part in wrong {
+            let error = await fixture.error { store throws(ObjectStoreError) in
+                _ = try await store.completeUpload("a", id, parts: [part], condition: nil)
+            }
+            #expect(error?.kind == .partRejected)
+        }
+        _ = try await fixture.store.completeUpload("a", id, parts: [sent], condition: nil)
     }
 
     // MARK: Conditions

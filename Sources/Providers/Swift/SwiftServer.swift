@@ -11,6 +11,9 @@ package enum SwiftServer: Sendable, Hashable {
     /// - A read of a large object with `If-Match` answers 412, whatever the ETag.
     /// - A listing shows the length of the manifest and the ETag of no bytes.
     /// - A POST keeps the system headers that it does not name.
+    /// - ETags in a manifest are taken for true.
+    /// - Listings have milliseconds, `X-Timestamp` has more.
+    /// - URLs that work without a token are signed with SHA-1, and with a key of the account.
     case ceph
 
     /// What an answer about a container shows. `X-Container-Bytes-Used-Actual` and `X-Storage-Class` are Ceph's own.

@@ -131,6 +131,15 @@ extension SwiftStore {
         }
     }
 
+    /// The server takes a manifest for true, whatever segments are there.
+    func expect(_ parts: [UploadedPart], of upload: UploadID, _ key: ObjectKey) async throws(ObjectStoreError) {
+        let listed = Set(try await self.parts(of: upload, key, .completeUpload))
+        guard let part = parts.first(where: { !listed.contains($0) }) else { return }
+        throw ObjectStoreError(
+            .partRejected, .completeUpload, key: key, code: "SegmentRejected",
+            message: "part \(part.number) is not there as it was sent")
+    }
+
     // MARK: Copies
 
     /// A large object of ours gets segments of its own, so no two objects ever share any. One of another tool shares its own

@@ -178,6 +178,7 @@ extension SwiftStore {
         call.headers["Accept"] = "application/json"
         // The server will not tell the segments.
         if let key = call.key, try await isCeph() {
+            try await expect(parts, of: upload, key)
             call.headers[SwiftMetadata.uploadHeader] = SwiftMetadata.ownership(of: upload, at: key)
         }
         let response: HTTPResponse

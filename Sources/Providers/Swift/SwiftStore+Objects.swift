@@ -197,16 +197,17 @@ extension SwiftStore {
             learned.withLock { _ = $0.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key) }
         }
         return ObjectInfo(
-            version: ObjectVersion(etag: ETag(etag), size: size, modified: Self.modified(headers)),
+            version: ObjectVersion(etag: ETag(etag), size: size, modified: modified(headers)),
             metadata: SwiftMetadata.read(headers))
     }
 
     /// `Last-Modified` is rounded up to a second; `X-Timestamp` is what listings show (swift.md section 4).
-    private static func modified(_ headers: HTTPHeaders) -> Timestamp {
+    private func modified(_ headers: HTTPHeaders) -> Timestamp {
         if let text = headers["X-Timestamp"] {
             let halves = text.split(separator: ".", maxSplits: 1)
             let fraction = halves.count == 2 ? halves[1].prefix(9) : ""
             if let seconds = halves.first.flatMap({ Int64($0) }), fraction.utf8.allSatisfy({ (48...57).contains($0) }) {
+                let fraction = learned.withLock { $0.server } == .ceph ? fraction.prefix(3) : fraction
                 let padded = fraction + String(repeating: "0", count: 9 - fraction.utf8.count)
                 return Timestamp(seconds: seconds, nanoseconds: Int32(padded) ?? 0)
             }

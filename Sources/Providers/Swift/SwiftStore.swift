@@ -198,13 +198,14 @@ package final class SwiftStore: ObjectStore {
         guard let secret = settings.temporaryURLKey else {
             throw .lacking(.presign, key, "URLs that work without a token: no key for them is set")
         }
-        guard let address = learned.withLock({ $0.address }) else {
+        let (address, server) = learned.withLock { ($0.address, $0.server) }
+        guard let address else {
             throw ObjectStoreError(
                 .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request went to the store yet")
         }
         let path = address.path(settings.container, key.bytes)
         let expires = (time.now() + lifetime).seconds
-        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret)
+        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret, at: server)
         return "\(address.origin)\(path)?\(query)"
     }
 
