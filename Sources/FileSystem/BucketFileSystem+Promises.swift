@@ -256,11 +256,12 @@ extension BucketFileSystem {
 extension FileSystemError {
     /// Whether the same may succeed later without anybody doing anything about it.
     var mayPass: Bool {
-        switch kind {
+        if isForGood { return false }
+        return switch kind {
         case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy, .tooManyFiles: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
             .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
-            .quotaExceeded, .refused, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
+            .quotaExceeded, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
             false
         }
     }

@@ -25,7 +25,7 @@ extension FileSystemError.Kind {
         // The program's own descriptors are not the ones that lack.
         case .tooManyFiles: ENFILE
         case .stale: ESTALE
-        case .inputOutput, .refused: EIO
+        case .inputOutput: EIO
         case .timedOut: ETIMEDOUT
         case .interrupted: EINTR
         case .tryAgain: EAGAIN
@@ -44,8 +44,7 @@ extension FileSystemError.Kind {
             .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .interrupted,
             .tryAgain, .busy, .notSupported, .noSuchOffset, .crossDevice:
             true
-        case .accessDenied, .noSpace, .quotaExceeded, .tooManyFiles, .stale, .inputOutput, .refused,
-            .timedOut, .badHandle:
+        case .accessDenied, .noSpace, .quotaExceeded, .tooManyFiles, .stale, .inputOutput, .timedOut, .badHandle:
             false
         }
     }

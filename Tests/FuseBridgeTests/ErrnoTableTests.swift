@@ -18,7 +18,6 @@ struct ErrnoTableTests {
         Row(.fileTooLarge, EFBIG),
         Row(.argumentTooLong, E2BIG), Row(.outOfRange, ERANGE), Row(.noData, ENODATA), Row(.noSpace, ENOSPC),
         Row(.quotaExceeded, EDQUOT), Row(.tooManyFiles, ENFILE), Row(.stale, ESTALE), Row(.inputOutput, EIO),
-        Row(.refused, EIO),
         Row(.timedOut, ETIMEDOUT),
         Row(.interrupted, EINTR), Row(.tryAgain, EAGAIN), Row(.busy, EBUSY), Row(.notSupported, EOPNOTSUPP),
         Row(.badHandle, EBADF), Row(.noSuchOffset, ENXIO), Row(.crossDevice, EXDEV),

@@ -33,9 +33,12 @@ struct ConditionCheckup {
 
     private func check(_ pair: Pair, _ report: DoctorReport) {
         let before = probe.capabilities.quirks
+        let holding: Outcome
+        do throws(CommandError) { holding = try outcome(pair.holding) } catch {
+            return report.compare(pair.name) { () throws(CommandError) in throw error }
+        }
+        guard holding != .absent else { return report.skip(pair.name, "not in this store; \(Self.standIn)") }
         report.compare(pair.name) { () throws(CommandError) in
-            let holding = try outcome(pair.holding)
-            guard holding != .absent else { return "not in this store; \(Self.standIn)" }
             let failing = try outcome(pair.failing)
             let learned = probe.capabilities.quirks.subtracting(before)
             if failing == .done, pair.isReliedOn, learned.isEmpty {
@@ -73,18 +76,21 @@ struct ConditionCheckup {
     // MARK: The requests
 
     private typealias Write =
-        @Sendable (any ObjectStore, ObjectKey, WriteCondition?) async throws(ObjectStoreError) -> Void
+        @Sendable (any ObjectStore, ObjectKey, WriteCondition?, [UInt8]) async throws(ObjectStoreError) -> Void
+
+    /// Kodo takes the same bytes once more, whatever the condition.
+    private static let otherBody = Array("pailfs was here again".utf8)
 
     private var writes: [Pair] {
         let source = place.key("source")
-        let put: Write = { store, key, condition async throws(ObjectStoreError) in
-            _ = try await Self.put(store, key, condition)
+        let put: Write = { store, key, condition, body async throws(ObjectStoreError) in
+            _ = try await Self.put(store, key, condition, body)
         }
-        let complete: Write = { store, key, condition async throws(ObjectStoreError) in
-            try await Self.complete(store, key, condition)
+        let complete: Write = { store, key, condition, body async throws(ObjectStoreError) in
+            try await Self.complete(store, key, condition, body)
         }
-        let copy: Write = { store, key, condition async throws(ObjectStoreError) in
-            _ = try await Self.put(store, source, nil)
+        let copy: Write = { store, key, condition, body async throws(ObjectStoreError) in
+            _ = try await Self.put(store, source, nil, body)
             _ = try await store.copy(CopyRequest(CopySource(source), to: key, condition: condition))
         }
         let can = session.capabilities
@@ -100,18 +106,21 @@ struct ConditionCheckup {
         return [
             Pair(
                 name: "\(name) if absent", isReliedOn: absent,
-                holding: { store async throws(ObjectStoreError) in try await write(store, new, .absent) },
-                failing: { store async throws(ObjectStoreError) in try await write(store, new, .absent) },
+                holding: { store async throws(ObjectStoreError) in
+                    try await write(store, new, .absent, DoctorPlace.body)
+                },
+                failing: { store async throws(ObjectStoreError) in try await write(store, new, .absent, Self.otherBody)
+                },
                 risk: "two hosts that make the same file at once can lose one of the two"),
             Pair(
                 name: "\(name) if it matches", isReliedOn: match,
                 holding: { store async throws(ObjectStoreError) in
                     let etag = try await Self.put(store, old, nil)
-                    try await write(store, old, .match(etag))
+                    try await write(store, old, .match(etag), DoctorPlace.body)
                 },
                 failing: { store async throws(ObjectStoreError) in
                     _ = try await Self.put(store, old, nil)
-                    try await write(store, old, .match(DoctorPlace.otherETag))
+                    try await write(store, old, .match(DoctorPlace.otherETag), Self.otherBody)
                 },
                 risk: "two hosts that change the same file at once can lose one of the changes"),
         ]
@@ -163,18 +172,17 @@ struct ConditionCheckup {
     }
 
     private static func put(
-        _ store: any ObjectStore, _ key: ObjectKey, _ condition: WriteCondition?
+        _ store: any ObjectStore, _ key: ObjectKey, _ condition: WriteCondition?, _ body: [UInt8] = DoctorPlace.body
     ) async throws(ObjectStoreError) -> ETag {
-        try await store.put(PutRequest(key, condition: condition), body: MemorySource(DoctorPlace.body)).etag
+        try await store.put(PutRequest(key, condition: condition), body: MemorySource(body)).etag
     }
 
     private static func complete(
-        _ store: any ObjectStore, _ key: ObjectKey, _ condition: WriteCondition?
+        _ store: any ObjectStore, _ key: ObjectKey, _ condition: WriteCondition?, _ body: [UInt8]
     ) async throws(ObjectStoreError) {
         let upload = try await store.createUpload(PutRequest(key))
         do throws(ObjectStoreError) {
-            let part = try await store.uploadPart(
-                PartRequest(key, upload, number: 1), body: MemorySource(DoctorPlace.body))
+            let part = try await store.uploadPart(PartRequest(key, upload, number: 1), body: MemorySource(body))
             _ = try await store.completeUpload(key, upload, parts: [part], condition: condition)
         } catch {
             if error.isOfUntoldVersion { return }

@@ -90,7 +90,7 @@ final class DoctorReport {
     func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
 
     private func say(_ verdict: String, _ name: String, _ detail: String?) {
-        let told = detail.map { Output.padded(name, to: 22) + $0 } ?? name
+        let told = detail.map { Output.padded(name, to: 25) + $0 } ?? name
         Output.line(ByteString(Output.padded(verdict, to: 9) + told))
     }
 }
