@@ -9,7 +9,7 @@ extension BlockCache {
     ) throws(SQLiteError) {
         let index = BlockIndex(database: database)
         try index.dropOldest(downTo: bytes)
-        try settle(index, directory: directory)
+        try settle(index, directory: directory, unit: DiskUnit(of: directory))
         for name in (try? Directory.names(in: directory)) ?? [] {
             if let id = Int64(name.description, radix: 16), try index.isKnown(id) { continue }
             try? File.remove("\(directory)/\(name)")
