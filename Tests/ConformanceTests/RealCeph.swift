@@ -58,12 +58,23 @@ enum RealCeph {
         try process.run()
         let result: Result<Void, any Error>
         do {
-            let line = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self)
+            let reader = output.fileHandleForReading.fileDescriptor
+            let data = await onThreadOfItsOwn {
+                FileHandle(fileDescriptor: reader, closeOnDealloc: false).availableData
+            }
+            let line = String(decoding: data, as: UTF8.self)
             let port = try #require(line.split(separator: ":").last.flatMap { Int($0.prefix { $0.isNumber }) })
             result = .success(try await body(port))
         } catch { result = .failure(error) }
         try input.fileHandleForWriting.close()
-        process.waitUntilExit()
+        await onThreadOfItsOwn { process.waitUntilExit() }
         try result.get()
+    }
+
+    /// The cluster takes its time to start and to end; the tests that run beside have two threads in all.
+    private static func onThreadOfItsOwn<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async -> Value {
+        await withCheckedContinuation { continuation in
+            startThread(name: "ceph") { continuation.resume(returning: work()) }
+        }
     }
 }
