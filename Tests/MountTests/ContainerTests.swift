@@ -22,10 +22,10 @@ extension RealMounts {
                     cd $T
                     test "$(id -u) $(stat -c %u outside)" = '0 65534'
                     export PAILFS_CONFIG=$T/outside/config
-                    pailfs mount \(world.bucket.url) $M -o \(world.options([], cache: "outside/cache")) 2>said
+                    \(Programs.pailfs) mount \(world.bucket.url) $M -o \(world.options([], cache: "outside/cache")) 2>said
                     printf x >$M/file
                     test "$(cat $M/file)" = x
-                    pailfs unmount $M
+                    \(Programs.pailfs) unmount $M
                     cat said
                     test ! -s said
                     END
@@ -48,8 +48,8 @@ extension RealMounts {
                     cd $T
                     mkdir -p other/cache
                     chown 12345 other
-                    pailfs mount \(world.bucket.url) $M -o \(world.options([], cache: "other/cache")) 2>&1
-                    pailfs unmount $M
+                    \(Programs.pailfs) mount \(world.bucket.url) $M -o \(world.options([], cache: "other/cache")) 2>&1
+                    \(Programs.pailfs) unmount $M
                     """)
                 #expect(said.contains("user 12345 can replace what is in "))
             }

@@ -24,8 +24,12 @@ extension RealMounts {
                 for name in ["small", "big"] {
                     // Stored headers of a file never seen are what cp -p asks for.
                     let head = command == "cp -p" ? 2 : 1
+                    // A copy of what is made of parts has another ETag than its source. A server that nothing is known of
+                    // is asked whether the source is still that version, and, the first time, for the copy's ETag.
+                    let looks = name == "big" ? 2 : 0
                     let cost = try await store.requests { try await world.sh("\(command) \(name) \(name)-copy") }
-                    #expect(cost.areWithin(["CopyObject": 1, "HeadObject": head]), "\(command) \(name): \(cost)")
+                    #expect(
+                        cost.areWithin(["CopyObject": 1, "HeadObject": head + looks]), "\(command) \(name): \(cost)")
                     #expect(cost.counts["CopyObject"] == 1)
                     let again = try await store.requests { try await world.sh("\(command) small \(name)-copy") }
                     #expect(again.areWithin(["CopyObject": 1, "HeadObject": head]), "over an object: \(again)")
