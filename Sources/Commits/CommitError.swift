@@ -39,6 +39,14 @@ extension CommitError {
                 message: "the upload that alone has the first bytes of the file is for another key or another size"))
     }
 
+    /// The store refuses again and again what it says itself to be so.
+    static func contradiction(_ refusal: ObjectStoreError, _ times: Int) -> CommitError {
+        var refusal = refusal
+        refusal.kind = .contradiction
+        refusal.message = "the store refused \(times) times to replace the version that it has: \(refusal.message)"
+        return .store(refusal)
+    }
+
     init(_ error: ObjectStoreError) { self = error.kind == .cancelled ? .cancelled : .store(error) }
 
     /// Of a read of the base, which is pinned.

@@ -13,6 +13,7 @@ extension FileCommit {
         try await enter()
         defer { leave() }
         try await resumeUploads()
+        withShared { $0.refusals = 0 }
         while true {
             let request = CommitState.Request(
                 key: key, metadata: metadata, condition: condition, generation: staged.generation,
@@ -222,6 +223,7 @@ extension FileCommit {
             size: request.size)
         let condition = try await condition(
             of: request, isHeeded: !looks && store.capabilities.completionCondition)
+        try await checkSource(of: request)
         apply { $0.attempts.begin(attempt) }
         try record(attempt.id, request)
         let failure: ObjectStoreError
@@ -256,6 +258,21 @@ extension FileCommit {
             }
             throw error
         }
+    }
+
+    /// Parts may have been copied from another version where the store does not compare. The condition of an object that is
+    /// made of its own version says the same of it.
+    private func checkSource(of request: CommitState.Request) async throws(CommitError) {
+        guard !store.capabilities.copySourceCondition, let base,
+            !request.extents.isFree(of: .base, in: 0..<request.size)
+        else { return }
+        if base.key == request.key, request.condition == .match(base.version.etag) { return }
+        guard try await info(base.key)?.version.etag != base.version.etag else { return }
+        if !request.needsUpload { await giveUpUpload() }
+        throw .baseGone(
+            ObjectStoreError(
+                .preconditionFailed, .uploadPartCopy, key: base.key, message: "another version is there than was copied"
+            ))
     }
 
     /// What the store shall check; where it cannot, or does not heed it in the request that is to come, a HEAD right before the
@@ -311,6 +328,9 @@ extension FileCommit {
 
     // MARK: How it ended
 
+    /// How often the store may refuse a condition of a commit that its own HEAD says to hold.
+    private static let mostRefusals = 3
+
     private func landed(
         _ attempt: CommitState.Attempt, _ answer: PutAnswer, size: Int64
     ) -> CommitState.Landed {
@@ -343,20 +363,34 @@ extension FileCommit {
         let isRefusal = error.kind == .preconditionFailed || error.kind == .notFound
         if isRefusal || error.isRetryable || error.kind == .noSuchUpload {
             apply { $0.doubts(attempt) }
-            if let landed = try await look() { return landed.attempt.generation == attempt.generation ? landed : nil }
+            let found = try await inspect()
+            if let landed = found?.landed, landed.attempt.generation == attempt.generation { return landed }
+            if isRefusal, let condition, let found, found.etag.map({ .match($0) }) ?? .absent == condition {
+                // Nothing was learned that makes the next try another one.
+                let refusals = withShared { shared in
+                    shared.refusals += 1
+                    return shared.refusals
+                }
+                guard refusals < Self.mostRefusals else { throw .contradiction(error, refusals) }
+                return nil
+            }
+            if found?.landed != nil { return nil }
         }
         throw isRefusal && condition != nil ? .conflict(error) : .store(error)
     }
 
     /// Asks what the store has where an attempt's end is in doubt.
     @discardableResult
-    private func look() async throws(CommitError) -> CommitState.Landed? {
+    private func look() async throws(CommitError) -> CommitState.Landed? { try await inspect()?.landed }
+
+    /// The same with the ETag of what is there, ours or not; nil when nothing is in doubt.
+    private func inspect() async throws(CommitError) -> (landed: CommitState.Landed?, etag: ETag?)? {
         guard let key = withShared({ $0.state.attempts.doubtful }) else { return nil }
         let info = try await info(key)
         guard report({ $0.looked(info, at: key) }), let landed = withShared({ $0.state.attempts.landed }) else {
-            return nil
+            return (nil, info?.version.etag)
         }
-        return rebase(landed)
+        return (rebase(landed), info?.version.etag)
     }
 
     /// The same where one request cannot: another upload, whose parts the store copies from the version that landed.

@@ -19,6 +19,8 @@ package final class FileCommit: Sendable {
         /// Where bytes come from that were not written: once a commit landed, its version.
         var base: (any BaseContent)?
         var isCommitting = false
+        /// How often this commit was refused for a version that the store has.
+        var refusals = 0
         /// Puts and completes under way, also those that nobody waits for any more.
         var attemptsUnderWay = 0
         /// What an earlier process had begun; looked at by the first commit.
@@ -309,11 +311,8 @@ package final class FileCommit: Sendable {
         let request = PartRequest(key, upload, number: part.number)
         let sent: UploadedPart
         var row = PartRecord(number: part.number, range: part.range, etag: "", checksum: nil, copiedFrom: nil)
-        if part.isCopy, let base {
-            let source = CopySource(base.key, ifMatch: base.version.etag)
-            do { sent = try await store.uploadPartCopy(request, from: source, range: part.range) } catch {
-                throw CommitError(base: error)
-            }
+        if part.isCopy, let base, let copied = try await copy(part.range, of: base, request) {
+            sent = copied
             row.copiedFrom = base.version.etag.text
         } else {
             let filled = try await beginFill(part.range)
@@ -330,6 +329,19 @@ package final class FileCommit: Sendable {
         row.etag = sent.etag.text
         do { try record?.sent(row, to: upload) } catch { throw .journal(error) }
         return sent
+    }
+
+    /// nil where the store copies no such range: Ceph's Swift API copies whole segments only.
+    private func copy(
+        _ range: ByteRange, of base: any BaseContent, _ request: PartRequest
+    ) async throws(CommitError) -> UploadedPart? {
+        do throws(ObjectStoreError) {
+            let source = CopySource(base.key, ifMatch: base.version.etag)
+            return try await store.uploadPartCopy(request, from: source, range: range)
+        } catch {
+            guard error.kind == .notSupported else { throw CommitError(base: error) }
+            return nil
+        }
     }
 
     /// Begins an upload and writes it down before anything is sent to it.

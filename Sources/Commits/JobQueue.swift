@@ -86,6 +86,8 @@ package final class JobQueue: Sendable {
     }
 
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
+    /// What the store refuses for good it hears more seldom.
+    private static let longestAfterRefusal = Duration.seconds(600)
     private static let width = 4
 
     // A memory budget is a fair semaphore with cancellation; a slot is a unit of it.
@@ -222,13 +224,14 @@ package final class JobQueue: Sendable {
     /// As long as there is the job.
     private func keepTrying(_ id: IntentID) async {
         var delay = Self.delays.first
+        var longest = Self.delays.longest
         while true {
             do {
                 try await time.sleep(for: delay)
                 try await slots.reserve(1)
             } catch { return }
             defer { slots.release(1) }
-            delay = min(delay * 2, Self.delays.longest)
+            delay = min(delay * 2, longest)
             let (job, isOver) = state.withLock { state -> (Job?, Bool) in
                 guard !state.isStopped, let job = state.jobs[id] else { return (nil, true) }
                 // Somebody else is at it.
@@ -237,7 +240,10 @@ package final class JobQueue: Sendable {
                 return (job, false)
             }
             if isOver { return }
-            if let job { try? await attempt(job) }
+            guard let job else { continue }
+            do throws(CommitError) { try await attempt(job) } catch {
+                longest = error.mayPass ? Self.delays.longest : Self.longestAfterRefusal
+            }
         }
     }
 }

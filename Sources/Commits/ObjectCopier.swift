@@ -83,7 +83,7 @@ package struct ObjectCopier: Sendable {
         var upload = try await earlierUpload(of: copied, to: key)
         if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass) }
         guard let upload else { preconditionFailure("an upload was begun and is none") }
-        do {
+        do throws(ObjectStoreError) {
             let size = upload.record.partSize
             let pieces = (0..<(version.size + size - 1) / size).map { index in
                 Piece(number: Int(index) + 1, range: index * size..<min(version.size, (index + 1) * size))
@@ -93,6 +93,14 @@ package struct ObjectCopier: Sendable {
                 if let part = upload.parts[piece.number], part.size == piece.range.length { return part }
                 return try await store.uploadPartCopy(
                     PartRequest(key, upload.id, number: piece.number), from: source, range: piece.range)
+            }
+            if !store.capabilities.copySourceCondition {
+                let still = try await store.head(source.key, condition: nil).version.etag
+                guard still == version.etag else {
+                    throw ObjectStoreError(
+                        .preconditionFailed, .uploadPartCopy, key: source.key,
+                        message: "another version is there than was to be copied")
+                }
             }
             let answer = try await complete(upload, parts, metadata, size: version.size, key)
             // A row that stays is an abort of nothing at the next start.
@@ -152,7 +160,7 @@ package struct ObjectCopier: Sendable {
     ) async throws(ObjectStoreError) -> PutAnswer {
         do { return try await store.completeUpload(key, upload.id, parts: parts, condition: nil) } catch {
             guard error.isRetryable || error.kind == .noSuchUpload,
-                metadata.user[CommitOptions.commitHeader] != nil,
+                metadata.user[CommitOptions.commitHeader] != nil || error.isOfUntoldVersion,
                 let found = try? await store.head(key, condition: nil),
                 found.version.size == size, found.metadata.user == metadata.user
             else { throw error }

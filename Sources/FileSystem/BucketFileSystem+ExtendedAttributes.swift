@@ -231,6 +231,13 @@ extension BucketFileSystem {
                 .argumentTooLong,
                 "attributes take up to \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
         }
+        if let longest = store.capabilities.longestMetadataValue,
+            let long = headers.user.first(where: { $0.value.utf8.count > longest && before.user[$0.key] != $0.value })
+        {
+            throw FileSystemError(
+                .argumentTooLong,
+                "\(long.key) would take \(long.value.utf8.count) bytes, the store keeps \(longest) of a value")
+        }
         guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
         // Carried by the commit that comes anyway, if the file has a name still.
         let (isPromised, isUnlinked) = file.state.withLock { state in

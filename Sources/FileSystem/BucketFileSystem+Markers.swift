@@ -14,6 +14,9 @@ extension BucketFileSystem {
     func putMarker(
         _ key: ObjectKey, _ headers: ObjectMetadata, over version: ObjectVersion?, isNew: Bool = false
     ) async throws(FileSystemError) -> ObjectVersion {
+        guard store.capabilities.markers else {
+            throw FileSystemError(.notSupported, "the server keeps the object of a directory as a file")
+        }
         try await settleJobs(at: key)
         if let version, version.size > 0 {
             do throws(FileSystemError) { return try await updateHeaders(key, version, headers) ?? version } catch {
@@ -73,6 +76,7 @@ extension BucketFileSystem {
     }
 
     private func writeMarker(of directory: InodeNumber) async throws(FileSystemError) {
+        guard store.capabilities.markers else { return }
         let entry = try entry(directory)
         let headers = AttributeCodec.encode(entry.attributes, over: Self.markerHeaders)
         var attributes = entry.attributes

@@ -162,7 +162,8 @@ extension BucketFileSystem {
         if task.isCancelled { return .interrupted }
         remember(error, "commit", file.ino)
         note(error, of: file)
-        return file.isDirty ? .failed : .done
+        guard file.isDirty else { return .done }
+        return error.mayPass || error.lacksLocalSpace ? .failed : .refused
     }
 
     /// What failed in the background for good is told to the file's programs, unless it gave way and they are told so. What may
@@ -255,7 +256,8 @@ extension BucketFileSystem {
 extension FileSystemError {
     /// Whether the same may succeed later without anybody doing anything about it.
     var mayPass: Bool {
-        switch kind {
+        if isForGood { return false }
+        return switch kind {
         case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy, .tooManyFiles: true
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
             .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,

@@ -3,6 +3,7 @@ import Blocks
 import Commits
 import Journaling
 package import Metadata
+import ObjectStorage
 import Staging
 import Synchronization
 
@@ -40,6 +41,11 @@ extension BucketFileSystem {
         report.readMisses = reads.misses.load(ordering: .relaxed)
         report.readBytes = reads.bytes.load(ordering: .relaxed)
         return report
+    }
+
+    /// How the server was seen to depart from its protocol, in words.
+    package var departures: [String] {
+        store.capabilities.quirks.sorted { $0.rawValue < $1.rawValue }.map(\.description)
     }
 
     private static func stagedBytes(_ file: ActiveFile) -> Int64 {

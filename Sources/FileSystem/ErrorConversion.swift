@@ -8,6 +8,10 @@ import Staging
 /// Errors of the layers below in POSIX terms: the only place that chooses.
 extension FileSystemError {
     init(_ error: ObjectStoreError) {
+        guard error.kind != .contradiction else {
+            self = .refusedForGood(String(describing: error))
+            return
+        }
         self.init(Self.kind(of: error), String(describing: error) + Self.remedy(for: error))
     }
 
@@ -84,6 +88,7 @@ extension FileSystemError {
         case .invalidRange: .inputOutput
         case .archived(let restoring): restoring ? .tryAgain : .accessDenied
         case .keyTooLong: .nameTooLong
+        case .keyRefused: .illegalBytes
         case .metadataTooLarge: .argumentTooLong
         case .tooLarge: .fileTooLarge
         case .partRejected: .inputOutput
@@ -93,6 +98,7 @@ extension FileSystemError {
         case .storageFull: .noSpace
         case .throttled, .serverFault, .integrity, .unreachable, .interrupted, .insecure, .malformedAnswer:
             .inputOutput
+        case .contradiction: .inputOutput
         case .timedOut: .timedOut
         case .cancelled: .interrupted
         case .local: .inputOutput

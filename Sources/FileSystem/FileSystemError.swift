@@ -11,6 +11,9 @@ package struct FileSystemError: Error, Sendable, Hashable {
     /// What was asked of the store is about a key that the directory had before: the same is to be asked again.
     package private(set) var isOvertaken = false
 
+    /// The store does not do it, however often it is asked.
+    private(set) var isForGood = false
+
     package init(_ kind: Kind, _ reason: String) { (self.kind, self.reason) = (kind, reason) }
 
     /// The end of a call for bytes that only an upload has.
@@ -19,6 +22,12 @@ package struct FileSystemError: Error, Sendable, Hashable {
         error.needsCommit = true
         return error
     }()
+
+    static func refusedForGood(_ reason: String) -> FileSystemError {
+        var error = FileSystemError(.inputOutput, reason)
+        error.isForGood = true
+        return error
+    }
 
     static func overtaken(_ reason: String) -> FileSystemError {
         var error = FileSystemError(.stale, reason)

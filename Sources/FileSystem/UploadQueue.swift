@@ -42,11 +42,17 @@ final class UploadQueue: Sendable {
     }
 
     /// What became of one try.
-    enum Ending: Sendable { case done, interrupted, failed }
+    enum Ending: Sendable {
+        case done, interrupted, failed
+        /// The store does not take it, and may never do.
+        case refused
+    }
 
     /// Files on their way at the same time.
     private static let width = 32
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
+    /// Each try of what the store refuses sends the bytes in vain.
+    private static let longestAfterRefusal = Duration.seconds(600)
     /// Files that go by themselves before one waits for others.
     private static let mostAlone = 2
     /// Without another one for so long they go; further apart they are not in a row.
@@ -156,11 +162,12 @@ final class UploadQueue: Sendable {
                 state.withLock { $0.delays[ObjectIdentifier(file)] = nil }
                 if isPromisedAnew { addAgain(file, send) }
             case .interrupted: addAgain(file, send)
-            case .failed where isPromisedAnew: addAgain(file, send)
-            case .failed:
+            case .failed where isPromisedAnew, .refused where isPromisedAnew: addAgain(file, send)
+            case .failed, .refused:
+                let longest = ending == .refused ? Self.longestAfterRefusal : Self.delays.longest
                 let delay = state.withLock { state in
-                    let delay = state.delays[ObjectIdentifier(file)] ?? Self.delays.first
-                    state.delays[ObjectIdentifier(file)] = min(delay * 2, Self.delays.longest)
+                    let delay = min(state.delays[ObjectIdentifier(file)] ?? Self.delays.first, longest)
+                    state.delays[ObjectIdentifier(file)] = delay * 2
                     return delay
                 }
                 pool.start { [self] in

@@ -22,12 +22,16 @@ package struct Capabilities: Sendable, Hashable {
     package var deleteBatch = 1000
     /// Names and values of user metadata together.
     package var metadataBudget = 2048
+    /// Most bytes of one value of user metadata, where that is less than all of them together.
+    package var longestMetadataValue: Int?
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true
     /// A condition on the end of an upload is heeded, if `putIfAbsent` or `putIfMatch` say that there is such a one.
     package var completionCondition = true
     package var deleteIfMatch = false
+    /// A copy of another version than the source's named one is refused.
+    package var copySourceCondition = true
     package var partCopy = true
     package var metadataUpdate = MetadataUpdate.copy
     /// The headers of an object that is made of parts can be given when it is completed.
@@ -56,8 +60,16 @@ package struct Capabilities: Sendable, Hashable {
     package var listingLag = Duration.zero
     /// What its requests cost; nil where no price list is known, as of other servers that speak S3.
     package var prices: RequestPrices?
+    /// What was seen of this server since the process began.
+    package var quirks: Set<StoreQuirk> = []
 
     package init() {}
+
+    /// For finding out which conditions a server keeps.
+    package mutating func sendsEveryCondition() {
+        (putIfAbsent, putIfMatch, copyCondition, completionCondition) = (true, true, true, true)
+        (deleteIfMatch, copySourceCondition) = (true, true)
+    }
 
     /// How stored headers change after the put.
     package enum MetadataUpdate: Sendable, Hashable {

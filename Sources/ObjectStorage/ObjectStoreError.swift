@@ -47,6 +47,8 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         /// Archived; readable only after a restore.
         case archived(restoring: Bool)
         case keyTooLong, metadataTooLarge, tooLarge
+        /// The store takes no key with these bytes.
+        case keyRefused
         case partRejected
         case invalidRequest
         case notSupported
@@ -68,6 +70,8 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         case local(errno: Int32)
         /// The answer could not be understood.
         case malformedAnswer
+        /// The store refuses, again and again, what it says itself to hold.
+        case contradiction
     }
 
     /// The key changed after the upload was begun: under a condition no upload begun before that can be completed, though the
@@ -89,8 +93,9 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
             true
         case .notFound, .noSuchBucket, .noSuchUpload, .preconditionFailed, .notModified, .accessDenied,
             .credentialsRejected, .credentialsExpired, .clockSkew, .wrongRegion, .invalidRange, .archived, .keyTooLong,
-            .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest, .notSupported, .quotaExceeded, .storageFull,
-            .insecure, .cancelled, .local:
+            .keyRefused, .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest, .notSupported, .quotaExceeded,
+            .storageFull,
+            .insecure, .cancelled, .local, .contradiction:
             false
         }
     }

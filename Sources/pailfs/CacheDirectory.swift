@@ -83,7 +83,7 @@ struct CacheDirectory: Sendable {
     /// The nearest directory above `path` in which somebody other than its user and root can put another directory in the
     /// place of what leads to it, and who that is; nil when there is none.
     static func exposed(
-        _ path: String, to user: UInt32 = LocalFileStatus.ourUser, _ space: UserNameSpace = .current
+        _ path: String, to user: UInt32 = LocalFileStatus.ourUser, in space: UserNameSpace = .current
     ) -> String? {
         var place = File.resolved(path) ?? path
         while let slash = place.lastIndex(of: "/") {

@@ -27,7 +27,7 @@ import Testing
         let memory = UnsafeMutableRawBufferPointer.allocate(byteCount: 8, alignment: 8)
         defer { memory.deallocate() }
         var output = OutputRawSpan(buffer: memory, initializedCount: 0)
-        output.append(([98, 99] as [UInt8]).span.bytes)
+        for byte in [98, 99] as [UInt8] { output.append(byte) }
         try file.read(at: 1, into: &output)
         #expect(output.finalize(for: memory) == 8)
         #expect(Array(memory) == [98, 99, 1, 2, 3, 4, 5, 6])

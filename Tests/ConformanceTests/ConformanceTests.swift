@@ -78,6 +78,17 @@ struct RealSwiftConformanceTests {
     }
 }
 
+@Suite(
+    .enabled(if: RealCeph.isInstalled, "Ceph is not installed: scripts/setup test"), .against(RealCeph.swift),
+    .timeLimit(.minutes(5)))
+struct CephSwiftConformanceTests {
+    @Test(arguments: Promise.all + Promise.largeObjects) func cephsSwiftAPIKeepsItsPromise(_ promise: Promise)
+        async throws
+    {
+        try await promise.prove()
+    }
+}
+
 /// Runs `body` with an emulator in this process.
 @Sendable func withEmulator(_ dialect: Dialect, _ body: Against.Body) async throws {
     try await withEmulator(dialect) { (_: EmulatorServer, server: Server) in

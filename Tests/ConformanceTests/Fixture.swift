@@ -67,6 +67,15 @@ struct Differences: Sendable {
     var forgetsReplacedParts = true
     /// Otherwise keys of uploads are listed as percent-encoded, but their `+` is none of the encoding.
     var encodesPlusInUploads = true
+    /// Otherwise a part is copied only where it is a whole segment of a large object.
+    var copiesRanges = true
+    /// Otherwise a copy of a large object has segments, and the source's ETag.
+    var copiesBecomePlain = true
+    /// Otherwise the ETag of a large object is made of what its manifest says of the segments.
+    var checksManifests = true
+    /// Otherwise a range of a large object by prefix is followed by one byte more than is promised, which the next request of the
+    /// connection takes for its answer.
+    var endsRangesByPrefix = true
 }
 
 /// Runs a suite with a fixture that is made before its first test and ended after its last.

@@ -27,7 +27,8 @@ extension Promise {
             // A copy is an object of its own.
             let source = CopySource(bucket.key("large"), ifMatch: answer.etag)
             let copy = try await bucket.store.copy(CopyRequest(source, to: bucket.key("copy")))
-            #expect(copy.etag.text == Hex.encode(MD5.of(bytes)))
+            let isPlain = bucket.differences.copiesBecomePlain
+            #expect(copy.etag == (isPlain ? ETag(Hex.encode(MD5.of(bytes))) : info.version.etag))
             try await bucket.store.delete(bucket.key("large"), ifMatch: nil)
             #expect(try await bucket.segments(of: upload).isEmpty)
             #expect(try await bucket.content("copy") == bytes)
@@ -43,7 +44,11 @@ extension Promise {
             let path = "\(server.bucket)/\(bucket.prefix)seg/0"
             let byPrefix = HTTPHeaders([("X-Object-Manifest", path), ("Content-Type", "a/b")])
             #expect(try await bucket.request(.put, "prefix", byPrefix).status == 201)
-            let manifest = "[{\"path\": \"/\(path)1\"}, {\"path\": \"/\(path)2\"}]"
+            let elements = ["hello", "world"].enumerated().map { index, text in
+                let etag = bucket.differences.checksManifests ? "" : ", \"etag\": \"\(Hex.encode(MD5.of(text)))\""
+                return "{\"path\": \"/\(path)\(index + 1)\"\(etag)}"
+            }
+            let manifest = "[\(elements.joined(separator: ", "))]"
             let named = try await bucket.request(
                 .put, "named", HTTPHeaders([("Content-Type", "a/b")]), query: "?multipart-manifest=put",
                 body: Array(manifest.utf8))
@@ -54,8 +59,10 @@ extension Promise {
                 #expect(info.version.size == 10)
                 #expect(info.version.etag == ETag("ae802c1f58f394d46485b7da18c56e9b"))
                 #expect(listed.first { $0.key == bucket.key(name) }?.version == info.version)
-                let got = try await bucket.get(name, 3..<7, condition: .ifMatch(info.version.etag))
-                #expect(got.bytes == Array("lowo".utf8) && got.answer.info == info)
+                if bucket.differences.endsRangesByPrefix || name == "named" {
+                    let got = try await bucket.get(name, 3..<7, condition: .ifMatch(info.version.etag))
+                    #expect(got.bytes == Array("lowo".utf8) && got.answer.info == info)
+                }
                 #expect(try await bucket.content(name) == Array("helloworld".utf8))
                 let metadata = ObjectMetadata(contentType: "x/y", user: ["a": "b"])
                 _ = try await bucket.store.updateMetadata(bucket.key(name), to: metadata, ifMatch: nil)

@@ -73,7 +73,7 @@ extension Promise {
             let source = CopySource(bucket.key("from +%"), ifMatch: etag)
             let upload = try await begin("to", in: bucket)
             let part = PartRequest(bucket.key("to"), upload, number: 1)
-            guard bucket.capabilities.partCopy else {
+            guard bucket.capabilities.partCopy, bucket.differences.copiesRanges else {
                 let refused = await failure { try await bucket.store.uploadPartCopy(part, from: source, range: 0..<1) }
                 #expect(refused == .notSupported)
                 return try await bucket.store.abortUpload(bucket.key("to"), upload)

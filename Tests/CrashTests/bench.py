@@ -97,6 +97,8 @@ class Mount:
 
     # What names the provider, and what a mount of it has to be told.
     scheme, own_options = "s3", ("region=us-east-1", "path-style")
+    # With "yes" another process takes the place of one that is killed.
+    restart = "no"
 
     def __init__(self, store, prefix, work, *options):
         self.store, self.prefix = store, prefix
@@ -106,7 +108,7 @@ class Mount:
         self.log = work / "pailfs.log"
         self.path.mkdir(parents=True)
         self.options = ["part-size=5M", *self.own_options, f"endpoint={store.endpoints[self.scheme]}",
-                        f"cache-dir={self.cache}", "restart=no", *options]
+                        f"cache-dir={self.cache}", f"restart={self.restart}", *options]
         self.process = None
         self.environment = {}
 
@@ -168,19 +170,25 @@ class Mount:
 class Bench:
     """Runs named cases, each below a prefix of its own, and counts."""
 
+    mount_type = Mount
+
     def __init__(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="pailfs-crash-"))
-        self.store = Store(self.work)
-        self.passed, self.failed = 0, []
+        self.store = self.make_store()
+        self.passed, self.failed, self.cases = 0, [], 0
+
+    def make_store(self):
+        return Store(self.work)
 
     def case(self, name, body, *options):
-        number = self.passed + len(self.failed)
+        self.cases += 1
+        number = self.cases
         work = self.work / f"case{number}"
         work.mkdir()
-        mount = Mount(self.store, f"case{number}", work, *options)
+        mount = self.mount_type(self.store, f"case{number}", work, *options)
         try:
-            body(mount)
-            self.passed += 1
+            # A body of many checks returns how many.
+            self.passed += body(mount) or 1
             shutil.rmtree(work, ignore_errors=True)
         except Exception as error:  # a case that breaks in any way has failed, and the others go on
             self.failed.append(name)

@@ -147,6 +147,9 @@ extension RealMounts {
         @Test(.timeLimit(.minutes(5)))
         func makingAndRemovingADirectoryCostWhatThePageSays() async throws {
             try await withManyObjects { world, store in
+                // Of a server that nothing is known of, the first object of a directory is looked for once.
+                let first = try await store.requests { try await world.sh("mkdir first") }
+                #expect(first.areWithin(["PutObject": 1, "HeadObject": 1]))
                 let made = try await store.requests { try await world.sh("mkdir directory") }
                 #expect(made.areWithin(["PutObject": 1]))
                 try await world.sh("printf x >$T/file")
@@ -177,10 +180,14 @@ extension RealMounts {
         func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
             try await withMount("ttl=600") { world, store in
                 try await world.sh("head -c 70000000 /dev/urandom >$T/big; ls >/dev/null")
-                let up = try await store.requests { try await world.sh("cp $T/big big") }
-                let ceiling = [
-                    "CreateMultipartUpload": 1, "UploadPart": 9, "HeadObject": 1, "CompleteMultipartUpload": 1,
+                var ceiling = [
+                    "CreateMultipartUpload": 1, "UploadPart": 9, "HeadObject": 2, "CompleteMultipartUpload": 1,
                 ]
+                // Of a server that nothing is known of, the ETag of the first completion is compared once.
+                let first = try await store.requests { try await world.sh("cp $T/big first") }
+                #expect(first.areWithin(ceiling), "\(first)")
+                ceiling["HeadObject"] = 1
+                let up = try await store.requests { try await world.sh("cp $T/big big") }
                 #expect(up.areWithin(ceiling), "\(up)")
                 try await world.unmount()
                 try await world.mount(["ttl=600"], cache: "another")

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import TestSupport
 import Testing
@@ -41,6 +42,10 @@ import Testing
         #expect(chmod(shared, 0o755) == 0 && chown(shared, 65534, 65534) == 0)
         #expect(CacheDirectory.exposed(cache)?.contains("user 65534") == true)
         #expect(CacheDirectory.exposed(cache, to: 65534) == nil)
+        let container = UserNameSpace(map: "0 1000 1", overflow: 65534)
+        #expect(CacheDirectory.exposed(cache, in: container) == nil, "a user outside, as the machine's root")
+        #expect(chmod(shared, 0o777) == 0)
+        #expect(CacheDirectory.exposed(cache, in: container)?.contains("anybody") == true)
     }
 
     @Test func recordsAreLookedForInEverySessionOfTheUser() {

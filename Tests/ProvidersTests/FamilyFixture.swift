@@ -22,7 +22,7 @@ final class FamilyFixture: Sendable {
 
     /// `answer` is given the number of the request, from 0, and the request. Unless it `tellsVersions` the bucket has none.
     init(
-        profile: FamilyProfile = .generic, anonymous: Bool = false, tellsVersions: Bool = false,
+        profile: FamilyProfile = .known, anonymous: Bool = false, tellsVersions: Bool = false,
         credentials: (any CredentialsProvider)? = nil,
         _ configure: (inout FamilyStore.Settings) -> Void = { _ in },
         answer: @escaping @Sendable (Int, LocalRequest) -> LocalAnswer
@@ -80,6 +80,15 @@ final class EndingCredentials: CredentialsProvider {
     }
 
     func invalidate() { renewals.withLock { $0 += 1 } }
+}
+
+extension FamilyProfile {
+    /// The generic one of a server that needs no second look.
+    static var known: FamilyProfile {
+        var profile = FamilyProfile.generic
+        profile.isOfAnyMaker = false
+        return profile
+    }
 }
 
 extension LocalAnswer {

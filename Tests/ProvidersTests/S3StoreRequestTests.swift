@@ -209,7 +209,7 @@ import Testing
     /// An object too large for one copy gets other headers by parts, and the end of the upload replaces it.
     @Test(arguments: [true, false])
     func aStoreThatIgnoresTheConditionOfACompletionIsLookedAtBeforeOne(isReplaced: Bool) async throws {
-        var profile = FamilyProfile.generic
+        var profile = FamilyProfile.known
         profile.capabilities.largestCopy = 3
         let fixture = try FamilyFixture(profile: profile) { number, request in
             switch request.method {

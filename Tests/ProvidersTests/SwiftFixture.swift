@@ -38,6 +38,7 @@ final class SwiftFixture: Sendable {
         }
         var settings = SwiftStore.Settings(container: "c")
         settings.profile = profile
+        settings.server = .openStack
         configure(&settings)
         let url = "http://127.0.0.1:\(server.port)/v1/AUTH_test"
         let token = SwiftToken(storageURL: url, token: Secret("token"), expires: nil)

@@ -49,6 +49,11 @@ extension S3Dialect {
 
     static func metadata(_ request: ServerRequest) throws(S3Error) -> [Field] {
         let fields = request.fields(below: metadataPrefix)
+        if let limit = Departures.current.metadataLimit, fields.contains(where: { $0.value.utf8.count > limit }) {
+            throw S3Error(
+                500, "InternalError", "We encountered an internal error. Please try again.",
+                elements: [Field("Reason", "Metadata value longer than \(limit): x-object-meta-user")])
+        }
         let size = fields.reduce(0) { $0 + $1.name.utf8.count + $1.value.utf8.count }
         guard size <= mostMetadata else {
             throw S3Error(

@@ -182,7 +182,7 @@ extension S3Dialect {
             xml.element("Location", "http://\(host)\(call.request.path)")
             xml.element("Bucket", call.target.bucket)
             xml.element("Key", call.key)
-            xml.element("ETag", tellsETag ? "\"\(record.etag)\"" : "")
+            xml.element("ETag", tellsETag ? "\"\(Departures.told(record.etag))\"" : "")
             if let checksum = record.checksum {
                 xml.element(checksum.algorithm.element, checksum.text)
                 xml.element("ChecksumType", checksum.type)

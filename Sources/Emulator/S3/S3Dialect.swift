@@ -44,9 +44,17 @@ struct S3Dialect: FamilyDialect {
     }
 
     func answer(_ request: ServerRequest, _ route: RequestRoute, body: RequestBody) async -> ServerResponse {
-        let target = RequestTarget(s3: request, domains: options.domains)
+        var target = RequestTarget(s3: request, domains: options.domains)
         let operation = S3Operation(request, target)
+        if Departures.current.keepsMarkersAsFiles, target.key.hasSuffix("/") {
+            target.key = ByteString(target.key.bytes.dropLast())
+        }
         do throws(S3Error) {
+            if Departures.current.losesLineBreaks, target.key.bytes.contains(UInt8(ascii: "\n")),
+                request.method != "PUT"
+            {
+                throw S3Error(.noSuchKey)
+            }
             guard target.hasValidPath else { throw S3Error(400, "InvalidURI", "Couldn't parse the specified URI.") }
             let bucket = try? library.bucket(target.bucket)
             let region =

@@ -24,6 +24,10 @@ package enum FaultKind: Hashable, Sendable {
     case lostReply
     /// The server's clock is so much ahead, or behind: for signatures, in answers, and in what is stored.
     case clock(Duration)
+    /// The server departs from its protocol in this way, and answers as if all were well.
+    case departure(Departures)
+    /// A value of user metadata that is longer, in bytes, is refused.
+    case metadataLimit(Int)
 }
 
 /// A fault and when it fires, as `--fault` writes it.
@@ -175,6 +179,8 @@ extension FaultKind {
                     .flatMap { $0 > 0 ? .bandwidth($0) : nil }
             case ("lost-reply", nil): .lostReply
             case ("clock", let value?): Self.offset(value).map { .clock($0) }
+            case ("metadata-limit", let value?): Int(value).flatMap { $0 >= 0 ? .metadataLimit($0) : nil }
+            case (let name, nil): Departures(name: name).map { .departure($0) }
             default: nil
             }
         guard let kind else { return nil }

@@ -18,6 +18,7 @@ package struct FaultEffects: Sendable {
     package var cutIsReset = false
     package var alters = false
     package var bytesPerSecond: Int64?
+    package var departures = Departures()
     /// The kinds that fired, as they were written.
     package var kinds: [String] = []
 
@@ -46,6 +47,8 @@ package struct FaultEffects: Sendable {
         case .lostReply: losesReply = true
         case .hang: hangs = true
         case .clock(let offset): clockOffset += offset
+        case .departure(let departure): departures.formUnion(departure)
+        case .metadataLimit(let limit): departures.metadataLimit = limit
         }
     }
 }

@@ -60,7 +60,7 @@ final class RequestEngine: Sendable {
             (effects.cutAfter, effects.alters) = (nil, false)
         }
         let response = await ServerClock.$offset.withValue(effects.clockOffset) {
-            await answer(exchange, route, effects)
+            await Departures.$current.withValue(effects.departures) { await answer(exchange, route, effects) }
         }
         entry.key = response?.key ?? entry.key
         guard let response, !effects.losesReply else {

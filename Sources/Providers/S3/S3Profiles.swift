@@ -22,6 +22,14 @@ extension FamilyProfile {
         return profile
     }
 
+    private static func ofAnyMaker(_ profile: inout FamilyProfile) {
+        profile.isOfAnyMaker = true
+        // Ceph copies whatever version is there.
+        profile.capabilities.copySourceCondition = false
+        // What OpenStack Swift says of values over 256 bytes.
+        profile.errorMessages = [("Metadata value longer than ", .metadataTooLarge)]
+    }
+
     package static let aws = s3("aws") { profile in
         profile.addressing = .virtualHost
         profile.checksum = .crc64nvme
@@ -33,11 +41,12 @@ extension FamilyProfile {
     }
 
     /// Anything that speaks S3: SeaweedFS, MinIO, Ceph, and everything not known by its host.
-    package static let generic = s3("generic")
+    package static let generic = s3("generic", ofAnyMaker)
 
-    package static let minio = s3("minio")
+    package static let minio = s3("minio", ofAnyMaker)
 
     package static let ceph = s3("ceph") { profile in
+        ofAnyMaker(&profile)
         profile.list = .one
         profile.encodesListings = false
     }

@@ -11,6 +11,8 @@ struct FamilyErrors: Sendable {
     struct Document: Sendable {
         var code = ""
         var message = ""
+        /// What OpenStack Swift adds to an InternalError.
+        var reason = ""
         var requestID: String?
         var region: String?
         var endpoint: String?
@@ -45,6 +47,7 @@ struct FamilyErrors: Sendable {
             switch name {
             case "Code": document.code = try reader.text()
             case "Message": document.message = try reader.text()
+            case "Reason": document.reason = try reader.text()
             case "RequestId": document.requestID = try reader.text()
             case "Region": document.region = try reader.text()
             case "Endpoint": document.endpoint = try reader.text()
@@ -52,6 +55,7 @@ struct FamilyErrors: Sendable {
             default: break
             }
         }
+        if !document.reason.isEmpty { document.message += " \(document.reason)" }
         return document
     }
 

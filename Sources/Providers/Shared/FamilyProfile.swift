@@ -74,6 +74,8 @@ package struct FamilyProfile: Sendable {
     /// An ETag of 32 hexadecimal digits is the MD5 of the content.
     package var etagIsMD5 = true
     package var createOnly = CreateOnly.ifNoneMatch
+    /// Servers of many makers speak this: what one answers is believed after a second look has confirmed it.
+    package var isOfAnyMaker = false
     /// Sent with every HEAD and GET of an object.
     package var readHeaders: [(name: String, value: String)] = []
     /// Sent with every ranged read.

@@ -21,16 +21,20 @@ extension FamilyStore {
         addDefaults(storageClass: request.storageClass, to: &call.headers)
         if let condition = request.condition {
             guard capabilities.copyCondition else { throw notSupported(call, "a condition on what a copy overwrites") }
-            try await add(condition, call, to: &call.headers)
+            try await add(AskedCondition(condition), call, to: &call.headers)
         }
-        return try await copied(call, with: request.metadata)
+        return try await copied(call, request.source, with: request.metadata)
     }
 
     /// What a copy to the key of `call` answered. Where that tells no version, the object there does, if it has the headers
     /// that were to go with it.
-    private func copied(_ call: Call, with metadata: ObjectMetadata?) async throws(ObjectStoreError) -> PutAnswer {
-        let response = try await send(call)
-        if let answer = try await outcome(call, response) { return answer }
+    private func copied(
+        _ call: Call, _ source: CopySource, with metadata: ObjectMetadata?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let response = try await copying(source, call)
+        if let answer = try await outcome(call, response) {
+            return try await confirmed(answer, call, source, metadata)
+        }
         guard let key = call.key else { throw malformed(call, response, "the answer has no ETag") }
         let info = try await head(key, condition: nil)
         guard metadata.map(info.metadata.hasUser) ?? true else {
@@ -67,7 +71,7 @@ extension FamilyStore {
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
         restate(restated, in: &call.headers)
-        do { return try await copied(call, with: metadata) } catch {
+        do { return try await copied(call, CopySource(key, ifMatch: info.version.etag), with: metadata) } catch {
             guard mayCarry(after: error) else { throw error }
             let source = CopySource(key, ifMatch: info.version.etag)
             let request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)

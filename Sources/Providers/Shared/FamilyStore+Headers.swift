@@ -15,9 +15,9 @@ extension FamilyStore {
     }
 
     func add(
-        _ condition: WriteCondition?, _ call: Call, to headers: inout HTTPHeaders
+        _ asked: AskedCondition?, _ call: Call, to headers: inout HTTPHeaders
     ) async throws(ObjectStoreError) {
-        switch condition {
+        switch asked?.condition {
         case .absent:
             switch profile.createOnly {
             case .ifNoneMatch:
@@ -30,49 +30,8 @@ extension FamilyStore {
             }
         case .match(let etag):
             guard capabilities.putIfMatch else { throw notSupported(call, "a condition on what is overwritten") }
-            headers["If-Match"] = "\"\(etag.text)\""
+            headers["If-Match"] = asked?.spelling.text(of: etag)
         case nil: break
-        }
-    }
-
-    /// Writes under `condition`. Where the server has none (Backblaze B2 answers NotImplemented), a HEAD right before stands in
-    /// for it, from then on by whoever asks.
-    func standingIn(
-        for condition: WriteCondition?, _ operation: ObjectStoreError.Operation, _ key: ObjectKey,
-        _ write: (WriteCondition?) async throws(ObjectStoreError) -> PutAnswer
-    ) async throws(ObjectStoreError) -> PutAnswer {
-        do { return try await write(condition) } catch {
-            guard let condition, error.kind == .notSupported, error.status != nil,
-                case .ifNoneMatch = profile.createOnly
-            else { throw error }
-            try await look(for: condition, operation, key)
-            let answer = try await write(nil)
-            // It was the condition that was refused, and nothing else of the request.
-            learned.withLock { learned in
-                learned.capabilities.putIfAbsent = false
-                learned.capabilities.putIfMatch = false
-                learned.capabilities.copyCondition = false
-                learned.capabilities.completionCondition = false
-            }
-            return answer
-        }
-    }
-
-    /// A HEAD that stands in for `condition`: throws what a store would that checks it.
-    func look(
-        for condition: WriteCondition, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
-    ) async throws(ObjectStoreError) {
-        var found: ETag?
-        do { found = try await head(key, condition: nil).version.etag } catch {
-            guard error.kind == .notFound else { throw error }
-        }
-        switch (condition, found) {
-        case (.absent, nil): return
-        case (.match(let wanted), let etag?) where wanted == etag: return
-        default:
-            throw ObjectStoreError(
-                found == nil ? .notFound : .preconditionFailed, operation, key: key, code: "PreconditionFailed",
-                message: found == nil ? "the object is gone" : "another version is there")
         }
     }
 
@@ -153,7 +112,9 @@ extension FamilyStore {
             }
             headers[profile.header("copy-source")] = "\(bucket).\(profile.endpoints.host(region: region))/\(key)"
         }
-        if let etag = source.ifMatch { headers[profile.header("copy-source-if-match")] = "\"\(etag.text)\"" }
+        if let etag = source.ifMatch {
+            headers[profile.header("copy-source-if-match")] = ETagSpelling.quoted.text(of: etag)
+        }
         addCustomerKey(to: &headers, copySource: true)
     }
 

@@ -123,18 +123,19 @@ extension FamilyStore {
         guard condition == nil || capabilities.completionCondition else {
             throw notSupported(Call(.completeUpload, .post, key), "a condition on the end of an upload")
         }
-        return try await standingIn(for: condition, .completeUpload, key) {
-            condition async throws(ObjectStoreError) in
-            try await completeUpload(key, upload, parts: parts, if: condition)
+        let answer = try await conditionally(on: condition, .completeUpload, key) {
+            asked async throws(ObjectStoreError) in
+            try await completeUpload(key, upload, parts: parts, if: asked)
         }
+        return try await confirmed(answer, key, size: parts.reduce(0) { $0 + $1.size })
     }
 
     private func completeUpload(
-        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], if condition: WriteCondition?
+        _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], if asked: AskedCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.completeUpload, .post, key)
         call.query = [QueryItem("uploadId", upload.text)]
-        try await add(condition, call, to: &call.headers)
+        try await add(asked, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
         var document = "<CompleteMultipartUpload\(xmlns)>"
         for part in parts {
@@ -147,9 +148,7 @@ extension FamilyStore {
         call.payload = .sha256(SHA256.of(document))
         let response = try await send(call, body: MemorySource(Array(document.utf8)))
         guard let answer = try await outcome(call, response) else {
-            throw ObjectStoreError(
-                .interrupted, .completeUpload, key: key, status: response.status, code: ObjectStoreError.untoldVersion,
-                message: "the answer does not tell the version that was made", requestID: errors.requestID(response))
+            throw untoldVersion(key, "the answer does not tell the version that was made", response)
         }
         if let crc = UploadedPart.crc64(of: parts), let stored = crc64ecma(response.headers), stored != crc {
             throw integrity(call, response, "the store keeps other bytes than the parts have")

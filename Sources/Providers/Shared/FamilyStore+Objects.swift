@@ -108,22 +108,31 @@ extension FamilyStore {
     package func put(
         _ request: PutRequest, body: any ByteSource
     ) async throws(ObjectStoreError) -> PutAnswer {
-        try await standingIn(for: request.condition, .put, request.key) {
-            condition async throws(ObjectStoreError) in
-            var request = request
-            request.condition = condition
-            return try await put(request, body: body, restated: [])
-        }
+        try await put(request, body: body, restated: [])
     }
 
     func put(
         _ request: PutRequest, body: any ByteSource, restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let answer: PutAnswer
+        do {
+            answer = try await conditionally(on: request.condition, .put, request.key) {
+                asked async throws(ObjectStoreError) in try await put(request, asked, body: body, restated)
+            }
+        } catch { throw blaming(request.key, for: error) }
+        try await checkKept(request.key, size: body.count)
+        return try await confirmed(answer, request)
+    }
+
+    private func put(
+        _ request: PutRequest, _ asked: AskedCondition?, body: any ByteSource,
+        _ restated: [(name: String, value: String)]
+    ) async throws(ObjectStoreError) -> PutAnswer {
         var call = Call(.put, .put, request.key)
         addNewObject(request, to: &call.headers)
         restate(restated, in: &call.headers)
         addTrafficLimit(to: &call.headers)
-        try await add(request.condition, call, to: &call.headers)
+        try await add(asked, call, to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
         return try answer(call, response, digests)
@@ -133,7 +142,7 @@ extension FamilyStore {
         var call = Call(.delete, .delete, key)
         if let ifMatch {
             guard capabilities.deleteIfMatch else { throw notSupported(call, "a condition on delete") }
-            call.headers["If-Match"] = "\"\(ifMatch.text)\""
+            call.headers["If-Match"] = ETagSpelling.quoted.text(of: ifMatch)
         }
         do { _ = try await send(call) } catch {
             guard error.kind == .notFound, ifMatch == nil else { throw error }

@@ -144,7 +144,7 @@ extension FamilyStore {
         add(request.metadata, to: &call.headers)
         call.headers[profile.header("storage-class")] = request.storageClass ?? settings.storageClass
         call.headers[profile.header(profile.aclHeader)] = settings.acl
-        try await add(request.condition, call, to: &call.headers)
+        try await add(request.condition.map { AskedCondition($0) }, call, to: &call.headers)
         let response = try await send(call)
         guard let etag = response.headers["ETag"] else {
             throw malformed(call, response, "the answer has no ETag")

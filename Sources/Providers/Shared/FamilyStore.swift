@@ -7,7 +7,7 @@ import Synchronization
 /// A bucket of a store that speaks Amazon S3's protocol or one of its shape, driven by a profile.
 ///
 /// Holds no object data. What it learns while it runs (the bucket's region, the server's clock, a listing version that
-/// works) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only a wrong region, a wrong
+/// works, how the server treats conditions) is in its mutex, a leaf, and lives as long as the mount. Makes each request once; only a wrong region, a wrong
 /// clock and refused credentials are corrected here, once each and for each credentials, because they need the signature
 /// made anew.
 package final class FamilyStore: ObjectStore {
@@ -39,6 +39,8 @@ package final class FamilyStore: ObjectStore {
         package var followsRedirects = false
         /// Sent with every request, and signed.
         package var headers: [(name: String, value: String)] = []
+        /// Called once for each quirk of the server, from the request that met it.
+        package var onQuirk: (@Sendable (StoreQuirk) -> Void)?
 
         package init(bucket: String?, _ profile: FamilyProfile) { (self.bucket, self.profile) = (bucket, profile) }
     }
@@ -53,6 +55,7 @@ package final class FamilyStore: ObjectStore {
         var hasVersions: Bool?
         /// What the bucket can do, as far as it is another thing than what the store can.
         var capabilities: Capabilities
+        var conduct = Conduct()
         /// For presigning, which cannot wait for new ones.
         var credentials: Credentials?
         /// No renewal because of an answer without a reason before this; of the time source's `uptime`.
@@ -132,6 +135,7 @@ package final class FamilyStore: ObjectStore {
                 return response
             }
             let error = errors.error(response, call.operation, call.key, document: document)
+            if error.kind == .metadataTooLarge { learnMetadataLimit(error) }
             guard corrected.insert(Correction(error.kind, current)).inserted, corrected.count <= Correction.most,
                 try await correct(error, response, document, signedFor: region, with: current)
             else { throw error }

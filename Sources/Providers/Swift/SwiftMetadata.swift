@@ -1,4 +1,5 @@
 import Basics
+import Digests
 import HTTP
 import ObjectStorage
 
@@ -8,6 +9,13 @@ import ObjectStorage
 /// are one again when read.
 enum SwiftMetadata {
     static let prefix = "x-object-meta-"
+    /// Names the upload whose segments a large object is made of, for servers that do not tell.
+    static let uploadHeader = prefix + "pailfs-upload"
+    /// What Ceph shows of its own among the metadata of large objects.
+    private static let staticLargeObject = "static-large-object"
+    static let systemHeaders = [
+        "Cache-Control", "Content-Disposition", "Content-Encoding", "Content-Language", "Expires",
+    ]
     static let longestName = 128
     static let longestValue = 256
     static let mostItems = 90
@@ -38,18 +46,45 @@ enum SwiftMetadata {
     /// What `headers` store, in the form that `add` sends.
     static func read(_ headers: HTTPHeaders) -> ObjectMetadata {
         var metadata = ObjectMetadata(contentType: headers["Content-Type"])
-        metadata.cacheControl = headers["Cache-Control"]
-        metadata.contentDisposition = headers["Content-Disposition"]
-        metadata.contentEncoding = headers["Content-Encoding"]
-        metadata.contentLanguage = headers["Content-Language"]
-        metadata.expires = headers["Expires"]
+        metadata.cacheControl = text(headers["Cache-Control"])
+        metadata.contentDisposition = text(headers["Content-Disposition"])
+        metadata.contentEncoding = text(headers["Content-Encoding"])
+        metadata.contentLanguage = text(headers["Content-Language"])
+        metadata.expires = text(headers["Expires"])
         for field in headers.fields {
             let name = field.name.lowercased()
             if name.hasPrefix(prefix) { metadata.user[String(name.dropFirst(prefix.utf8.count))] = field.value }
         }
+        metadata.user[String(uploadHeader.dropFirst(prefix.utf8.count))] = nil
+        metadata.user[staticLargeObject] = nil
         join(&metadata.user)
         return metadata
     }
+
+    /// What the upload's object at `key` says in `uploadHeader`. A copy that another tool makes carries the header along, and
+    /// the key in it tells that the segments are not the copy's.
+    static func ownership(of upload: UploadID, at key: ObjectKey) -> String {
+        "\(upload.text)/\(Hex.encode(MD5.of(key.bytes.bytes)))"
+    }
+
+    /// The upload whose segments belong to the object at `key` that `headers` are of.
+    static func upload(_ headers: HTTPHeaders, at key: ObjectKey) -> UploadID? {
+        guard let upload = sharedUpload(headers), headers[uploadHeader] == ownership(of: upload, at: key) else {
+            return nil
+        }
+        return upload
+    }
+
+    /// The upload whose segments the object is made of, whatever object they belong to.
+    static func sharedUpload(_ headers: HTTPHeaders) -> UploadID? {
+        guard let name = headers[uploadHeader]?.prefix(while: { $0 != "/" }), name.utf8.count == 32,
+            name.utf8.allSatisfy({ Hex.value($0) != nil })
+        else { return nil }
+        return UploadID(String(name))
+    }
+
+    /// Ceph keeps a removed header as an empty one.
+    private static func text(_ header: String?) -> String? { header.flatMap { $0.isEmpty ? nil : $0 } }
 
     private static func items(_ user: [String: String]) -> [(name: String, value: String)] {
         user.sorted { $0.key < $1.key }.flatMap { name, value in

@@ -9,6 +9,7 @@ extension SwiftStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw .lacking(.copy, request.key, "condition on what a copy replaces") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
+        if try await isCeph() { return try await copyAtCeph(request) }
         var call = call(.copy, .put, request.key)
         try checkKey(call)
         addSource(request.source, to: &call)

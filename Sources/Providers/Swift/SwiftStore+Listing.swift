@@ -68,20 +68,22 @@ extension SwiftStore {
         let key = ObjectKey(name)
         let etag = ETag(entry.sloETag ?? entry.hash ?? "")
         let version = ObjectVersion(etag: etag, size: max(0, entry.bytes ?? 0), modified: entry.modified ?? .epoch)
-        if entry.sloETag != nil || version.size > 0 {
+        if entry.sloETag != nil || version.size > 0 && entry.hash != Self.emptyHash {
             learned.withLock { _ = $0.shapes.insert(entry.sloETag == nil ? .plain : .large, for: key) }
         }
         return ListedObject(key: key, version: version)
     }
 
-    /// A large object by prefix, and a link, are listed as empty (swift.md section 13, 1): only a HEAD tells. Each is asked
-    /// once, as long as it is listed with the same time.
+    /// A large object by prefix, and a link, are listed as empty (swift.md section 13, 1), and Ceph lists a manifest of segments
+    /// with the manifest's length and the ETag of no bytes: only a HEAD tells. Each is asked once, as long as it is listed with
+    /// the same time.
     private func look(
         behind entries: [SwiftDocuments.Entry], in page: inout ListingPage
     ) async throws(ObjectStoreError) {
         let suspects = entries.compactMap { entry -> ListedState? in
-            guard let name = entry.name, !name.hasSuffix("/"), entry.bytes ?? 0 == 0, entry.sloETag == nil,
-                entry.hash == Self.emptyHash || entry.symlinkPath != nil, entry.contentType != "application/directory"
+            guard let name = entry.name, !name.hasSuffix("/"), entry.sloETag == nil,
+                entry.hash == Self.emptyHash || entry.symlinkPath != nil && entry.bytes ?? 0 == 0,
+                entry.contentType != "application/directory"
             else { return nil }
             return ListedState(key: ObjectKey(name), modified: entry.modified ?? .epoch)
         }

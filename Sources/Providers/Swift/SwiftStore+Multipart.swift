@@ -39,6 +39,11 @@ extension SwiftStore {
         _ = try await upload(part.upload, of: part.key, .uploadPartCopy)
         var call = try segmentCall(.uploadPartCopy, part)
         guard !range.isEmpty else { throw invalid(call, "an empty range") }
+        if try await isCeph() {
+            let etag = try await copySegmentAtCeph(call, source, range)
+            return try await kept(
+                UploadedPart(number: part.number, etag: etag, size: range.length), part, .uploadPartCopy)
+        }
         addSource(source, to: &call)
         call.headers["X-Fresh-Metadata"] = "true"
         call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
@@ -48,7 +53,7 @@ extension SwiftStore {
         return try await kept(copied, part, .uploadPartCopy)
     }
 
-    private func segmentCall(
+    func segmentCall(
         _ operation: ObjectStoreError.Operation, _ part: PartRequest
     ) throws(ObjectStoreError) -> Call {
         let name = segments.segment(part.number, of: part.upload)
@@ -98,7 +103,7 @@ extension SwiftStore {
         return try await parts(of: upload, key, .listParts)
     }
 
-    private func parts(
+    func parts(
         of upload: UploadID, _ key: ObjectKey, _ operation: ObjectStoreError.Operation
     ) async throws(ObjectStoreError) -> [UploadedPart] {
         try await names(below: segments.directory(of: upload), operation, key).compactMap { entry in
@@ -171,6 +176,11 @@ extension SwiftStore {
         guard let manifest = SwiftDocuments.manifest(elements) else { throw invalid(call, "no manifest can be made") }
         call.query = [QueryItem("multipart-manifest", "put")]
         call.headers["Accept"] = "application/json"
+        // The server will not tell the segments.
+        if let key = call.key, try await isCeph() {
+            try await expect(parts, of: upload, key)
+            call.headers[SwiftMetadata.uploadHeader] = SwiftMetadata.ownership(of: upload, at: key)
+        }
         let response: HTTPResponse
         do throws(ObjectStoreError) {
             response = try await send(call, body: MemorySource(manifest))

@@ -8,14 +8,15 @@ import Synchronization
 extension SwiftStore {
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
         var call = call(.head, .head, key)
-        Self.add(condition, to: &call.headers)
+        try await add(condition, to: &call)
         let response = try await send(call)
+        if let refusal = refusal(call, response, condition) { throw refusal }
         return try info(call, response, size: nil)
     }
 
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
         var call = call(.get, .get, request.key)
-        Self.add(request.condition, to: &call.headers)
+        try await add(request.condition, to: &call)
         if let range = request.range {
             guard !range.isEmpty else { throw invalid(call, "an empty range") }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
@@ -33,16 +34,8 @@ extension SwiftStore {
                     return .refuse
                 }
                 // Nor one of another version, from a server that ignores the condition, or that does not tell.
-                if case .ifMatch = condition, response.headers["Etag"] == nil {
-                    refused.withLock { $0 = malformed(call, response, "the answer has no ETag") }
-                    return .refuse
-                }
-                if case .ifMatch(let etag) = condition, let answered = response.headers["Etag"], ETag(answered) != etag
-                {
-                    refused.withLock {
-                        $0 = error(
-                            .preconditionFailed, call, response, "OtherVersion", "the object is another version now")
-                    }
+                if let problem = refusal(call, response, condition) {
+                    refused.withLock { $0 = problem }
                     return .refuse
                 }
                 if wanted == nil, settings.verifiesChecksums {
@@ -84,12 +77,21 @@ extension SwiftStore {
     ) async throws(ObjectStoreError) -> PutAnswer {
         // A POST drops what it does not name, so what is no metadata of ours has to be known.
         var look = call(.updateMetadata, .head, key)
-        Self.add(ifMatch.map { .ifMatch($0) }, to: &look.headers)
+        try await add(ifMatch.map { .ifMatch($0) }, to: &look)
         let current = try await send(look)
+        if let refusal = refusal(look, current, ifMatch.map { .ifMatch($0) }) { throw refusal }
         let info = try info(look, current, size: nil)
         var call = call(.updateMetadata, .post, key)
         try SwiftMetadata.add(metadata, to: &call)
-        for name in ["X-Object-Manifest", "X-Delete-At"] { call.headers[name] = current.headers[name] }
+        for name in ["X-Object-Manifest", "X-Delete-At", SwiftMetadata.uploadHeader] {
+            call.headers[name] = current.headers[name]
+        }
+        if try await isCeph() {
+            // A header is gone when it is empty.
+            for name in SwiftMetadata.systemHeaders where call.headers[name] == nil && current.headers[name] != nil {
+                call.headers[name] = ""
+            }
+        }
         try await send(call)
         return PutAnswer(etag: info.version.etag)
     }
@@ -195,16 +197,17 @@ extension SwiftStore {
             learned.withLock { _ = $0.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key) }
         }
         return ObjectInfo(
-            version: ObjectVersion(etag: ETag(etag), size: size, modified: Self.modified(headers)),
+            version: ObjectVersion(etag: ETag(etag), size: size, modified: modified(headers)),
             metadata: SwiftMetadata.read(headers))
     }
 
     /// `Last-Modified` is rounded up to a second; `X-Timestamp` is what listings show (swift.md section 4).
-    private static func modified(_ headers: HTTPHeaders) -> Timestamp {
+    private func modified(_ headers: HTTPHeaders) -> Timestamp {
         if let text = headers["X-Timestamp"] {
             let halves = text.split(separator: ".", maxSplits: 1)
             let fraction = halves.count == 2 ? halves[1].prefix(9) : ""
             if let seconds = halves.first.flatMap({ Int64($0) }), fraction.utf8.allSatisfy({ (48...57).contains($0) }) {
+                let fraction = learned.withLock { $0.server } == .ceph ? fraction.prefix(3) : fraction
                 let padded = fraction + String(repeating: "0", count: 9 - fraction.utf8.count)
                 return Timestamp(seconds: seconds, nanoseconds: Int32(padded) ?? 0)
             }

@@ -12,6 +12,9 @@ extension SwiftStore {
             return segments.upload(ofPath: ByteString(path)).map { [$0.text] } ?? []
         }
         guard Self.isLarge(response.headers) else { return [] }
+        if let key = look.key, let upload = SwiftMetadata.upload(response.headers, at: key) { return [upload.text] }
+        // What another tool has made is left alone.
+        if try await isCeph() { return [] }
         var call = look
         call.method = .get
         call.headers = HTTPHeaders()
@@ -30,7 +33,7 @@ extension SwiftStore {
         _ key: ObjectKey, _ condition: WriteCondition?, for call: Call
     ) async throws(ObjectStoreError) -> Set<String> {
         let isCreation = condition == .absent
-        if isCreation, !profile.looksBeforeCreating { return [] }
+        if isCreation, !profile.looksBeforeCreating, try await !isCeph() { return [] }
         if !isCreation, learned.withLock({ $0.shapes.value(for: key) }) == .plain { return [] }
         let look = self.call(.head, .head, key)
         let response: HTTPResponse

@@ -17,6 +17,8 @@ package final class SwiftStore: ObjectStore {
         package var segmentContainer: String?
         /// Smallest part in bytes when not the profile's.
         package var smallestPart: Int64?
+        /// The server, where it is known; otherwise the container's answers show it.
+        package var server: SwiftServer?
         /// The account's or container's key for URLs that work without a token (swift.md section 2.4).
         package var temporaryURLKey: Secret?
         /// Compare the checksums that the store tells with the bytes, on top of lengths.
@@ -32,6 +34,9 @@ package final class SwiftStore: ObjectStore {
 
     struct Learned: Sendable {
         var address: StorageAddress?
+        var server: SwiftServer?
+        /// The segments of versions of large objects, where a server does not tell them.
+        var compositions = LRU<CopySource, Composition>(capacity: 16)
         /// Keys that were seen, so that their segments need not be looked for.
         var shapes = LRU<ObjectKey, Shape>(capacity: 16_384)
         /// What listings showed as empty and turned out to be large, by key, time and size as listed.
@@ -43,6 +48,8 @@ package final class SwiftStore: ObjectStore {
         var orphans: Set<String> = []
         /// Most entries of a page that the server gives when asked for them.
         var listPage: Int
+
+        init(listPage: Int, server: SwiftServer?) { (self.listPage, self.server) = (listPage, server) }
     }
 
     /// What every server gives on a page (swift.md section 3: 10 000 unless its operator wants less).
@@ -50,7 +57,7 @@ package final class SwiftStore: ObjectStore {
     /// A page of at least so many entries need not be the last, though more were asked for: Ceph's gateway ends some early.
     static let leastFullPage = 500
 
-    package let capabilities: Capabilities
+    private let limits: Capabilities
     let settings: Settings
     let profile: SwiftProfile
     let segments: SwiftSegments
@@ -70,8 +77,20 @@ package final class SwiftStore: ObjectStore {
         var capabilities = settings.profile.capabilities
         if let smallest = settings.smallestPart { capabilities.smallestPart = smallest }
         capabilities.presign = settings.temporaryURLKey != nil
-        self.capabilities = capabilities
-        learned = Mutex(Learned(listPage: capabilities.listPage))
+        limits = capabilities
+        // CSSP is no other server's API.
+        let server = settings.server ?? (profile.largeObjects == .named ? nil : .openStack)
+        learned = Mutex(Learned(listPage: capabilities.listPage, server: server))
+    }
+
+    package var capabilities: Capabilities {
+        var capabilities = limits
+        guard learned.withLock({ $0.server }) == .ceph else { return capabilities }
+        // Segment by segment, a copy of a large object has no limit.
+        capabilities.largestCopy = limits.largestObject
+        // A part is copied where it is one segment, and several parts together are none.
+        capabilities.partGaps = false
+        return capabilities
     }
 
     // MARK: One request
@@ -140,9 +159,12 @@ package final class SwiftStore: ObjectStore {
         var request = HTTPRequest(call.method, address.origin, target: target, headers: head.headers)
         request.stallTimeout = Self.patience(with: call.operation)
         request.collectLimit = call.collectLimit
-        do { return (try await engine.execute(request, body: body, sink: sink, bodyUse: use), head) } catch {
+        let response: HTTPResponse
+        do { response = try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
             throw SwiftErrors.error(error, call.operation, call.key)
         }
+        learnServer(from: response, to: call)
+        return (response, head)
     }
 
     /// How long the store may be silent over work of its own; nil takes the engine's limit.
@@ -176,13 +198,14 @@ package final class SwiftStore: ObjectStore {
         guard let secret = settings.temporaryURLKey else {
             throw .lacking(.presign, key, "URLs that work without a token: no key for them is set")
         }
-        guard let address = learned.withLock({ $0.address }) else {
+        let (address, server) = learned.withLock { ($0.address, $0.server) }
+        guard let address else {
             throw ObjectStoreError(
                 .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request went to the store yet")
         }
         let path = address.path(settings.container, key.bytes)
         let expires = (time.now() + lifetime).seconds
-        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret)
+        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret, at: server)
         return "\(address.origin)\(path)?\(query)"
     }
 

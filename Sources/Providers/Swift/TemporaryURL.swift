@@ -6,10 +6,13 @@ import ObjectStorage
 /// Query parameters that let a request through without a token (swift.md section 2.4).
 enum TemporaryURL {
     /// `path` is the one on the wire, from `/v1/` on; `expires` in seconds since 1970. What is signed is the decoded path.
-    static func query(_ method: HTTPMethod, path: String, expires: Int64, key: Secret) -> String {
+    static func query(_ method: HTTPMethod, path: String, expires: Int64, key: Secret, at server: SwiftServer?)
+        -> String
+    {
         let decoded = PercentEncoding.decode(path) ?? Array(path.utf8)
         let text = Array("\(method.rawValue)\n\(expires)\n".utf8) + decoded
-        let signature = Hex.encode(HMAC.sha256(text, key: Array(key.revealed.utf8)))
+        let key = Array(key.revealed.utf8)
+        let signature = Hex.encode(server == .ceph ? HMAC.sha1(text, key: key) : HMAC.sha256(text, key: key))
         return "temp_url_sig=\(signature)&temp_url_expires=\(expires)"
     }
 }

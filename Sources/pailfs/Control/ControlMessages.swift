@@ -133,6 +133,8 @@ struct MountStatus: Sendable, Codable {
     var readOnly: Bool?
     /// Options that were changed after the mount.
     var changes: [String]?
+    /// How the server was seen to depart from its protocol.
+    var departures: [String]?
     var cache: Cache?
     var memory: Memory?
     var activity: MountReport?

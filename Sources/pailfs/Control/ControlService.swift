@@ -125,10 +125,12 @@ struct ControlService: Sendable {
             uploadingFiles: activity.uploadingFiles, waitingFiles: activity.waitingFiles,
             waitingRequests: figures.throttle.waiting)
         let meter = figures.meter.snapshot
+        let departures = fileSystem.departures
         return MountStatus(
             url: identity.url, mountpoint: identity.mountpoint, state: .serving, pid: identity.pid,
             since: identity.since.iso8601(), program: Entry.version, durable: identity.durable,
             readOnly: identity.readOnly, changes: live?.changes.isEmpty == false ? live?.changes : nil,
+            departures: departures.isEmpty ? nil : departures,
             cache: MountStatus.Cache(
                 directory: identity.cacheDirectory, usedBytes: figures.ledger.used,
                 limitBytes: figures.ledger.limit),

@@ -44,15 +44,18 @@ struct ObjectStoreSession: Sendable {
     let target: ObjectTarget?
     private let pool: WorkerPool
 
-    /// Proves first that the bucket is there and open to us, unless it is not `checked`.
-    init(_ request: MountRequest, checked: Bool = true, target: ObjectTarget? = nil) throws(CommandError) {
+    /// Proves first that the bucket is there and open to us, unless it is not `checked`. With `probes` every condition is sent,
+    /// whether servers of the kind are known to keep it or not.
+    init(
+        _ request: MountRequest, checked: Bool = true, probes: Bool = false, target: ObjectTarget? = nil
+    ) throws(CommandError) {
         (self.request, self.target) = (request, target)
         pool = WorkerPool(threads: 4, name: "pailfs-work")
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
         store =
             checked
             ? try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
-            : try Composition.makeStore(request, time: SystemTime(), logger: logger)
+            : try Composition.makeStore(request, probes: probes, time: SystemTime(), logger: logger)
     }
 
     var capabilities: Capabilities { store.capabilities }

@@ -25,6 +25,7 @@ struct StatusText {
         }
         lines.append(row("process", process(mount)))
         if let changes = mount.changes { lines.append(row("changed", changes.joined(separator: ", "))) }
+        lines += (mount.departures ?? []).map { row("server", $0) }
         if let rates { lines.append(row("rates", text(rates))) }
         lines.append(row("files", files(activity, mount.queue)))
         lines += fileLines(activity)

@@ -22,22 +22,29 @@ extension Composition {
 
     /// The provider of the URL's scheme, with everything that stands around it. Nothing is asked of it yet.
     static func makeStore(
-        _ request: MountRequest, meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(),
-        throttle: Throttle? = nil, time: any TimeSource, logger: Logger
+        _ request: MountRequest, probes: Bool = false, meter: RequestMeter = RequestMeter(),
+        traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         try checkSurroundings(request)
         return try makeUncheckedStore(
-            request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
+            request, probes: probes, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
     }
 
     private static func makeUncheckedStore(
-        _ request: MountRequest, meter: RequestMeter, traffic: HTTPTraffic, throttle: Throttle?, time: any TimeSource,
+        _ request: MountRequest, probes: Bool = false, meter: RequestMeter, traffic: HTTPTraffic, throttle: Throttle?,
+        time: any TimeSource,
         logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
         let engine = HTTPEngine(httpOptions(options), traffic: traffic)
         let provider: any ObjectStore
-        do { provider = try StoreMaker(request: request, engine: engine, time: time).make() } catch {
+        let onQuirk: @Sendable (StoreQuirk) -> Void = { quirk in
+            logger.warning(
+                "the server departs from its protocol", metadata: ["quirk": "\(quirk.rawValue)", "reason": "\(quirk)"])
+        }
+        var maker = StoreMaker(request: request, engine: engine, time: time)
+        (maker.probes, maker.onQuirk) = (probes, probes ? nil : onQuirk)
+        do { provider = try maker.make() } catch {
             throw CommandError(error, request)
         }
         var stack = StoreStack.Options(throttle: throttle ?? self.throttle(options))

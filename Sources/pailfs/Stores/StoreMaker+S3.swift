@@ -8,7 +8,8 @@ extension StoreMaker {
         let sources = S3Credentials(
             environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
         let endpoint = endpoint(sources.endpoint)
-        let profile = FamilyProfile.s3(endpoint: endpoint)
+        var profile = FamilyProfile.s3(endpoint: endpoint)
+        if probes { profile.capabilities.sendsEveryCondition() }
         return try family(
             profile, sources.provider(engine: engine, time: time), endpoint: endpoint,
             region: settings.region ?? sources.region)
@@ -35,6 +36,7 @@ extension StoreMaker {
             family.verifiesChecksums = settings.checksums == .verify
             family.followsRedirects = settings.redirects == .follow
             family.headers = settings.headers.map { ($0.name, $0.value) }
+            family.onQuirk = onQuirk
             return try FamilyStore(family, credentials: credentials, engine: engine, time: time)
         }
         var service = FamilyStore.Settings(bucket: nil, profile)

@@ -13,6 +13,10 @@ struct StoreMaker: Sendable {
     let request: MountRequest
     let engine: HTTPEngine
     let time: any TimeSource
+    /// Called once for each way in which a server is seen to depart from its protocol.
+    var onQuirk: (@Sendable (StoreQuirk) -> Void)?
+    /// Sends every condition, also where servers of the kind are not known to keep it.
+    var probes = false
 
     var settings: MountSettings { request.settings }
 

@@ -76,7 +76,7 @@ extension CommandError {
                     + "\"pailfs restore URL\" asks for a readable copy of what is archived")
         case _ where error.key != nil:
             self.init("the store \(place) refuses this: \(told); check what was asked for")
-        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong,
+        case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong, .keyRefused, .contradiction,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
             self.init(
                 "the store \(place) refuses \(bucket): \(told); check the options endpoint and path-style")

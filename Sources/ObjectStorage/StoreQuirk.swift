@@ -1,0 +1,35 @@
+/// How a server was seen to depart from the protocol that it speaks. The mount works around each; the descriptions say how.
+package enum StoreQuirk: String, Sendable, Hashable, CaseIterable {
+    case ifMatchUnquoted = "if-match-unquoted"
+    case ifMatchUnheeded = "if-match-unheeded"
+    case ifNoneMatchUnheeded = "if-none-match-unheeded"
+    case copySourceUnheeded = "copy-source-unheeded"
+    case putETag = "put-etag"
+    case completionETag = "completion-etag"
+    case copyETag = "copy-etag"
+    case markerIsFile = "marker-is-file"
+    case lineBreaksLost = "line-breaks-lost"
+    case metadataValues = "metadata-values"
+}
+
+extension StoreQuirk: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .ifMatchUnquoted: "refuses If-Match with the ETag in quotes, so writes send the ETag without quotes"
+        case .ifMatchUnheeded:
+            "does not check If-Match of a write, so a HEAD right before each write checks the version"
+        case .ifNoneMatchUnheeded:
+            "does not check If-None-Match of a write, so a HEAD right before each write checks that nothing is there"
+        case .copySourceUnheeded:
+            "copies another version than the request names, so a HEAD right before each copy checks the version"
+        case .putETag: "answers a PUT with an ETag that the object does not have, so a HEAD follows each PUT"
+        case .completionETag:
+            "completes an upload with an ETag that the object does not have, so a HEAD follows each completion"
+        case .copyETag: "answers a copy with an ETag that the object does not have, so a HEAD follows each copy"
+        case .markerIsFile:
+            "keeps the object \"name/\" as a file, so directories cannot be made, and empty ones vanish"
+        case .lineBreaksLost: "does not find a key with a line break again, so such names are refused"
+        case .metadataValues: "refuses long values of metadata, so longer attributes are refused"
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import Basics
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// Versions that answers to writes tell. The first ETag of each kind that the server cannot be held to by its content is compared
+/// with a HEAD; a server that contradicts itself is asked after each write.
+extension FamilyStore {
+    /// An ETag that is the MD5 of what was sent needs no second look.
+    func confirmed(_ answer: PutAnswer, _ request: PutRequest) async throws(ObjectStoreError) -> PutAnswer {
+        guard profile.isOfAnyMaker, Self.md5(answer.etag) == nil else { return answer }
+        return try await confirmed(answer, .put, request.key, .putETag) { $0.metadata.hasUser(of: request.metadata) }
+    }
+
+    /// A copy of what is in one piece has its ETag; copies with none of the caller's headers are told by their size alone.
+    func confirmed(
+        _ answer: PutAnswer, _ call: Call, _ source: CopySource, _ metadata: ObjectMetadata?
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        guard profile.isOfAnyMaker, let key = call.key, answer.etag != source.ifMatch else { return answer }
+        if source.key != key { try await checkCopied(source, answer, call) }
+        return try await confirmed(answer, .copy, key, .copyETag) { metadata.map($0.metadata.hasUser) ?? true }
+    }
+
+    private func confirmed(
+        _ answer: PutAnswer, _ operation: ObjectStoreError.Operation, _ key: ObjectKey, _ quirk: StoreQuirk,
+        _ isMade: (ObjectInfo) -> Bool
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let tells = learned.withLock { $0.conduct.tellsETag[operation] }
+        guard tells != true, let info = try await look(after: operation, key), isMade(info) else { return answer }
+        guard learn(operation, tellsETag: info.version.etag == answer.etag, quirk) else { return answer }
+        return PutAnswer(info.version)
+    }
+
+    /// An object made of parts carries what its upload was begun with, which only the caller knows: where the ETags differ, the
+    /// caller looks.
+    func confirmed(
+        _ answer: PutAnswer, _ key: ObjectKey, size: Int64
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        guard profile.isOfAnyMaker else { return answer }
+        let tells = learned.withLock { $0.conduct.tellsETag[.completeUpload] }
+        if tells == nil, let info = try await look(after: .completeUpload, key), info.version.size == size {
+            _ = learn(.completeUpload, tellsETag: info.version.etag == answer.etag, .completionETag)
+        }
+        guard learned.withLock({ $0.conduct.tellsETag[.completeUpload] }) == false else { return answer }
+        throw untoldVersion(key, "the store answers with another ETag than the object has", nil)
+    }
+
+    /// A HEAD that fails proves nothing of a write that was done.
+    private func look(
+        after operation: ObjectStoreError.Operation, _ key: ObjectKey
+    ) async throws(ObjectStoreError) -> ObjectInfo? {
+        do { return try await head(key, condition: nil) } catch {
+            if error.kind == .cancelled { throw error }
+            return nil
+        }
+    }
+
+    /// True when answers to this operation are not to be believed.
+    private func learn(_ operation: ObjectStoreError.Operation, tellsETag: Bool, _ quirk: StoreQuirk) -> Bool {
+        let isTold = learned.withLock { learned in
+            // Once seen, another host's write in the moment before the HEAD does not excuse it, nor the other way round.
+            learned.conduct.tellsETag[operation] = learned.conduct.tellsETag[operation] ?? tellsETag
+            return learned.conduct.tellsETag[operation] ?? true
+        }
+        if !isTold { note(quirk) }
+        return !isTold
+    }
+
+    func untoldVersion(_ key: ObjectKey, _ message: String, _ response: HTTPResponse?) -> ObjectStoreError {
+        ObjectStoreError(
+            .interrupted, .completeUpload, key: key, status: response?.status, code: ObjectStoreError.untoldVersion,
+            message: message, requestID: response.flatMap(errors.requestID))
+    }
+
+    // MARK: Sources of copies
+
+    /// Sends a copy. Where the server was seen to copy whatever is there, a HEAD right before stands in for the condition.
+    func copying(_ source: CopySource, _ call: Call) async throws(ObjectStoreError) -> HTTPResponse {
+        if let wanted = source.ifMatch, capabilities.quirks.contains(.copySourceUnheeded) {
+            try await look(for: .match(wanted), call.operation, source.key)
+        }
+        do { return try await send(call) } catch {
+            // A refusal of the version that is there: the same is asked for without the condition.
+            guard error.kind == .preconditionFailed, error.status != nil, profile.isOfAnyMaker,
+                let wanted = source.ifMatch, try await isStill(wanted, source.key)
+            else { throw error }
+            var bare = call
+            bare.headers[profile.header("copy-source-if-match")] = nil
+            let response = try await send(bare)
+            note(.copySourceUnheeded)
+            return response
+        }
+    }
+
+    /// Whether the version meant was copied, where the answer does not show it.
+    private func checkCopied(
+        _ source: CopySource, _ answer: PutAnswer, _ call: Call
+    ) async throws(ObjectStoreError) {
+        guard let wanted = source.ifMatch, !(try await isStill(wanted, source.key)) else { return }
+        note(.copySourceUnheeded)
+        throw ObjectStoreError(
+            .preconditionFailed, call.operation, key: call.key, code: "OtherVersion",
+            message: "the source is another version now, and the store does not say which it has copied")
+    }
+
+    private func isStill(_ wanted: ETag, _ key: ObjectKey) async throws(ObjectStoreError) -> Bool {
+        do { return try await head(key, condition: nil).version.etag == wanted } catch {
+            if error.kind == .notFound { return false }
+            throw error
+        }
+    }
+}

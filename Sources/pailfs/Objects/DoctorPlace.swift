@@ -1,0 +1,45 @@
+import Basics
+import ObjectStorage
+
+/// Where the doctor makes objects: below one name that nothing else has.
+struct DoctorPlace {
+    static let body = Array("pailfs was here".utf8)
+    /// An ETag that none of its objects has.
+    static let otherETag = ETag("00000000000000000000000000000000")
+
+    private let prefix = ByteString(".pailfs-doctor-" + RandomID.hex() + "/")
+
+    func key(_ name: ByteString) -> ObjectKey { ObjectKey(prefix + name) }
+
+    /// A key of just so many bytes, in components of a length that file systems take.
+    func key(ofLength length: Int) -> ObjectKey {
+        var key = prefix
+        while length - key.count > 101 {
+            key = key + ByteString([UInt8](repeating: UInt8(ascii: "k"), count: 100)) + "/"
+        }
+        return ObjectKey(key + ByteString([UInt8](repeating: UInt8(ascii: "k"), count: max(1, length - key.count))))
+    }
+
+    /// What is there, in the order of the listing.
+    func listing(_ session: ObjectStoreSession) throws(CommandError) -> [ListedObject] {
+        var objects: [ListedObject] = []
+        try session.pages(ListRequest(prefix: prefix)) { page throws(CommandError) in objects += page.objects }
+        return objects
+    }
+
+    /// Deletes everything that the checks have made.
+    func clear(_ session: ObjectStoreSession, _ report: DoctorReport) {
+        report.check("remove these objects") { () throws(CommandError) in
+            for object in try listing(session).reversed() {
+                try session.answer { store async throws(ObjectStoreError) in
+                    try await store.delete(object.key, ifMatch: nil)
+                }
+            }
+            let rest = try listing(session).count
+            guard rest == 0 else {
+                throw CommandError("\(rest) of them are still listed; remove what is below \(prefix)")
+            }
+            return nil
+        }
+    }
+}
