@@ -28,8 +28,9 @@ package enum OptionTable {
         ).only(for: .s3, .oss, .cos),
         .text(
             "sse-key", "id", \.encryptionKey,
-            "Name, in the key service, of the key for sse. It is not the key itself.")
-            .only(for: .s3, .oss, .cos),
+            "Name, in the key service, of the key for sse. It is not the key itself."
+        )
+        .only(for: .s3, .oss, .cos),
         .text("sse-context", "base64", \.encryptionContext, "Encryption context for sse with a key service.")
             .only(for: .s3, .cos),
         .path(
@@ -141,7 +142,8 @@ package enum OptionTable {
         ).live,
         .number(
             "downloads", \.downloads, in: 1...256, default: "32",
-            "Download requests in flight at the same time.").live,
+            "Download requests in flight at the same time."
+        ).live,
         .number(
             "retries", \.retries, in: 0...100, default: "8",
             "Least number of retries of a failed transfer. Until timeout has passed there may be more."),
