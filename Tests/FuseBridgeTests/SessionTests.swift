@@ -137,7 +137,7 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    /// README, signals: a call that waits ends when its process is killed, and what it was to change is changed all the same. So
+    /// pailfs-semantics(7), signal: a call that waits ends when its process is killed, and what it was to change is changed all the same. So
     /// does what the kernel closes of a process that was killed.
     @Test(
         arguments: [
