@@ -10,84 +10,100 @@ package enum OptionTable {
     private static let bucket: [MountOption] = [
         .url(
             "endpoint", \.endpoint, schemes: ["http", "https"],
-            "Where the store is, for stores other than the provider's own: of Swift the URL to log in at, of CSSP the "
-                + "container's, of Kodo where regions are asked for."),
-        .text("region", "name", \.region, "The bucket's region. OSS and COS need it where no endpoint is given."),
-        .text("profile", "name", \.profile, "Whose credentials to take from the provider's own files."),
-        .flag("path-style", \.pathStyle, "Put the bucket's name into the path of URLs instead of the host name."),
+            "URL of the server, for stores other than the provider's own. For Swift it is the login URL, for CSSP "
+                + "the URL of the container, for Kodo the server that answers region queries."),
+        .text("region", "name", \.region, "Region of the bucket. OSS and COS need it unless endpoint is given."),
+        .text("profile", "name", \.profile, "Profile to read from the credentials files of the provider's tools."),
+        .flag("path-style", \.pathStyle, "Put the bucket name into the path of URLs instead of the host name."),
         .choice(
             "signature", \.signature, default: .newest,
-            "How requests are signed, for stores that know more than one way and may not know the newest (OSS)."),
-        .text("storage-class", "name", \.storageClass, "Storage class of new objects, as the store spells it.")
+            "Version of the request signature, for OSS servers that do not accept the newest."),
+        .text("storage-class", "name", \.storageClass, "Storage class of new objects, spelled as the store spells it.")
             .only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
-        .text("acl", "name", \.acl, "Canned access control list of new objects, as the store spells it.")
+        .text("acl", "name", \.acl, "Canned access control list of new objects, spelled as the store spells it.")
             .only(for: .s3, .oss, .cos),
         .text(
             "sse", "name", \.encryption,
-            "How the store encrypts new objects, as it spells that: AES256, aws:kms, KMS, cos/kms."
+            "Server-side encryption of new objects, spelled as the store spells it: AES256, aws:kms, KMS, cos/kms."
         ).only(for: .s3, .oss, .cos),
-        .text("sse-key", "id", \.encryptionKey, "The key service's name of the key for sse; no key itself.")
-            .only(for: .s3, .oss, .cos),
+        .text(
+            "sse-key", "id", \.encryptionKey,
+            "Name, in the key service, of the key for sse. It is not the key itself."
+        )
+        .only(for: .s3, .oss, .cos),
         .text("sse-context", "base64", \.encryptionContext, "Encryption context for sse with a key service.")
             .only(for: .s3, .cos),
         .path(
             "sse-customer-key-file", "file", \.customerKeyFile,
-            "A file with the 32 bytes, raw or in base64, that the store encrypts with and does not keep. Without it "
-                + "the objects cannot be read."
+            "File with the 32 bytes of an encryption key, raw or in base64. The store encrypts with the key and "
+                + "does not keep it. Without the key the objects cannot be read."
         ).only(for: .s3, .cos),
         .number(
             "traffic-limit", \.trafficLimit, in: 819_200...838_860_800,
-            "Bits a second that one transfer may take."
+            "Bits per second that one transfer may use."
         ).only(for: .oss, .cos),
         .url(
             "auth-url", \.authURL, schemes: ["http", "https"],
-            "Where tokens are asked for, for stores of OpenStack Swift; without it that is endpoint."),
+            "Login URL of OpenStack Swift, where it is not endpoint."),
         .text(
             "download-domain", "host", \.downloadDomain,
-            "The domain to read from, for stores with separate ones (Kodo)."),
+            "Domain to read objects from, for Kodo."),
         .texts(
             "cname-exclude", "host", \.nameExclusions,
-            "An endpoint's domain that is the provider's own form and not a bucket's custom domain; may be given several "
-                + "times."),
+            "Domain of an endpoint that is the provider's own and not a bucket's custom domain; may be given "
+                + "several times."),
     ]
 
     private static let view: [MountOption] = [
         .flag("ro", \.readOnly, "Mount read-only."),
-        .identity("uid", \.uid, "Owner of what has no stored owner. Default: the user that mounts."),
-        .identity("gid", \.gid, "Group of what has no stored group. Default: the group of the user that mounts."),
-        .mode("umask", \.umask, default: "022", "Permissions that what has no stored mode lacks, in octal."),
-        .mode("file-mode", \.givenFileMode, "Permissions of files without a stored mode, in octal; umask is ignored."),
+        .identity(
+            "uid", \.uid,
+            "Owner of files and directories without a stored owner. Default: the user that mounts."),
+        .identity(
+            "gid", \.gid,
+            "Group of files and directories without a stored group. Default: the group of the user that mounts."),
+        .mode(
+            "umask", \.umask, default: "022",
+            "Permission bits, in octal, that files and directories without a stored mode lack."),
+        .mode(
+            "file-mode", \.givenFileMode,
+            "Permission bits, in octal, of files without a stored mode; umask does not apply."),
         .mode(
             "dir-mode", \.givenDirectoryMode,
-            "Permissions of directories without a stored mode, in octal; umask is ignored."),
+            "Permission bits, in octal, of directories without a stored mode; umask does not apply."),
         .flag(
             "allow_other", \.allowOther,
-            "Let other users in. Users other than root need user_allow_other in /etc/fuse.conf for it. Stored modes bind "
-                + "them from the start with attrs=exact only."),
+            "Allow other users to use the mount. A user other than root needs user_allow_other in /etc/fuse.conf. "
+                + "With attrs=listing, the stored mode of a file restricts other users only after this machine has "
+                + "read the file."),
         .choice(
             "attrs", \.attributes, default: .listing,
-            "What mode, owner and time are shown of an object, or a new version of one, that this machine has not read "
-                + "yet: the mount's own mode and owner and the time of its upload, or those stored in its headers, at "
-                + "one request each."),
+            "Which mode, owner and time a file shows before this machine has read its object. With listing, the "
+                + "mode and owner of the mount and the time of the upload; with exact, the stored ones, at one "
+                + "request per object."),
         .choice(
             "symlinks", \.symlinks, default: .objects,
-            "Keep symbolic links as objects name.rclonelink; or, where the target is a key, as links of the store's own, "
-                + "which only OSS has; or as objects whose headers say so, as s3fs does, which asks for the headers of "
-                + "every small object; or show all such objects as files and make none."),
+            "How symbolic links are stored. With objects, as objects NAME.rclonelink; with native, as OSS's own "
+                + "links where the target allows it; with metadata, as objects with a header, as s3fs does, which "
+                + "costs a request for the headers of every small object; with off, links cannot be made and their "
+                + "objects appear as files."),
         .choice(
             "names", \.names, default: .escaped,
-            "Show keys that are no file names under escaped names, or hide them."),
+            "Whether keys that are no valid path appear under escaped names or are hidden."),
         .duration(
             "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
-            "How long what is known of the bucket is believed. 0 asks the store every time."
+            "How long pailfs uses what it knows of the bucket before it checks again. 0 checks every time."
         ).live,
         .choice(
             "durable", \.durable, default: .remote,
-            "Where a file is when its close has returned: in the bucket, or on the local disk and bound for the bucket."
+            "When close(2) returns. With remote, when the bucket has the file; with local, when the local disk has "
+                + "it, and the upload follows."
         ),
         .choice(
             "conflict", \.conflict, default: .keep,
-            "When somebody else has changed the object meanwhile: keep both, overwrite theirs, or leave ours to recover."
+            "What happens to a file that another host has changed meanwhile. With keep, both versions are stored; "
+                + "with overwrite, the other version is replaced; with fail, this host's version waits in pailfs "
+                + "recover."
         ),
         .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
     ]
@@ -95,81 +111,84 @@ package enum OptionTable {
     private static let machine: [MountOption] = [
         .choice(
             "restart", \.restart, default: .yes,
-            "Whether a new process goes on with the mount when the one that serves it dies."),
+            "Whether a new process takes over the mount when the process that serves it dies."),
         .path(
             "cache-dir", "directory", \.cacheDirectory,
-            "Where the caches of all buckets are. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
+            "Directory that holds the caches of all buckets. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
         .size(
             "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
-            "Most bytes on disk for cached blocks, files not yet stored and their databases, together."
+            "Largest size on disk of cached blocks, files not yet stored and their databases, together."
         ).live,
         .size(
             "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
-            "Bytes of the cache's disk that are left free whatever cache-size says."
+            "Bytes of the cache's disk that pailfs leaves free, whatever cache-size allows."
         ).live,
         .size(
             "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
-            "Most bytes of memory that hold file content, at most half of what a container may have."),
+            "Largest amount of memory for file content, at most half of a container's limit."),
         .size(
             "read-ahead", \.readAhead, in: 0...16 << 30, default: "128MiB",
-            "Bytes fetched ahead of a program that reads forward."),
+            "Bytes to fetch ahead of a program that reads sequentially."),
     ]
 
     private static let requests: [MountOption] = [
         .size(
             "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
-            "Size of the parts of an upload, unless the store wants larger ones; the parts of a very large file grow."),
+            "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "
+                + "files."),
         .number(
             "uploads", \.uploads, in: 1...256, default: "16",
-            "Parts and files that are sent at the same time, of one file eight parts at most."
+            "Parts and files uploaded at the same time; at most eight parts of one file."
         ).live,
-        .number("downloads", \.downloads, in: 1...256, default: "32", "Requests that fetch at the same time.").live,
+        .number(
+            "downloads", \.downloads, in: 1...256, default: "32",
+            "Download requests in flight at the same time."
+        ).live,
         .number(
             "retries", \.retries, in: 0...100, default: "8",
-            "How often a failed transfer is sent again at least; until timeout is over, more often."),
+            "Least number of retries of a failed transfer. Until timeout has passed there may be more."),
         .duration(
             "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
-            """
-            How long a store may be away until a call that waits for it fails; some tries come up to a quarter later. \
-            A transfer may take longer while bytes move.
-            """),
+            "How long a call waits for a store that does not answer before it fails; the last retry may end a "
+                + "quarter later. A transfer may take longer while bytes move."),
         .duration(
             "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
-            "How long a name, a connection and its TLS may take together."),
+            "Time limit for name resolution, connection and TLS handshake together."),
         .duration(
             "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400), otherwise: "never",
-            "When a single transfer fails though bytes move."),
+            "Time limit for one transfer, even while bytes move."),
         .choice(
             "checksums", \.checksums, default: .verify,
-            "Compare what is sent and received with the checksums that the store tells (CRC-64, MD5), or ignore them."),
+            "Whether pailfs compares the bytes it sends and receives with the checksums that the store returns "
+                + "(CRC-64, MD5)."),
         .choice(
             "redirects", \.redirects, default: .refuse,
-            "Refuse answers that point to another host, or follow them to the provider's own hosts."
+            "Whether pailfs follows redirects to another host. With follow, to the provider's own hosts only."
         ).only(for: .s3, .oss, .cos),
         .url(
             "doh", \.dnsOverHTTPS, schemes: ["https"],
-            "Resolver to ask for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
+            "Resolver to query for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
         .url(
             "proxy", \.proxy, schemes: ["http", "https", "socks5"],
-            "Proxy for all requests but those for the credentials of a machine or container. Default: http_proxy, "
-                + "https_proxy and no_proxy of the environment, as curl(1) takes them."),
-        .path("ca-file", "file", \.caFile, "Trusted certificates (PEM) instead of the system's."),
-        .text("user-agent", "text", \.userAgent, "What requests say they come from. Default: pailfs and its version."),
-        .text("user-agent-mark", "text", \.userAgentMark, "Added to what requests say they come from."),
-        .flag("user-agent-system", \.userAgentSystem, "Add system and processor to what requests say they come from."),
-        .header("header", \.headers, "A header for every request; may be given several times."),
+            "Proxy for all requests except those for the credentials of a machine or container. Default: "
+                + "http_proxy, https_proxy and no_proxy of the environment, as curl(1) reads them."),
+        .path("ca-file", "file", \.caFile, "File of trusted certificates (PEM) to use instead of the system's."),
+        .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
+        .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),
+        .flag("user-agent-system", \.userAgentSystem, "Append system and processor to the User-Agent header."),
+        .header("header", \.headers, "Header to add to every request; may be given several times."),
     ]
 
     private static let log: [MountOption] = [
         .path(
             "log", "file", \.logFile,
-            "Append the log to this file; deaths of the worker are told in the default place all the same. Default: syslog, "
-                + "or stderr in the foreground."),
-        .choice("log-level", \.logLevel, default: .info, "How much is logged.").live,
+            "File to append the log to. Messages about a worker process that died go to the default place in any "
+                + "case. Default: syslog, or stderr in the foreground."),
+        .choice("log-level", \.logLevel, default: .info, "Level of the least severe messages to log.").live,
         .place(
             "metrics", \.metrics,
-            "Where figures of the mount are served over HTTP in the text format of Prometheus: a path with a slash for a "
-                + "socket, or a port for this machine alone such as 127.0.0.1:9464 or [::1]:9464."),
+            "Where the mount serves its figures over HTTP in the text format of Prometheus. A path with a slash is "
+                + "a socket; 127.0.0.1:9464 or [::1]:9464 is a port for this machine alone."),
     ]
 
     private static let fromMount: [MountOption] =

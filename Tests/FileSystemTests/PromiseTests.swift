@@ -292,7 +292,7 @@ import Testing
         #expect(try await tree.load("a") == body)
     }
 
-    /// README: for files of more than 4 MiB it waits for the upload. What was promised is stored whatever becomes of the rest.
+    /// pailfs-semantics(7), close.rewrite: of a file of more than 4 MiB a write waits for the upload.
     @Test func writingOnToABigFileWaitsForItsUpload() async throws {
         let promised = [UInt8](repeating: 1, count: 5 << 20)
         let gate = tree.store.hold(.completeUpload)
@@ -315,7 +315,7 @@ import Testing
         try await tree.expectStored("f", promised + [2])
     }
 
-    /// README: whoever has the file open hears of it, and the end of the mount names it.
+    /// pailfs-semantics(7), conflict: each descriptor of the file is stale, and the end of the mount names the file.
     @Test(arguments: [true, false])
     func anotherWritersVersionIsAConflictThatIsTold(isOpen: Bool) async throws {
         tree.store.setObject("f", Array("before".utf8))

@@ -55,7 +55,7 @@ import Testing
         #expect(tree.store.content("f") == [1])
     }
 
-    /// README: `truncate` by path stores the file before it returns. That of a file that only waits for the store as well.
+    /// pailfs-semantics(7), truncate: by path it stores the file before it returns. That of a file that only waits for the store as well.
     @Test func aTruncatedPromiseIsAPromise() async throws {
         let tree = try MountedTree(durability: .local)
         refusePuts(tree)

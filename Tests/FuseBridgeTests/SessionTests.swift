@@ -137,8 +137,8 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    /// README, signals: a call that waits ends when its process is killed, and what it was to change is changed all the same. So
-    /// does what the kernel closes of a process that was killed.
+    /// pailfs-semantics(7), signal: a call that waits ends when its process is killed, and what it was to change is changed
+    /// all the same. So does what the kernel closes of a process that was killed.
     @Test(
         arguments: [
             "mv stuck moved", "rm stuck", "rmdir stuck", "sync stuck", "mkdir stuck", "touch stuck", "sleep 9 < stuck",

@@ -1,7 +1,7 @@
 import Testing
 
 extension RealMounts {
-    /// Rows of README's table of calls that ordinary programs seldom meet.
+    /// Rules of pailfs-semantics(7) that ordinary programs seldom meet.
     @Suite struct Calls {
         /// Runs Python in a mount, with `refused(errno, act)` for what must fail.
         private func check(_ source: String) async throws {

@@ -123,8 +123,11 @@ extension RealMounts {
 
         /// Row by row and word by word, whatever the numbers are.
         @Test(.timeLimit(.minutes(5)))
-        func theReadMeShowsWhatIsShown() async throws {
-            let shown = try #require(try Pages.fenced("README.md", "text").first { $0.contains(" on /mnt/bucket\n") })
+        func theManualShowsWhatIsShown() async throws {
+            let shown = try #require(
+                try Pages.displays("man/pailfs.1", section: "THE STATUS REPORT").first {
+                    $0.contains(" on /mnt/bucket\n")
+                })
             let (rows, words) = (rows(shown), words(shown))
             #expect(rows.count >= 9 && words.count >= 30)
             try await Provider.oss.withPailstore { world, store in
@@ -143,7 +146,7 @@ extension RealMounts {
                     return reports.contains { self.rows($0) == rows && self.words($0).isSuperset(of: words) }
                         ? true : nil
                 }
-                #expect(isLikeIt == true, "README.md shows\n\(shown)and status\n\(watching.output)")
+                #expect(isLikeIt == true, "man/pailfs.1 shows\n\(shown)and status\n\(watching.output)")
                 watching.send(SIGINT)
                 _ = await watching.wait(deadline: .seconds(20))
                 try await store.setFaults()

@@ -71,7 +71,7 @@ extension RealMounts {
                 ["CreateMultipartUpload": 1, "UploadPart": 29, "CompleteMultipartUpload": 1]),
         ]
 
-        /// Where a store's protocol takes more, as the README says.
+        /// Where a store's protocol takes more, as pailfs-stores(7) says.
         private static let more: [Provider: [String: [String: Int]]] = [
             // rm -r asks for statfs, and the store counts what it has.
             .oss: ["rm -r": ["GetBucketStat": 1], "rm -r many": ["GetBucketStat": 1], "rsync": ["GetObjectAcl": 2]],

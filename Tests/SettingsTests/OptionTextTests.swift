@@ -4,32 +4,79 @@ import Settings
 import Testing
 
 struct OptionTextTests {
-    @Test func manualPageHasTheTable() throws {
+    private func text(_ name: String) throws -> String {
         let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-        let page = try String(contentsOf: root.appendingPathComponent("man/pailfs.1"), encoding: .utf8)
-        #expect(page.contains(OptionTable.manualText), "man/pailfs.1 must hold this:\n\(OptionTable.manualText)")
+        return try String(contentsOf: root.appendingPathComponent(name), encoding: .utf8)
+    }
+
+    /// Entries of the manual's list of options: a line with the name, and sentences.
+    private func entries(_ text: some StringProtocol) -> [String] {
+        var entries: [String] = []
+        for line in text.split(separator: "\n") {
+            if line.hasPrefix(".It Cm ") {
+                entries.append(line + "\n")
+            } else if !entries.isEmpty, !line.hasPrefix(".") {
+                entries[entries.count - 1] += line + "\n"
+            }
+        }
+        return entries
+    }
+
+    /// The section OPTIONS, which has the options in groups.
+    private func optionsSection() throws -> [Substring] {
+        try text("man/pailfs-mount.8").split(separator: "\n")
+            .drop { $0 != ".Sh OPTIONS" }.dropFirst().prefix { !$0.hasPrefix(".Sh ") }
+    }
+
+    @Test func manualPageHasTheTable() throws {
+        let page = entries(try optionsSection().drop { !$0.hasPrefix(".Ss ") }.joined(separator: "\n"))
+        let table = entries(OptionTable.manualText)
+        #expect(table.count == OptionTable.options.count(where: \.isListed))
+        for entry in table { #expect(page.contains(entry), "man/pailfs-mount.8 must hold this:\n\(entry)") }
+        #expect(page.count == table.count)
+    }
+
+    @Test func manualPageHasTheOptionsInGroups() throws {
+        let groups = try optionsSection().filter { $0.hasPrefix(".Ss ") }.map { String($0.dropFirst(4)) }
+        #expect(groups == ["Basic", "Cache", "Durability", "Identity", "Network", "One store only"])
+    }
+
+    /// A store's section in pailfs-stores(7) names the options that are refused elsewhere.
+    @Test func storesPageNamesTheOptionsOfEachStore() throws {
+        let page = try text("man/pailfs-stores.7")
+        let sections = [
+            "S3": "AMAZON S3 AND ITS PROTOCOL", "OSS": "ALIBABA CLOUD OSS", "COS": "TENCENT CLOUD COS",
+            "Kodo": "QINIU KODO", "CSSP": "IFLYTEK CSSP", "Swift": "OPENSTACK SWIFT",
+        ]
+        for (store, title) in sections {
+            let lines = page.split(separator: "\n").drop { $0 != ".Sh \(title)" }.dropFirst()
+            let words = lines.prefix { !$0.hasPrefix(".Sh ") }.filter { $0.hasPrefix(".Cm ") }
+                .flatMap { $0.split(separator: " ") }
+            #expect(!lines.isEmpty, "man/pailfs-stores.7 has no section \(title)")
+            for entry in entries(OptionTable.manualText) {
+                let only = entry.split(separator: "\n").first { $0.hasPrefix("Only for ") }
+                let stores = only?.dropLast().split { " ,".contains($0) } ?? []
+                let name = entry.split(separator: "\n")[0].split(separator: " ")[2]
+                guard stores.contains(store[...]) else { continue }
+                #expect(words.contains(name), "man/pailfs-stores.7, \(title), must name \(name)")
+            }
+        }
     }
 
     @Test func manualPageNamesWhatCanChangeWhileMounted() throws {
-        let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-        let page = try String(contentsOf: root.appendingPathComponent("man/pailfs.1"), encoding: .utf8)
+        let page = try text("man/pailfs.1")
         let names =
             ".Cm \(OptionTable.liveNames.dropLast().joined(separator: " , ")) No and Cm \(OptionTable.liveNames.last ?? "") ."
         #expect(page.contains(names), "man/pailfs.1 must hold this:\n\(names)")
     }
 
     @Test func manualPageHasNoOtherOptions() throws {
-        let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-        let page = try String(contentsOf: root.appendingPathComponent("man/pailfs.1"), encoding: .utf8)
-        let lines = page.split(separator: "\n")
-        let section = lines.drop { $0 != ".Sh OPTIONS" }.dropFirst().prefix { !$0.hasPrefix(".Sh ") }
-        let names = section.filter { $0.hasPrefix(".It Cm ") }.map { $0.split(separator: " ")[2] }
+        let names = try optionsSection().filter { $0.hasPrefix(".It Cm ") }.map { $0.split(separator: " ")[2] }
         #expect(Set(names) == Set(OptionTable.options.filter(\.isListed).map { $0.name[...] }))
     }
 
     @Test func exampleOfTheFilesPageIsAFile() throws {
-        let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-        let page = try String(contentsOf: root.appendingPathComponent("man/pailfs.conf.5"), encoding: .utf8)
+        let page = try text("man/pailfs.conf.5")
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
         let example = lines.drop { !$0.hasPrefix(".Bd") }.dropFirst().prefix { $0 != ".Ed" }.joined(separator: "\n")
         let file = try ConfigFile(parsing: example, path: "example")
