@@ -76,8 +76,9 @@ extension RealMounts {
             // rm -r asks for statfs, and the store counts what it has.
             .oss: ["rm -r": ["GetBucketStat": 1], "rm -r many": ["GetBucketStat": 1], "rsync": ["GetObjectAcl": 2]],
             // No condition on the target of a copy.
-            // Who speaks S3's protocol need not compare anything when it copies or completes an upload, as Amazon does.
-            .s3: ["cp": ["HeadObject": 1], "create big": ["HeadObject": 1]],
+            // A server that speaks S3's protocol need not compare anything when it copies or completes an upload, as Amazon does.
+            // Its first marker and its first completed upload are looked at once.
+            .s3: ["mkdir": ["HeadObject": 1], "cp": ["HeadObject": 1], "create big": ["HeadObject": 2]],
             .cos: ["cp": ["HeadObject": 1], "rsync": ["GetObjectACL": 2]],
             // Takes the same bytes again as success, tells no version of what was moved or copied, and copies as it is.
             .kodo: [
