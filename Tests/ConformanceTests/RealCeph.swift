@@ -18,7 +18,10 @@ enum RealCeph {
             var server = Server(port: port, dialect: .swift)
             (server.accessKey, server.secret) = ("tester:swift", "testing")
             try await prepare(server)
-            try await body(Fixture(store: try server.store(), differences: differences, server: server))
+            let store = try server.store()
+            // As a mount does first: the container's answer shows which server this is.
+            try await store.checkAccess()
+            try await body(Fixture(store: store, differences: differences, server: server))
         }
     }
 
