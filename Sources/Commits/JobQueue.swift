@@ -86,7 +86,7 @@ package final class JobQueue: Sendable {
     }
 
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
-    /// What the store refuses for good it hears more seldom.
+    /// A job that the store refuses for good is retried less often.
     private static let longestAfterRefusal = Duration.seconds(600)
     private static let width = 4
 

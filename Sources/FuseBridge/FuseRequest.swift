@@ -40,7 +40,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
     let operation: FuseOperation
     let ino: fuse_ino_t
     private let bridge: Unmanaged<FuseBridge>
-    /// What the next worker knows it by until it is answered (`HeldConnection`); 0 for none.
+    /// The number that the kernel gave it, noted for the next worker until the answer (`HeldConnection`); 0: not noted.
     private let unique: UInt64
     /// Whether the kernel has an answer already, and libfuse the request's memory.
     private let isGivenUp: Bool

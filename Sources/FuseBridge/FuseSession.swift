@@ -222,7 +222,7 @@ package final class FuseSession: Sendable {
             startThread(name: "ready") { [self] in greet(whenReady) }
         }
         let failure = loop.run()
-        // What is still mounted then is detached like everything else.
+        // A mount that is still there is detached like any other.
         if failure != 0 {
             logger.error("the kernel connection failed", metadata: ["reason": "\(text(ofErrno: failure))"])
         }

@@ -60,7 +60,7 @@ package struct Capabilities: Sendable, Hashable {
     package var listingLag = Duration.zero
     /// What its requests cost; nil where no price list is known, as of other servers that speak S3.
     package var prices: RequestPrices?
-    /// What was seen of this server since the process began.
+    /// Departures from its protocol that this process has seen the server make.
     package var quirks: Set<StoreQuirk> = []
 
     package init() {}

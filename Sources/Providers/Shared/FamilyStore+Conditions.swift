@@ -25,7 +25,7 @@ struct AskedCondition: Sendable, Hashable {
     }
 }
 
-/// What the server was seen to do.
+/// How the server has treated requests of this process.
 struct Conduct: Sendable, Hashable {
     var spelling = ETagSpelling.quoted
     /// Whether the ETags in its answers to writes of a kind are those of the objects; nil before the first was compared.
