@@ -11,7 +11,7 @@ private let part = 64 << 10
 extension Rig {
     /// Waits until the store has been asked `count` times.
     func waitFor(_ operation: ObjectStoreError.Operation, _ count: Int) async throws {
-        for _ in 0..<5000 where store.count(operation) < count { try await Task.sleep(for: .milliseconds(1)) }
+        try await waitUntil("the store was asked") { store.count(operation) >= count }
         try #require(store.count(operation) == count)
     }
 
@@ -332,7 +332,7 @@ struct FileCommitTests {
     func reliefAfterCut() async throws {
         let rig = try Rig(MemoryStore(capabilities: Rig.capabilities { $0.surplusParts = false }))
         func relief() async throws -> FileCommit.Relief {
-            for _ in 0..<5000 where rig.commit.relief == .wait { try await Task.sleep(for: .milliseconds(1)) }
+            try await waitUntil("the commit need not be waited for") { rig.commit.relief != .wait }
             return rig.commit.relief
         }
         let content = Rig.bytes(4 * part + 1)

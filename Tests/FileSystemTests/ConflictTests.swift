@@ -79,10 +79,7 @@ import Testing
             }
         } else {
             try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
-            for _ in 0..<2000 where tree.system.recoverableFiles().isEmpty {
-                tree.time.advance(by: .milliseconds(100))
-                try await Task.sleep(for: .milliseconds(1))
-            }
+            try await tree.waitUntil("it can be recovered") { !tree.system.recoverableFiles().isEmpty }
             await #expect(throws: stale) { try await tree.run(tree.system.flush(file.0, handle: file.1) { false }) }
         }
         try await tree.close(file)
@@ -117,10 +114,7 @@ import Testing
     @Test func aPromiseThatCannotBeKeptIsNamedAtTheEnd() async throws {
         let (tree, file) = try await conflict(.local)
         try await tree.close(file)
-        for _ in 0..<2000 where tree.system.recoverableFiles().isEmpty {
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await tree.waitUntil("it can be recovered") { !tree.system.recoverableFiles().isEmpty }
         #expect(try await saved(tree) == expected)
         #expect(try await tree.load("f") == Self.theirs)
         let unstored = await tree.system.shutDown()
@@ -226,11 +220,7 @@ import Testing
             return nil
         }
         try await tree.close(file)
-        for _ in 0..<2000 where (try? await tree.load("f")) != Self.theirs {
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        #expect(try await tree.load("f") == Self.theirs)
+        try await tree.waitUntil("the name is the other's") { (try? await tree.load("f")) == Self.theirs }
         #expect(tree.store.keys.count == 2)
         #expect(tree.system.unfinishedJobs().count == 1)
     }
@@ -252,14 +242,9 @@ import Testing
             try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
             #expect(durability == .local)
         } catch { #expect(error == stale && durability == .remote) }
-        for _ in 0..<2000 where tree.store.keys.count < 2 {
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await tree.waitUntil("it is stored beside the file") { tree.store.keys.count == 2 }
         // It is stored there before anybody here has heard of it.
-        for _ in 0..<2000 where (try? await tree.read(file, at: 0, count: 100)) != nil {
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await waitUntil("the descriptor is stale") { (try? await tree.read(file, at: 0, count: 100)) == nil }
         await #expect(throws: stale) { _ = try await tree.read(file, at: 0, count: 100) }
         await #expect(throws: stale) { _ = try await tree.read(reader, at: 0, count: 100) }
         await #expect(throws: stale) { try await tree.append(file, Self.ours) }

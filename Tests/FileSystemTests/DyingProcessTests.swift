@@ -104,10 +104,7 @@ import Testing
         }
         await #expect(throws: MountedTree.Failure.self) { try await tree.change("f") { $0.mode = 0o600 } }
         tree.store.faultAfter = nil
-        for _ in 0..<2000 where !tree.system.unfinishedJobs().isEmpty {
-            tree.time.advance(by: .seconds(1))
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await tree.waitUntil("no job is left", each: .seconds(1)) { tree.system.unfinishedJobs().isEmpty }
         #expect(try await tree.read(file, at: 200_000, count: 2) == [1, 1])
         try await tree.write(file, Array("more".utf8), at: 0)
         try await tree.close(file)

@@ -34,10 +34,7 @@ import Testing
         refuseWrites(tree)
         try await tree.close(file, ifGoingOn: true)
         tree.store.fault = nil
-        for _ in 0..<300 where tree.store.content("f") != [] {
-            tree.time.advance(by: .seconds(1))
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await tree.waitUntil("it is stored", each: .seconds(1)) { tree.store.content("f") == [] }
         #expect(tree.store.content("f") == [])
         if let other { try await tree.close(other) }
         tree.crash()

@@ -109,10 +109,8 @@ import Testing
             operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
         }
         try await tree.store("f", Array("ours".utf8))
-        for _ in 0..<5000 {
-            if try tree.rooms.journal.contents().files.values.contains(where: { $0.attempt != nil }) { break }
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
+        try await tree.waitUntil("it was tried") {
+            try tree.rooms.journal.contents().files.values.contains { $0.attempt != nil }
         }
         let killed = tree.system
         defer { withExtendedLifetime(killed) {} }
@@ -135,10 +133,8 @@ import Testing
             operation == .put ? ObjectStoreError(.unreachable, operation, key: key, message: "away") : nil
         }
         for name in names { try await tree.store(name, Array(name.utf8)) }
-        for _ in 0..<10_000 {
-            if try tree.rooms.journal.contents().files.values.allSatisfy({ $0.attempt != nil }) { break }
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
+        try await tree.waitUntil("each was tried") {
+            try tree.rooms.journal.contents().files.values.allSatisfy { $0.attempt != nil }
         }
         #expect(try tree.rooms.journal.contents().files.values.count { $0.attempt != nil } == names.count)
         let killed = tree.system
@@ -173,9 +169,7 @@ import Testing
         let gate = store.hold(.createUpload)
         try await tree.mountAgain()
         await gate.waitForArrivals()
-        for _ in 0..<5000 where try tree.rooms.journal.contents().files.count > 1 {
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await waitUntil("one file is left") { try tree.rooms.journal.contents().files.count == 1 }
         try await tree.unlink("f")
         let directory = try TemporaryDirectory()
         let copy = directory.path("journal.db")

@@ -13,13 +13,12 @@ extension MountedTree {
         }
     }
 
-    func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
-        for _ in 0..<5000 where !condition() {
-            // What failed is tried again after a while.
-            time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        try #require(condition(), "\(what)")
+    /// Time goes on meanwhile: what failed is tried again after a while.
+    func waitUntil(
+        _ what: String, each pace: Duration = .milliseconds(100), sourceLocation: SourceLocation = #_sourceLocation,
+        _ condition: () async throws -> Bool
+    ) async throws {
+        try await TestSupport.waitUntil(what, { time.advance(by: pace) }, sourceLocation: sourceLocation, condition)
     }
 
     func expectStored(_ key: ObjectKey, _ content: [UInt8]) async throws {

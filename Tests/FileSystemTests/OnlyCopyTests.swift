@@ -163,7 +163,7 @@ import Testing
         try await tree.close(file)
         marking.open()
         #expect(await unlink.value)
-        for _ in 0..<2000 where tree.store.content("d/f") != nil { try await Task.sleep(for: .milliseconds(1)) }
+        try await waitUntil("the object is removed") { tree.store.content("d/f") == nil }
         #expect(tree.store.keys == ["d/"])
     }
 

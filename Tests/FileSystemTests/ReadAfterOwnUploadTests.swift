@@ -20,10 +20,7 @@ import Testing
         try await tree.write(first, [1, 2, 3], at: 10)
         try await tree.close(first)
         content.replaceSubrange(10..<13, with: [1, 2, 3])
-        for _ in 0..<2000 where completing.arrivals == 0 {
-            tree.time.advance(by: .milliseconds(100))
-            try await Task.sleep(for: .milliseconds(1))
-        }
+        try await tree.waitUntil("the upload is completed") { completing.arrivals > 0 }
         let isThere = tree.store.content("big") == content
         #expect(isThere)
         // Should the write miss the upload that it is to interrupt, it waits for its end (finding 13): then nothing is shown.

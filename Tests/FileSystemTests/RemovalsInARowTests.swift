@@ -27,11 +27,7 @@ import Testing
     }
 
     private func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
-        for _ in 0..<20_000 where !condition() {
-            tree.time.advance(by: .milliseconds(20))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        try #require(condition(), "\(what)")
+        try await tree.waitUntil(what, each: .milliseconds(20), condition)
     }
 
     @Test func aDirectoryOfFilesGoesInAFewRequests() async throws {

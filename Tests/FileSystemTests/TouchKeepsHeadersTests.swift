@@ -66,12 +66,7 @@ import Testing
         if act == "read" {
             #expect(try await tree.read(file, at: 1, count: 10) == Array("ontent".utf8))
             // The block cache tells it from a thread of its own.
-            var mode = try await tree.find("f").mode
-            for _ in 0..<1000 where mode != 0o600 {
-                try await Task.sleep(for: .milliseconds(1))
-                mode = try await tree.find("f").mode
-            }
-            #expect(mode == 0o600)
+            try await waitUntil("the mode is told") { try await tree.find("f").mode == 0o600 }
         }
         try await tree.close(file)
         let status = try await tree.find("f")

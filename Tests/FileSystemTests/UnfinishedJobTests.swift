@@ -29,11 +29,7 @@ import Testing
     }
 
     private func waitUntil(_ what: String, _ condition: () -> Bool) async throws {
-        for _ in 0..<20_000 where !condition() {
-            tree.time.advance(by: .seconds(1))
-            try await Task.sleep(for: .milliseconds(1))
-        }
-        try #require(condition(), "\(what)")
+        try await tree.waitUntil(what, each: .seconds(1), condition)
     }
 
     /// Lets the store do everything again, and sees to it that nothing is left to do.

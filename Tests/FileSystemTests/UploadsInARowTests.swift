@@ -12,11 +12,6 @@ import Testing
         try MountedTree(capacity: capacity, durability: .local)
     }
 
-    private func waitUntil(_ tree: MountedTree, _ what: String, _ condition: () -> Bool) async throws {
-        for _ in 0..<10_000 where !condition() { try await Task.sleep(for: .milliseconds(1)) }
-        try #require(condition(), "\(what)")
-    }
-
     private func close(_ tree: MountedTree, _ names: [String], size: Int = 100) async throws {
         for name in names { try await tree.store(name, [UInt8](repeating: 1, count: size)) }
     }
@@ -24,22 +19,22 @@ import Testing
     @Test func oneOrTwoGoAtOnce() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b"])
-        try await waitUntil(tree, "both are stored") { tree.store.keys == ["a", "b"] }
+        try await waitUntil("both are stored") { tree.store.keys == ["a", "b"] }
     }
 
     @Test func thoseAfterThemWaitForAMomentWithoutAnother() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b", "c", "d", "e"])
-        try await waitUntil(tree, "the first two are stored") { tree.store.count(.put) >= 2 }
+        try await waitUntil("the first two are stored") { tree.store.count(.put) >= 2 }
         // Time stands still.
         #expect(tree.store.keys == ["a", "b"])
         tree.time.advance(by: .milliseconds(300))
-        try await waitUntil(tree, "all are stored") { tree.store.keys.count == 5 }
-        try await waitUntil(tree, "the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
+        try await waitUntil("all are stored") { tree.store.keys.count == 5 }
+        try await waitUntil("the journal is empty") { (try? tree.rooms.journal.contents().isEmpty) == true }
         // The next one is by itself again.
         tree.time.advance(by: .seconds(1))
         try await close(tree, ["f"])
-        try await waitUntil(tree, "it is stored") { tree.store.keys.count == 6 }
+        try await waitUntil("it is stored") { tree.store.keys.count == 6 }
     }
 
     @Test func aRowWithoutAnEndIsStoredAllTheSame() async throws {
@@ -48,18 +43,18 @@ import Testing
             try await close(tree, ["f\(number)"])
             tree.time.advance(by: .milliseconds(100))
         }
-        try await waitUntil(tree, "those of the first seconds are stored") { tree.store.keys.count >= 50 }
+        try await waitUntil("those of the first seconds are stored") { tree.store.keys.count >= 50 }
     }
 
     @Test func whatIsRemovedOrWrittenAgainMeanwhileCostsNoRequest() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b"])
-        try await waitUntil(tree, "the first two are stored") { tree.store.keys == ["a", "b"] }
+        try await waitUntil("the first two are stored") { tree.store.keys == ["a", "b"] }
         try await close(tree, ["c", "d", "d", "d", "e"])
         try await tree.unlink("c")
         try await tree.rename("e", to: "g")
         tree.time.advance(by: .milliseconds(300))
-        try await waitUntil(tree, "all are stored") { tree.store.keys == ["a", "b", "d", "g"] }
+        try await waitUntil("all are stored") { tree.store.keys == ["a", "b", "d", "g"] }
         #expect(tree.store.count(.put) == 4)
         #expect(tree.store.count(.delete) == 0)
     }
@@ -79,7 +74,7 @@ import Testing
         try await tree.mountAgain()
         #expect(try await tree.names("") == ["a", "b", "c", "d"])
         tree.time.advance(by: .milliseconds(300))
-        try await waitUntil(tree, "all are stored") { tree.store.keys == ["a", "b", "c", "d"] }
+        try await waitUntil("all are stored") { tree.store.keys == ["a", "b", "c", "d"] }
     }
 
     /// A quarter of the space is for what is not stored yet; time stands still, so nothing but the need moves them.
@@ -89,6 +84,6 @@ import Testing
         let clock = tree.time.advancing(by: .microseconds(100))
         try await close(tree, (0..<30).map { "f\($0)" }, size: 100_000)
         clock.cancel()
-        try await waitUntil(tree, "some went") { tree.store.keys.count > 10 }
+        try await waitUntil("some went") { tree.store.keys.count > 10 }
     }
 }
