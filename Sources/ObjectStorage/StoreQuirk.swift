@@ -7,6 +7,7 @@ package enum StoreQuirk: String, Sendable, Hashable, CaseIterable {
     case putETag = "put-etag"
     case completionETag = "completion-etag"
     case copyETag = "copy-etag"
+    case partCopyUnheeded = "part-copy-unheeded"
     case markerIsFile = "marker-is-file"
     case lineBreaksLost = "line-breaks-lost"
     case metadataValues = "metadata-values"
@@ -26,6 +27,8 @@ extension StoreQuirk: CustomStringConvertible {
         case .completionETag:
             "completes an upload with an ETag that the object does not have, so a HEAD follows each completion"
         case .copyETag: "answers a copy with an ETag that the object does not have, so a HEAD follows each copy"
+        case .partCopyUnheeded:
+            "stores an empty part where it is to copy one, so pailfs downloads and uploads the bytes of such parts"
         case .markerIsFile:
             "keeps the object \"name/\" as a file, so directories cannot be made, and empty ones vanish"
         case .lineBreaksLost: "does not find a key with a line break again, so such names are refused"

@@ -4,8 +4,9 @@ import TestSupport
 import Testing
 
 extension RealMounts {
-    /// The same work on a server that is not ours: SeaweedFS, checked from outside with boto3.
+    /// Servers that are not pailstore.
     @Suite struct OtherServers {
+        /// SeaweedFS, whose objects are compared with boto3.
         @Test(.timeLimit(.minutes(5)))
         func aTreeGoesThroughAMountOfARealServer() async throws {
             try await withSeaweed { world in
@@ -48,6 +49,52 @@ extension RealMounts {
             }
         }
 
+        /// rclone serve s3 drops metadata of uploads in parts, tells another ETag at their completion than HEAD does, and keeps
+        /// `directory/` as a file.
+        @Test(.timeLimit(.minutes(5)), arguments: ["remote", "local"])
+        func filesGoThroughAMountOfRclone(durable: String) async throws {
+            try await withRclone { world in
+                try await world.mount(["durable=\(durable)"])
+                try await world.sh(
+                    """
+                    for turn in 1 2 3; do for name in a b c; do echo $turn >>$name; done; done
+                    head -c 30000000 /dev/urandom >$T/big
+                    cp $T/big big
+                    printf changed | dd of=big bs=1 seek=9000000 conv=notrunc status=none
+                    printf changed | dd of=$T/big bs=1 seek=9000000 conv=notrunc status=none
+                    mv big large
+                    mv a d
+                    rm b
+                    ! mkdir directory
+                    cmp $T/big large
+                    test "$(echo *)" = "c d large"
+                    """, deadline: .seconds(120))
+                #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
+                // A server that answers is not away, whatever it answers.
+                let log = try String(contentsOfFile: world.logPath, encoding: .utf8)
+                #expect(!log.contains("the store is away"), "\(log)")
+                try await world.unmount()
+                try await world.mount(cache: "another")
+                try await world.sh(
+                    "cmp $T/big large; test \"$(cat d | tr '\\n' ' ')\" = '1 2 3 '; test \"$(echo *)\" = 'c d large'")
+            }
+        }
+
+        private func withRclone(_ body: (World) async throws -> Void) async throws {
+            let scratch = try Scratch()
+            defer { scratch.remove() }
+            let port = unusedPorts(1)[0]
+            let server = try Child(
+                [
+                    Programs.rclone, "serve", "s3", "--addr", "127.0.0.1:\(port)", "--auth-key", "tester,tester-secret",
+                    try scratch.makeDirectory("served"),
+                ],
+                environment: scratch.environment(), directory: scratch.directory, scratch: scratch)
+            let bucket = Bucket(
+                endpoint: "http://127.0.0.1:\(port)", name: "pail", accessKey: "tester", secretKey: "tester-secret")
+            try await serve(bucket, by: server, in: scratch, body)
+        }
+
         /// A SeaweedFS on loopback ports nobody uses, with one bucket.
         private func withSeaweed(_ body: (World) async throws -> Void) async throws {
             let scratch = try Scratch()
@@ -69,6 +116,13 @@ extension RealMounts {
             let bucket = Bucket(
                 endpoint: "http://127.0.0.1:\(ports[6])", name: "pail", accessKey: "tester",
                 secretKey: "tester-secret")
+            try await serve(bucket, by: server, in: scratch, body)
+        }
+
+        /// Runs `body` beside a server, and ends both.
+        private func serve(
+            _ bucket: Bucket, by server: Child, in scratch: Scratch, _ body: (World) async throws -> Void
+        ) async throws {
             let world = try World(scratch: scratch, bucket: bucket)
             let result: Result<Void, any Error>
             do {
@@ -78,7 +132,7 @@ extension RealMounts {
                 result = .failure(error)
             }
             await world.finish()
-            server.send(SIGKILL)  // on SIGTERM this server waits for clients that are gone
+            server.send(SIGKILL)  // on SIGTERM SeaweedFS waits for clients that are gone
             _ = await server.wait(deadline: .seconds(30))
             try result.get()
         }

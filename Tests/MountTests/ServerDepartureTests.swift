@@ -25,6 +25,9 @@ extension RealMounts {
                 faults: ["kind=ignore-condition", "op=CompleteMultipartUpload,kind=foreign-etag"],
                 told: "completes an upload with an ETag"),
             Server(
+                testDescription: "rclone", faults: ["kind=ignore-condition", "op=UploadPartCopy,kind=empty-part-copy"],
+                told: "stores an empty part"),
+            Server(
                 testDescription: "other ETags", faults: ["kind=foreign-etag"], told: "answers a PUT with an ETag"),
         ]
 

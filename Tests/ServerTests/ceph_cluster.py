@@ -50,6 +50,7 @@ osd_crush_chooseleaf_type = 0
 osd_data = {work}/osd
 osd_objectstore = memstore
 memstore_device_bytes = 8G
+osd_class_dir = {classes}
 osd_class_load_list = *
 osd_class_default_list = *
 rgw_data = {work}/rgw
@@ -101,7 +102,9 @@ class Ceph:
         fsid = str(uuid.uuid4())
         self.configuration = work / "ceph.conf"
         self.configuration.write_text(CONFIGURATION.format(
-            fsid=fsid, port=port, gateway=self.gateway, first=port + 2, last=port + 19, work=work))
+            fsid=fsid, port=port, gateway=self.gateway, first=port + 2, last=port + 19, work=work,
+            # Debian's Ceph 20 looks for it in the working directory.
+            classes=next(pathlib.Path("/usr/lib").glob("*/rados-classes"))))
         self.environment = dict(os.environ, CEPH_CONF=str(self.configuration))
         try:
             self.start(fsid, port)

@@ -99,7 +99,8 @@ struct S3Dialect: FamilyDialect {
         case .deleteObject: try deleteObject(call)
         case .createMultipartUpload: try createUpload(call)
         case .uploadPart: try await uploadPart(call)
-        case .uploadPartCopy: try uploadPartCopy(call)
+        case .uploadPartCopy:
+            if Departures.current.ignoresPartSources { try await uploadPart(call) } else { try uploadPartCopy(call) }
         case .listParts: try listParts(call)
         case .completeMultipartUpload: try await completeUpload(call)
         case .abortMultipartUpload: try abortUpload(call)

@@ -10,6 +10,8 @@ package struct Departures: Hashable, Sendable {
     package var ignoresConditions = false
     /// The answer to a write has another ETag than the object (s3proxy).
     package var answersOtherETag = false
+    /// A copy into a part is the upload of a part without bytes (rclone serve s3).
+    package var ignoresPartSources = false
     /// A key that ends in a slash is the key without it (rclone serve s3).
     package var keepsMarkersAsFiles = false
     /// An object whose key has a line break is kept, and not found again (moto).
@@ -21,7 +23,8 @@ package struct Departures: Hashable, Sendable {
 
     private static let names: [(name: String, field: any WritableKeyPath<Departures, Bool> & Sendable)] = [
         ("if-match-unquoted", \.matchesUnquoted), ("ignore-condition", \.ignoresConditions),
-        ("foreign-etag", \.answersOtherETag), ("marker-as-file", \.keepsMarkersAsFiles),
+        ("foreign-etag", \.answersOtherETag), ("empty-part-copy", \.ignoresPartSources),
+        ("marker-as-file", \.keepsMarkersAsFiles),
         ("lose-line-break", \.losesLineBreaks),
     ]
 

@@ -2,6 +2,7 @@ package import Basics
 import Digests
 import HTTP
 package import ObjectStorage
+import Synchronization
 
 /// Multipart uploads (s3.md section 4.7).
 extension FamilyStore {
@@ -52,6 +53,7 @@ extension FamilyStore {
         call.headers[profile.header("copy-source-range")] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         do throws(ObjectStoreError) {
             let response = try await send(call)
+            try await checkHeeded(call, response, part)
             guard let answer = try await outcome(call, response) else {
                 throw malformed(call, response, "the answer has no ETag")
             }
@@ -60,6 +62,24 @@ extension FamilyStore {
             guard mayCarry(after: error) else { throw error }
             return try await carry(part, from: source, range, error)
         }
+    }
+
+    /// Some servers read a part copy as the upload of a part without bytes, and answer with the MD5 of nothing (rclone serve s3).
+    ///
+    /// - Throws: `.noSuchUpload`; the store copies no more parts from then on. The upload is aborted: some do not replace a part.
+    private func checkHeeded(
+        _ call: Call, _ response: HTTPResponse, _ part: PartRequest
+    ) async throws(ObjectStoreError) {
+        guard profile.isOfAnyMaker, response.body.isEmpty,
+            response.headers["ETag"].map({ ETag($0).text }) == "d41d8cd98f00b204e9800998ecf8427e"
+        else { return }
+        learned.withLock { $0.capabilities.partCopy = false }
+        note(.partCopyUnheeded)
+        try await abortUpload(part.key, part.upload)
+        throw ObjectStoreError(
+            .noSuchUpload, call.operation, key: call.key, status: response.status, code: "NotCopied",
+            message: "the server stored an empty part instead of a copy, and the upload was aborted",
+            requestID: errors.requestID(response))
     }
 
     private static func query(_ part: PartRequest) -> [QueryItem] {
