@@ -130,7 +130,7 @@ struct ConcurrencyTests {
         await fixture.settle()
     }
 
-    @Test func brokenTransfersNeverShowAWrongByte() async throws {
+    @Test(.rule("read.true")) func brokenTransfersNeverShowAWrongByte() async throws {
         let store = MemoryStore()
         let objects = Self.populate(store)
         let count = Counter()

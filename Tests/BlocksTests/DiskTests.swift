@@ -68,7 +68,7 @@ struct DiskTests {
         #expect(fixture.readCached(reopened, 4 * block..<5 * block) == nil)
     }
 
-    @Test func damagedBlocksAreNoticedAndFetchedAgain() async throws {
+    @Test(.rule("read.true")) func damagedBlocksAreNoticedAndFetchedAgain() async throws {
         let store = MemoryStore()
         let truth = content(20 << 20)
         let version = store.setObject("a", truth)

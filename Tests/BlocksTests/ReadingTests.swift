@@ -207,7 +207,9 @@ struct ReadingTests {
         #expect(try await fixture.read(object, 0..<100) == content(1 << 20)[bytes: 0..<100])
     }
 
-    @Test(arguments: [-1, 1]) func aRangeOfTheWrongLengthIsAnErrorAndNotCached(excess: Int) async throws {
+    @Test(.rule("read.true"), arguments: [-1, 1]) func aRangeOfTheWrongLengthIsAnErrorAndNotCached(excess: Int)
+        async throws
+    {
         let store = MemoryStore()
         let truth = content(20 << 20)
         let version = store.setObject("a", truth)

@@ -131,7 +131,7 @@ import Testing
         #expect(store.content("file") == content)
     }
 
-    @Test func aConflictDoesNotThrowAwayWhatOnlyTheUploadHas() async throws {
+    @Test(.rule("conflict.large")) func aConflictDoesNotThrowAwayWhatOnlyTheUploadHas() async throws {
         let life = try first()
         try await write(life)
         store.setObject("file", [1, 2, 3])

@@ -85,7 +85,9 @@ struct ResumeTests {
         #expect(lives.store.uploadsInProgress.isEmpty)
     }
 
-    @Test("finds out with one HEAD that the last attempt had become the object", arguments: [100, 6 * part])
+    @Test(
+        "finds out with one HEAD that the last attempt had become the object", .rule("crash.jobs"),
+        arguments: [100, 6 * part])
     func landed(size: Int) async throws {
         let life = try lives.first()
         let content = Array(lives.content[..<size])

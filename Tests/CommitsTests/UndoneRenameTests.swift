@@ -46,7 +46,7 @@ import Testing
         #expect(try journal.contents().isEmpty)
     }
 
-    @Test("is finished once a source has gone")
+    @Test("is finished once a source has gone", .rule("rename.directory"))
     func finished() async throws {
         _ = try await store.copy(CopyRequest(CopySource("t/1"), to: "u/1"))
         try await store.delete("t/1", ifMatch: nil)

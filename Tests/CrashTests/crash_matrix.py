@@ -36,6 +36,7 @@ class Record:
 
     def check(self, found):
         found = {key: body for key, body in found.items() if not key.endswith("/")}
+        # rule: object.whole, crash.acknowledged
         for state in [self.files, *self.possible]:
             if found == state:
                 return
@@ -104,6 +105,7 @@ def settle(mount, record):
     record.check(mount.store.objects(mount.prefix))
     uploads = mount.store.uploads(mount.prefix)
     if uploads:
+        # rule: crash.jobs
         raise AssertionError(f"uploads are left: {uploads}")
 
 
@@ -214,6 +216,7 @@ def resume_case(mount):
     if ended.returncode != 0:
         raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
     again = sent() - before
+    # rule: crash.acknowledged
     if again >= parts // 2:
         raise AssertionError(f"{again} of {parts} parts were sent after the restart, {before} were there")
     if store.objects(mount.prefix) != {"big": body} or store.uploads(mount.prefix):
@@ -233,6 +236,7 @@ def outage_case(mount):
         ended = mount.unmount()
     finally:
         mount.store.faults()
+    # rule: away.end
     if ended.returncode == 0 or "f3" not in ended.stderr:
         raise AssertionError(f"the unmount did not name what is not stored: {ended.returncode} {ended.stderr}")
     settle(mount, record)
@@ -284,11 +288,13 @@ def jobs_case(heals, kills):
             elif not heals:
                 wait_for("the removal to be refused", lambda: mount.log.read_text(errors="replace").count("left for later") >= 3)
                 ended = mount.unmount()
+                # rule: crash.background
                 if ended.returncode == 0 or "not finished" not in ended.stderr or "open" not in ended.stderr:
                     raise AssertionError(f"the unmount did not say what is left: {ended.returncode} {ended.stderr}")
         finally:
             store.faults()
         if heals:
+            # rule: crash.background
             wait_for("the jobs to be done", lambda: store.keys(mount.prefix) == sorted(record.files))
             mount.store_and_unmount()
         settle(mount, record)

@@ -96,6 +96,7 @@ def journal_flush(bench):
         mount.start()
         write(mount.path / "before", b"1" * 5000)
         disk.fail(("sync", "journal.db", errno.EIO, 100))
+        # rule: crash.disk, close.local
         expect_error("a promise without a journal", lambda: write(mount.path / "lost", b"2" * 5000), errno.EIO)
         expect_error("another", lambda: write(mount.path / "lost2", b"2" * 5000), errno.EIO)
         disk.heal()
@@ -117,6 +118,7 @@ def staged_flush(bench):
         disk.fail(("sync", "/staging/", errno.EIO, 100))
         file = os.open(mount.path / "file", os.O_CREAT | os.O_WRONLY)
         os.write(file, b"x" * 9000)
+        # rule: crash.disk, close.local
         expect_error("the fsync", lambda: os.fsync(file), errno.EIO)
         disk.heal()
         # The kernel says now that all is well, and it is not.
@@ -162,6 +164,7 @@ class Known:
         for name, bodies in self.files.items():
             # A mount whose cache could not be written may not know its own versions: then it keeps both.
             beside = {body for key, body in found.items() if key.startswith(name + ".conflict-")}
+            # rule: crash.later
             if found.get(name) not in bodies and not beside & bodies:
                 have = found.get(name)
                 raise AssertionError(
@@ -310,6 +313,7 @@ def journal_case(damage, least):
         before = path.read_bytes() if path.exists() else None
         said = mount.tail()
         mount.start(check=False)
+        # rule: crash.disk
         if mount.process.wait(DEADLINE) == 0:
             raise AssertionError("a journal that cannot be read was mounted over")
         text = mount.log.read_text(errors="replace")[len(said):]
@@ -332,6 +336,7 @@ def journal_case(damage, least):
                 raise AssertionError(f"{name} was saved with other bytes")
         named = sum(name[0] == "f" for name in files)
         nameless = sum(line.rsplit("/", 1)[-1] in staged for line in said.stderr.splitlines())
+        # rule: crash.disk
         if named + nameless < 40 or named < least:
             raise AssertionError(f"{named} files were saved with their names, {nameless} others named: {said.stderr}")
         refused = recover("discard", path.parent, "--all", check=False)

@@ -122,8 +122,10 @@ def promised(mount, disk):
         mount.store.faults()
     mount.start()
     for name, body in bodies.items():
+        # rule: close.local, crash.acknowledged
         if (mount.path / name).read_bytes() != body:
             raise AssertionError(f"{name} is not what was promised")
+    # rule: crash.unacknowledged
     if finish(mount) != bodies:
         raise AssertionError("the bucket has something else than what was promised")
 

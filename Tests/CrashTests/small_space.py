@@ -117,6 +117,7 @@ def pattern_case(limit, big, small, rounds):
         if ended.returncode != 0:
             raise AssertionError(f"the unmount said: {ended.stderr}")
         print(f"{pattern.written / 1024:.2f} GiB through {limit} MiB: at most {peak} of {limit * MIB} bytes", flush=True)
+        # rule: space.bound, space.large
         if peak > limit * MIB:
             raise AssertionError(f"the cache took {peak} bytes, {peak - limit * MIB} too many")
         if peak < limit * MIB // 2:

@@ -76,6 +76,7 @@ def fails(what, act, mount):
     thread.start()
     thread.join(PATIENCE)
     if not ended:
+        # rule: deadline
         raise AssertionError(f"{what} hangs: {mount.tail()}")
     if ended[0] is None or ended[0].errno not in (errno.EIO, errno.ETIMEDOUT):
         raise AssertionError(f"{what} ended with {ended[0]!r}")
@@ -100,22 +101,28 @@ def away(leave, come_back, store, work, durable):
             if held.read() != written["cached"]:
                 raise AssertionError("an open file that is cached cannot be read")
             fails("reading what is not here", (mount.path / "cold").read_bytes, mount)
+            # rule: away.read
             if (mount.path / "cached").read_bytes() != written["cached"]:
                 raise AssertionError("a file that is cached cannot be opened and read")
+            # rule: away.read
             if sorted(os.listdir(mount.path)) != sorted(written) or (mount.path / "nothing").exists():
                 raise AssertionError("a directory that was listed is not shown as it was")
             if durable == "local":
                 for number in range(3):
                     written[f"staged{number}"] = random.Random(number).randbytes(100_000)
+                    # rule: away.write
                     (mount.path / f"staged{number}").write_bytes(written[f"staged{number}"])
                     if (mount.path / f"staged{number}").read_bytes() != written[f"staged{number}"]:
                         raise AssertionError("what was just written cannot be read")
             else:
+                # rule: away.write
                 fails("a close that has to store", lambda: (mount.path / "lost").write_bytes(b"x" * 1000), mount)
             log = mount.log.read_text(errors="replace")
+            # rule: error.reason
             if not any("cold" in line and "op=" in line and "reason=" in line for line in log.splitlines()):
                 raise AssertionError(f"no line of the log says why the file could not be read: {mount.tail()}")
         come_back()
+        # rule: away.return
         bench.wait_for("reading after the store is back", lambda: can_read(mount.path / "cold", written["cold"]), 120)
         (mount.path / "after").write_bytes(b"after")
         written["after"] = b"after"

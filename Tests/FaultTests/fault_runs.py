@@ -78,6 +78,7 @@ def tree(provider, durable):
             fault_bench.run("rsync", "-a", f"{mounts[1].path}/", f"{out}/")
             if again:
                 raise AssertionError(f"rsync saw a difference: {again[:500]}")
+            # rule: read.true
             fault_bench.compare(source, out)
             if mounts[1].unmount().returncode:
                 raise AssertionError("the second unmount failed")
@@ -137,6 +138,7 @@ def resume(provider):
             if ended.returncode:
                 raise AssertionError(f"the unmount after recovery said: {ended.stderr}")
             again = store.sent(provider, since=marker)
+            # rule: crash.acknowledged
             if again >= size // 2:
                 raise AssertionError(f"{again} of {size} bytes were sent after the restart, {before} were there")
             answer = store.s3.get_object(Bucket=store.bucket, Key="big/big")["Body"]

@@ -78,6 +78,7 @@ def run(provider, seed, seconds, programs, options, store_away, work):
         mount.store_and_unmount()
         found = {key: (len(body), hashlib.sha256(body).hexdigest())
                  for key, body in store.objects("open").items() if not key.endswith("/")}
+        # rule: crash.process
         wrong = {key: (found.get(key), wanted.get(key)) for key in found.keys() | wanted.keys()
                  if found.get(key) != wanted.get(key)}
         if wrong:

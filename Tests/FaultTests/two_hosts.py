@@ -147,6 +147,7 @@ def check(provider, store, hosts):
     lost = collections.Counter(key for key, line in stored if line not in found[key])
     window = overlaps(provider, store.requests()) if provider not in CHECKED else {}
     for key, count in lost.items():
+        # rule: conflict.gap
         if count > window.get(f"shared/{key}", 0):
             raise AssertionError(f"{count} lines of {key} are lost, of {len(stored)} stored: {window}")
     return (f"{len(stored)} lines stored, {len(refused)} refused and kept in {conflicts} conflict files, "
@@ -168,6 +169,7 @@ def second_writer(provider, work):
         os.close(files[1])
         try:
             os.close(files[0])
+            # rule: conflict
             raise AssertionError("the second writer was told that it is stored")
         except OSError as error:
             if error.errno != errno.ESTALE:
@@ -179,6 +181,7 @@ def second_writer(provider, work):
                 raise AssertionError("the unmount failed")
         objects = store.objects("shared")
         kept = [body for name, body in objects.items() if name.startswith("file.conflict-")]
+        # rule: conflict.keep
         if objects.get("file") != b"base\nwriter 1\n" or kept != [b"base\nwriter 0\n"]:
             raise AssertionError(f"the bucket has {objects}")
         return "ESTALE for the second, its bytes kept"

@@ -67,7 +67,7 @@ private struct Account: BucketDirectory {
         #expect(try await tree.names("") == ["docs", "empty", "photos"])
     }
 
-    @Test func filesStayInTheirBucket() async throws {
+    @Test(.rule("rename.bucket")) func filesStayInTheirBucket() async throws {
         #expect(
             await kind { () throws(MountedTree.Failure) in try await tree.rename("docs/readme", to: "photos/readme") }
                 == .crossDevice)

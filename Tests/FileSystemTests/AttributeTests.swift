@@ -7,7 +7,7 @@ import Testing
 
 /// SEMANTICS section 3: mode, owner, times and extended attributes.
 @Suite struct AttributeTests {
-    @Test(arguments: ["write", "truncate", "chown"], [0o6755, 0o2745] as [UInt16])
+    @Test(.rule("attr.suid"), arguments: ["write", "truncate", "chown"], [0o6755, 0o2745] as [UInt16])
     func whatIsNotPrivilegedTakesTheBitsAway(_ act: String, _ mode: UInt16) async throws {
         let tree = try MountedTree()
         try await tree.store("f", Array("content".utf8))
@@ -30,7 +30,7 @@ import Testing
         #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100000 | left))
     }
 
-    @Test func extendedAttributesAreKeptWithTheObject() async throws {
+    @Test(.rule("xattr.user", "attr.stored")) func extendedAttributesAreKeptWithTheObject() async throws {
         let tree = try MountedTree()
         try await tree.store("f", [1])
         let ino = try await tree.find("f").ino
@@ -68,7 +68,7 @@ import Testing
         #expect(tree.store.content("f") == [2, 3])
     }
 
-    @Test func headersThatComeWithTheContentAreShownFromThenOn() async throws {
+    @Test(.rule("attr.stored", "attr.listing")) func headersThatComeWithTheContentAreShownFromThenOn() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["mode": "33216", "uid": "7", "mtime": "99.5"]))
         _ = try await tree.names("")
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func exactAttributesOfADirectoryAreThoseOfItsMarker() async throws {
+    @Test(.rule("attr.exact")) func exactAttributesOfADirectoryAreThoseOfItsMarker() async throws {
         let tree = try MountedTree()
         tree.policy.attributes = .exact
         let marker = ObjectMetadata(user: ["mode": "16832", "mtime": "1000000000"])
@@ -152,7 +152,7 @@ import Testing
         #expect(try await tree.find("bare").mode == 0o700)
     }
 
-    @Test func exactAttributesAreAskedForOnceForEachObject() async throws {
+    @Test(.rule("attr.exact")) func exactAttributesAreAskedForOnceForEachObject() async throws {
         let tree = try MountedTree()
         tree.policy.attributes = .exact
         try await tree.remount()
@@ -204,7 +204,7 @@ import Testing
     }
 
     /// The headers of a file that goes up in parts are those of the upload's beginning, but for a time that a program has set.
-    @Test(arguments: [-5, 5])
+    @Test(.rule("attr.mtime", "write.stream"), arguments: [-5, 5])
     func aTimeThatIsSetWhileAFileGoesUpIsStored(seconds: Int) async throws {
         var capabilities = Capabilities()
         capabilities.smallestPart = 16 << 10

@@ -54,7 +54,7 @@ import Testing
 
     private var expected: [UInt8] { [UInt8](repeating: 0, count: Self.old.count) + Self.ours }
 
-    @Test func closeFailsAndTheNameIsTheirs() async throws {
+    @Test(.rule("conflict", "conflict.keep")) func closeFailsAndTheNameIsTheirs() async throws {
         let (tree, file) = try await conflict(.remote)
         await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
         #expect(try await saved(tree) == expected)
@@ -66,7 +66,7 @@ import Testing
     }
 
     /// Each of those who have the file open is told, whoever of them finds out.
-    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    @Test(.rule("conflict", "close.clean"), arguments: [MountPolicy.Durability.remote, .local])
     func everyDescriptorIsToldOnce(_ durability: MountPolicy.Durability) async throws {
         let (tree, file) = try await conflict(durability)
         let (other, reader) = (
@@ -111,7 +111,7 @@ import Testing
         #expect(try await tree.load("f") == Self.theirs + Array("+more".utf8))
     }
 
-    @Test func aPromiseThatCannotBeKeptIsNamedAtTheEnd() async throws {
+    @Test(.rule("conflict.keep")) func aPromiseThatCannotBeKeptIsNamedAtTheEnd() async throws {
         let (tree, file) = try await conflict(.local)
         try await tree.close(file)
         try await tree.waitUntil("it can be recovered") { !tree.system.recoverableFiles().isEmpty }
@@ -135,7 +135,7 @@ import Testing
         try await expectTheirs(tree)
     }
 
-    @Test func whatFailsByOptionIsKept() async throws {
+    @Test(.rule("conflict.fail")) func whatFailsByOptionIsKept() async throws {
         let tree = try MountedTree(ttl: .zero)
         tree.policy.conflict = .fail
         try await tree.remount()
@@ -226,7 +226,7 @@ import Testing
     }
 
     /// A version that was below the bytes must not come back under them.
-    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    @Test(.rule("conflict.keep"), arguments: [MountPolicy.Durability.remote, .local])
     func theDescriptorOfWhatIsStoredElsewhereIsStale(_ durability: MountPolicy.Durability) async throws {
         let tree = try MountedTree(ttl: .zero, durability: durability)
         tree.store.setObject("f", Self.old)
@@ -257,5 +257,62 @@ import Testing
         let conflict = try #require(tree.store.keys.first { $0 != "f" })
         #expect(tree.store.content(conflict) == Self.ours)
         #expect(tree.store.content("f") == Self.theirs)
+    }
+
+    @Test(.rule("conflict.overwrite")) func theOtherVersionIsReplacedByOption() async throws {
+        let tree = try MountedTree(ttl: .zero)
+        tree.policy.conflict = .overwrite
+        try await tree.remount()
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.setObject("f", Self.theirs)
+        try await tree.close(file)
+        #expect(tree.store.content("f") == Self.ours)
+        #expect(tree.store.keys == ["f"])
+    }
+
+    @Test(.rule("conflict.gap"), arguments: [true, false])
+    func whereTheStoreDoesNotCompareItIsAskedRightBefore(isInBetween: Bool) async throws {
+        var capabilities = Capabilities()
+        capabilities.putIfMatch = false
+        let tree = try MountedTree(capabilities: capabilities, ttl: .zero)
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        tree.store.forgetRequests()
+        let gate = tree.store.hold(.put)
+        if !isInBetween { tree.store.setObject("f", Self.theirs) }
+        let system = tree.system
+        if !isInBetween { gate.open() }
+        let flush = tree.pool.start { await succeeded(system.flush(file.0, handle: file.1) { false }) }
+        if isInBetween {
+            await gate.waitForArrivals()
+            tree.store.setObject("f", Self.theirs)
+            gate.open()
+        }
+        #expect(await flush.value == isInBetween)
+        #expect(tree.store.requests.first?.operation == .head)
+        #expect(tree.store.content("f") == (isInBetween ? Self.ours : Self.theirs))
+        try await tree.run(system.release(file.0, handle: file.1))
+    }
+
+    @Test(.rule("conflict.large")) func ofAFileLargerThanTheCacheTheUploadKeepsWhatLeftTheDisk() async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(capabilities: capabilities, capacity: 1 << 20, partSize: 64 << 10)
+        let clock = tree.advancingTime()
+        defer { clock.cancel() }
+        tree.store.setObject("big", Self.old)
+        let file = try await tree.open("big", OpenFlags(reads: false, writes: true, truncate: true))
+        for piece in 0..<25 {
+            try await tree.write(file, [UInt8](repeating: UInt8(piece), count: 100_000), at: Int64(piece * 100_000))
+        }
+        tree.store.setObject("big", Self.theirs)
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
+        #expect(tree.store.content("big") == Self.theirs)
+        #expect(tree.store.keys == ["big"])
+        #expect(tree.store.uploadsInProgress.map(\.key) == ["big"])
+        #expect(try #require(tree.system.recoverableFiles().first).uploaded.isEmpty == false)
     }
 }

@@ -51,7 +51,7 @@ import Testing
 
     // MARK: New objects
 
-    @Test func aNewFileHasTheTypeOfItsName() async throws {
+    @Test(.rule("create.type")) func aNewFileHasTheTypeOfItsName() async throws {
         let tree = try await tree()
         try await tree.store("a.jpg", [1])
         try await tree.store("a.unknown", [1])
@@ -88,7 +88,7 @@ import Testing
     // MARK: Renames
 
     @Test(
-        "a download that is renamed gets its new name's type in the same request",
+        "a download that is renamed gets its new name's type in the same request", .rule("create.type", "xattr.copied"),
         arguments: [nil, "binary/octet-stream", "application/octet-stream"] as [String?])
     func renamedDownload(stored: String?) async throws {
         let tree = try await tree()
@@ -127,7 +127,7 @@ import Testing
         #expect(tree.store.count(.head) == 0)
     }
 
-    @Test func aTypeThatIsNotTheNamesStaysWithTheObject() async throws {
+    @Test(.rule("create.type")) func aTypeThatIsNotTheNamesStaysWithTheObject() async throws {
         let tree = try await tree()
         try await tree.store("a.png", [1])
         let ino = try await tree.find("a.png").ino
@@ -146,7 +146,7 @@ import Testing
         #expect(type(of: "a.jpg", in: tree) == "binary/octet-stream")
     }
 
-    @Test func aStoreThatMovesObjectsMovesThemAsTheyAre() async throws {
+    @Test(.rule("create.type")) func aStoreThatMovesObjectsMovesThemAsTheyAre() async throws {
         var capabilities = Capabilities()
         capabilities.move = true
         let tree = try await tree(capabilities)

@@ -24,7 +24,7 @@ import Testing
     }
 
     /// A shell's redirection to a program that writes nothing.
-    @Test(arguments: ["new", "emptied"], [true, false])
+    @Test(.rule("create.empty"), arguments: ["new", "emptied"], [true, false])
     func itIsStoredOnceTheStoreIsBack(what: String, isLast: Bool) async throws {
         let tree = try MountedTree()
         if what == "emptied" { tree.store.setObject("f", Array("old".utf8)) }
@@ -43,7 +43,7 @@ import Testing
         #expect(try await tree.load("f").isEmpty)
     }
 
-    @Test func itIsNotStoredBeforeAProgramGoesOnWithIt() async throws {
+    @Test(.rule("create.empty")) func itIsNotStoredBeforeAProgramGoesOnWithIt() async throws {
         let tree = try MountedTree()
         tree.store.setObject("f", Array("old".utf8))
         let file = try await tree.open("f", Self.writeAnew)
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// `: > log` while `tail -f log` has it open.
-    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    @Test(.rule("create.empty"), arguments: [MountPolicy.Durability.remote, .local])
     func itIsStoredThoughAReaderHasItOpen(durability: MountPolicy.Durability) async throws {
         let tree = try MountedTree(durability: durability)
         tree.store.setObject("log", Array("old".utf8))
@@ -67,5 +67,16 @@ import Testing
         tree.crash()
         try await tree.mountAgain()
         #expect(try await tree.load("log").isEmpty)
+    }
+
+    @Test(.rule("create.empty")) func fsyncStoresIt() async throws {
+        let tree = try MountedTree()
+        let file = try await tree.open("f", Self.writeAnew, create: true)
+        try await tree.run(tree.system.flush(file.0, handle: file.1) { true })
+        #expect(tree.store.content("f") == nil)
+        try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
+        #expect(tree.store.content("f") == [])
+        try await tree.close(file)
+        #expect(tree.store.count(.put) == 1)
     }
 }

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test func aFileThatWasNotRemovedStays() async throws {
+    @Test(.rule("crash.later")) func aFileThatWasNotRemovedStays() async throws {
         let tree = try MountedTree()
         let bytes = Array("content".utf8)
         tree.store.setObject("f", bytes)
@@ -69,7 +69,7 @@ import Testing
         #expect(tree.store.content("f") == Array("Promised".utf8))
     }
 
-    @Test func aDirectoryThatWasNotRenamedStays() async throws {
+    @Test(.rule("crash.later")) func aDirectoryThatWasNotRenamedStays() async throws {
         let tree = try MountedTree()
         for name in ["d/x", "d/y"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
         _ = try await tree.names("d")

@@ -35,7 +35,7 @@ import Testing
 
     private func failure(_ kind: FileSystemError.Kind) -> MountedTree.Failure { .init(kind: kind, reason: "") }
 
-    @Test(arguments: StoredHeader.allCases)
+    @Test(.rule("xattr.header"), arguments: StoredHeader.allCases)
     func aHeaderIsSetShownAndRemoved(_ header: StoredHeader) async throws {
         let name = "user.pailfs.\(header.rawValue)"
         tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["foreign": "stays"]))
@@ -59,7 +59,9 @@ import Testing
         #expect(try await tree.load("f") == [2])
     }
 
-    @Test(arguments: ["", " ", " x", "x ", "a\nb", "a\tb", "caf\u{e9}", "a\u{0}", String(repeating: "x", count: 5000)])
+    @Test(
+        .rule("xattr.header"),
+        arguments: ["", " ", " x", "x ", "a\nb", "a\tb", "caf\u{e9}", "a\u{0}", String(repeating: "x", count: 5000)])
     func whatAHeaderCannotCarryIsRefused(_ value: String) async throws {
         try await tree.store("f", [1])
         tree.store.forgetRequests()
@@ -91,7 +93,7 @@ import Testing
         #expect(tree.store.count(.put) == 1)
     }
 
-    @Test func withoutATypeOfItsOwnAFileHasThatOfItsName() async throws {
+    @Test(.rule("xattr.header")) func withoutATypeOfItsOwnAFileHasThatOfItsName() async throws {
         tree.policy.contentTypes = ContentTypes(table: Array("text/css css".utf8))
         try await tree.remount()
         try await tree.store("f.css", [1])
@@ -101,7 +103,9 @@ import Testing
         #expect(try await get("user.pailfs.content-type", of: "f.css") == "text/css")
     }
 
-    @Test(arguments: [("f", "binary/octet-stream", false), ("f.css", "text/css", false), ("g.css", "x/own", true)])
+    @Test(
+        .rule("xattr.header"),
+        arguments: [("f", "binary/octet-stream", false), ("f.css", "text/css", false), ("g.css", "x/own", true)])
     func aTypeThatNobodySetIsNotListed(name: String, type: String, isListed: Bool) async throws {
         tree.policy.contentTypes = ContentTypes(table: Array("text/css css".utf8))
         try await tree.remount()
@@ -110,7 +114,7 @@ import Testing
         #expect(try await get("user.pailfs.content-type", of: name) == type)
     }
 
-    @Test func directoriesHaveNone() async throws {
+    @Test(.rule("xattr.header")) func directoriesHaveNone() async throws {
         try await tree.makeDirectory("d")
         #expect(try await list("d") == [])
         await #expect(throws: failure(.notSupported)) { try await set("user.pailfs.cache-control", "x", of: "d") }
@@ -118,9 +122,11 @@ import Testing
         await #expect(throws: failure(.noData)) { try await get("user.pailfs.acl", of: "d") }
     }
 
-    @Test(arguments: [
-        ("user.pailfs.acl", "private"), ("user.pailfs.storage-class", "IA"), ("user.pailfs.restore", "3"),
-    ])
+    @Test(
+        .rule("xattr.property", "error.reason"),
+        arguments: [
+            ("user.pailfs.acl", "private"), ("user.pailfs.storage-class", "IA"), ("user.pailfs.restore", "3"),
+        ])
     func aPropertyTheStoreHasNotIsRefusedWithTheReason(name: String, value: String) async throws {
         try await tree.store("f", [1])
         await #expect(throws: failure(.notSupported)) { try await set(name, value, of: "f") }
@@ -129,18 +135,20 @@ import Testing
         #expect(try await list("f") == [])
     }
 
-    @Test(arguments: [
-        ("user.pailfs.acl", ""), ("user.pailfs.acl", "two words"), ("user.pailfs.acl", "user:=READ"),
-        ("user.pailfs.storage-class", ""), ("user.pailfs.storage-class", "a\nb"), ("user.pailfs.restore", "soon"),
-        ("user.pailfs.restore", "0"), ("user.pailfs.restore", "-1"), ("user.pailfs.restore", "1 Bulk now"),
-        ("user.pailfs.restore", ""),
-    ])
+    @Test(
+        .rule("xattr.property"),
+        arguments: [
+            ("user.pailfs.acl", ""), ("user.pailfs.acl", "two words"), ("user.pailfs.acl", "user:=READ"),
+            ("user.pailfs.storage-class", ""), ("user.pailfs.storage-class", "a\nb"), ("user.pailfs.restore", "soon"),
+            ("user.pailfs.restore", "0"), ("user.pailfs.restore", "-1"), ("user.pailfs.restore", "1 Bulk now"),
+            ("user.pailfs.restore", ""),
+        ])
     func aPropertyThatMeansNothingIsInvalid(name: String, value: String) async throws {
         try await tree.store("f", [1])
         await #expect(throws: failure(.invalid)) { try await set(name, value, of: "f") }
     }
 
-    @Test func theKeyIsTheOneInTheBucket() async throws {
+    @Test(.rule("xattr.state")) func theKeyIsTheOneInTheBucket() async throws {
         tree.policy.prefix = "some/place/"
         try await tree.remount()
         try await tree.store("f", [1])
@@ -149,7 +157,9 @@ import Testing
         #expect(try tree.system.explain(file).key == "some/place/f")
     }
 
-    @Test(arguments: ["user.pailfs.etag", "user.pailfs.key", "user.pailfs.dirty", "user.pailfs.none"])
+    @Test(
+        .rule("xattr.state"),
+        arguments: ["user.pailfs.etag", "user.pailfs.key", "user.pailfs.dirty", "user.pailfs.none"])
     func whatTellsTheStateCannotBeSet(name: String) async throws {
         try await tree.store("f", [1])
         await #expect(throws: failure(.notPermitted)) { try await set(name, "x", of: "f") }

@@ -8,7 +8,7 @@ import Testing
 /// Names of which the store has no object.
 @Suite struct ImpossibleNameTests {
     /// What the store would refuse at the close is refused before there is anything to close, or to remove.
-    @Test(arguments: [[0x66, 0xff], [0x66, 0x1a], [0x5c, 0x66]] as [[UInt8]])
+    @Test(.rule("name.bytes"), arguments: [[0x66, 0xff], [0x66, 0x1a], [0x5c, 0x66]] as [[UInt8]])
     func namesThatTheStoreCannotHaveAreNotMade(bytes: [UInt8]) async throws {
         var capabilities = Capabilities()
         capabilities.keyRules.areText = true
@@ -38,5 +38,12 @@ import Testing
             try await tree.run(system.rename("f", in: .root, to: name, in: .root, noReplace: false))
         }
         #expect(tree.store.keys == ["f"])
+    }
+
+    @Test(.rule("name.escaped", "symlink"), arguments: ["a%%25x", "a%%file", "%%2F", "a.rclonelink"])
+    func aNameThatNoNewFileCanHaveIsInvalid(name: String) async throws {
+        let tree = try MountedTree()
+        await #expect(throws: MountedTree.Failure(kind: .invalid, reason: "")) { try await tree.store(name, [1]) }
+        #expect(tree.store.keys == [])
     }
 }

@@ -49,7 +49,7 @@ import Testing
     }
 
     /// A file that was only cut has no staged byte, and somebody cut it all the same.
-    @Test func aFileThatWasOnlyCutIsKept() async throws {
+    @Test(.rule("crash.unacknowledged")) func aFileThatWasOnlyCutIsKept() async throws {
         let tree = try MountedTree()
         try await tree.store("f", Array("the first version".utf8))
         try await tree.store("untouched", [1])
@@ -99,7 +99,7 @@ import Testing
     }
 
     /// A store that checks no conditions is asked before each commit, by the next process as well.
-    @Test func whatAnotherHostStoredIsNotReplacedByTheNextProcess() async throws {
+    @Test(.rule("conflict.gap")) func whatAnotherHostStoredIsNotReplacedByTheNextProcess() async throws {
         var capabilities = Capabilities()
         (capabilities.putIfMatch, capabilities.putIfAbsent, capabilities.copyCondition) = (false, false, false)
         let tree = try MountedTree(capabilities: capabilities, durability: .local)

@@ -17,7 +17,7 @@ import Testing
     /// What was known is listed anew, and the listing is older than the write.
     private func letGrowOld(_ tree: MountedTree) { tree.time.advance(by: .seconds(2)) }
 
-    @Test func aNewFileStays() async throws {
+    @Test(.rule("visible.remote", "visible.own")) func aNewFileStays() async throws {
         let tree = try tree()
         try await tree.store("a", [1])
         for _ in 0..<3 {
@@ -54,7 +54,7 @@ import Testing
         #expect(try await tree.load("d/f") == [1])
     }
 
-    @Test func whatWasRemovedStaysRemoved() async throws {
+    @Test(.rule("visible.remote")) func whatWasRemovedStaysRemoved() async throws {
         let tree = try tree()
         try await tree.makeDirectory("d")
         for name in 0..<9 { try await tree.store("d/\(name)", [1]) }
@@ -110,7 +110,7 @@ import Testing
     }
 
     /// SEMANTICS 5: others are seen, though no sooner than the store's listings tell.
-    @Test func othersAreSeenOnceListingsKnowOfThem() async throws {
+    @Test(.rule("visible.remote")) func othersAreSeenOnceListingsKnowOfThem() async throws {
         let tree = try tree()
         try await tree.store("a", [1])
         tree.time.advance(by: .seconds(61))
@@ -155,7 +155,7 @@ import Testing
         #expect(try await tree.names("") == ["x"])
     }
 
-    @Test(arguments: ["", "d", "d/x"])
+    @Test(.rule("visible.remote"), arguments: ["", "d", "d/x"])
     func aRefreshAsksForWhatIsThere(path: String) async throws {
         let tree = try tree(ttl: .seconds(60))
         try await tree.makeDirectory("d")

@@ -69,7 +69,7 @@ import Testing
         #expect(tree.store.content("d/") == Self.bytes)
     }
 
-    @Test func theLastFileOfADirectoryMayBeItsOwn() async throws {
+    @Test(.rule("mkdir.last", "name.escaped")) func theLastFileOfADirectoryMayBeItsOwn() async throws {
         for isRead in [true, false] {
             let tree = try MountedTree()
             tree.store.setObject("d/", Self.bytes)
@@ -91,7 +91,7 @@ import Testing
         #expect(try await tree.load("d/%%file") == Self.bytes)
     }
 
-    @Test func aDirectoryStaysWhenItsOwnFileIsRemoved() async throws {
+    @Test(.rule("mkdir.last", "name.escaped")) func aDirectoryStaysWhenItsOwnFileIsRemoved() async throws {
         let tree = try MountedTree()
         tree.store.setObject("d/", Self.bytes)
         try await tree.unlink("d/%%file")
@@ -103,7 +103,7 @@ import Testing
         #expect(try await tree.names("") == ["d", "e"])
     }
 
-    @Test func removingTheLastFileKeepsADirectoryWhoseOthersAreGoneElsewhere() async throws {
+    @Test(.rule("mkdir.last")) func removingTheLastFileKeepsADirectoryWhoseOthersAreGoneElsewhere() async throws {
         let tree = try MountedTree()
         for name in ["d/a", "d/b", "d/c"] { tree.store.setObject(ObjectKey(name), [1]) }
         #expect(try await tree.names("d") == ["a", "b", "c"])

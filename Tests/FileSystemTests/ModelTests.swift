@@ -263,7 +263,7 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
 }
 
 @Suite struct ModelTests {
-    @Test(arguments: 1...12, StoreKind.allCases)
+    @Test(.rule("visible.own"), arguments: 1...12, StoreKind.allCases)
     func randomActsLookAsOnALocalDisk(seed: Int, kind: StoreKind) async throws {
         var generator = SeededGenerator(seed: UInt64(seed))
         let capabilities = kind.capabilities

@@ -52,7 +52,7 @@ import Testing
     }
 
     /// A link of the store's own kind holds a key: only what such a key tells byte for byte becomes one.
-    @Test func onesOfOursTellTheirExactText() async throws {
+    @Test(.rule("symlink.native")) func onesOfOursTellTheirExactText() async throws {
         let tree = try await tree()
         tree.policy.nativeLinks = true
         try await tree.remount()
@@ -92,7 +92,7 @@ import Testing
         #expect(try tree.rooms.journal.contents().isEmpty)
     }
 
-    @Test func onesThatWouldTellAnotherTextElsewhereAreLeftToMv() async throws {
+    @Test(.rule("symlink.native")) func onesThatWouldTellAnotherTextElsewhereAreLeftToMv() async throws {
         let tree = try await tree()
         try await tree.rename("d/near", to: "near")
         #expect(try await tree.readLink("near") == "file")

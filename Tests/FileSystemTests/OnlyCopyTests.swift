@@ -32,7 +32,7 @@ import Testing
         try await tree.read(file, at: 0, count: Self.size) == bytes
     }
 
-    @Test(arguments: Loss.allCases)
+    @Test(.rule("unlink", "rename.replace"), arguments: Loss.allCases)
     func whatIsOnlyInTheCacheDoesNotLeaveIt(loss: Loss) async throws {
         let tree = try MountedTree()
         try await tree.store("f", bytes)
@@ -167,7 +167,9 @@ import Testing
         #expect(tree.store.keys == ["d/"])
     }
 
-    @Test func theObjectOfARemovedFileIsGoneWhenTheMountEndsThoughItsLastCloseWasForgotten() async throws {
+    @Test(.rule("crash.jobs")) func theObjectOfARemovedFileIsGoneWhenTheMountEndsThoughItsLastCloseWasForgotten()
+        async throws
+    {
         let tree = try MountedTree(capacity: 3_000_000)
         try await tree.store("f", bytes)
         _ = try await tree.open("f", readOnly)

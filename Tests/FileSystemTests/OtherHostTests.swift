@@ -15,7 +15,7 @@ import Testing
             tree.system.rename(name, in: .root, to: newName, in: .root, noReplace: noReplace))
     }
 
-    @Test(arguments: [true, false])
+    @Test(.rule("rename.flags"), arguments: [true, false])
     func aRenameThatMustNotReplaceDoesNot(isStored: Bool) async throws {
         let tree = try MountedTree()
         let file = try await tree.open("a", OpenFlags(reads: false, writes: true), create: true)
@@ -32,7 +32,7 @@ import Testing
         #expect(try await tree.load("b") == Self.theirs)
     }
 
-    @Test(arguments: [true, false])
+    @Test(.rule("rename.directory", "rename.flags"), arguments: [true, false])
     func aDirectoryDoesNotReplaceOneWithFiles(noReplace: Bool) async throws {
         let tree = try MountedTree()
         try await tree.makeDirectory("d")
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// SEMANTICS 3: a lost race is EEXIST.
-    @Test func aFileThatMustBeNewIsNot() async throws {
+    @Test(.rule("create.exclusive", "conflict")) func aFileThatMustBeNewIsNot() async throws {
         let tree = try MountedTree()
         _ = try await tree.names("")
         tree.store.setObject("f", Self.theirs)
@@ -205,7 +205,7 @@ import Testing
         }
     }
 
-    @Test func whatIsStoredInADirectoryThatIsRenamedIsNotDeleted() async throws {
+    @Test(.rule("rename.directory")) func whatIsStoredInADirectoryThatIsRenamedIsNotDeleted() async throws {
         let tree = try MountedTree()
         for name in ["d/", "d/f", "d/g"] { tree.store.setObject(ObjectKey(name), Array(name.utf8.dropFirst(2))) }
         whenCopied("e/f", in: tree) { [store = tree.store] in
@@ -221,7 +221,7 @@ import Testing
         #expect(try await tree.load("d/f") == Self.theirs)
     }
 
-    @Test func aRenameThatFailsLeavesWhatIsStoredWhereItCopied() async throws {
+    @Test(.rule("rename.directory")) func aRenameThatFailsLeavesWhatIsStoredWhereItCopied() async throws {
         let tree = try MountedTree()
         for name in ["d/f", "d/g"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
         _ = try await tree.names("")

@@ -24,7 +24,7 @@ import Testing
         #expect(try await tree.find("good/new").size == 2)
     }
 
-    @Test func aStoreThatCannotServeAnythingIsAway() async throws {
+    @Test(.rule("away.read")) func aStoreThatCannotServeAnythingIsAway() async throws {
         let tree = try MountedTree(ttl: .seconds(1))
         tree.store.setObject("good/old", [1])
         #expect(try await tree.names("good") == ["old"])

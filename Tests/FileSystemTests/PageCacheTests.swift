@@ -34,7 +34,7 @@ import Testing
 
     private var forgotten: Int { notifier.forgotten.withLock { $0.count } }
 
-    @Test func aDirectWriteWaitsUntilTheKernelHasForgottenWhatOthersRead() async throws {
+    @Test(.rule("open.direct")) func aDirectWriteWaitsUntilTheKernelHasForgottenWhatOthersRead() async throws {
         try await tree.store("f", Array("before".utf8))
         let reader = try await tree.open("f", OpenFlags(reads: true, writes: false))
         let writer = try await tree.open("f", direct)

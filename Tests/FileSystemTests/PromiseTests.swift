@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func aCloseReturnsWithoutTheStoreAndTheBytesGetThere() async throws {
+    @Test(.rule("close.local", "visible.other")) func aCloseReturnsWithoutTheStoreAndTheBytesGetThere() async throws {
         let gate = tree.store.hold(.put)
         try await tree.store("f", body)
         #expect(tree.store.content("f") == nil)
@@ -93,7 +93,7 @@ import Testing
         #expect(try await tree.load("f") == body)
     }
 
-    @Test func theNextProcessStoresWhatWasPromised() async throws {
+    @Test(.rule("crash.acknowledged")) func theNextProcessStoresWhatWasPromised() async throws {
         try await tree.makeDirectory("d")
         tree.refuseWrites()
         try await tree.store("d/f", body)
@@ -146,7 +146,7 @@ import Testing
         #expect(try await tree.find("f").size == Int64(body.count))
     }
 
-    @Test func writingOnLeavesThePromiseAsItWas() async throws {
+    @Test(.rule("close.rewrite")) func writingOnLeavesThePromiseAsItWas() async throws {
         tree.refuseWrites()
         try await tree.store("f", body)
         let file = try await tree.open("f", readWrite)
@@ -293,7 +293,7 @@ import Testing
     }
 
     /// pailfs-semantics(7), close.rewrite: of a file of more than 4 MiB a write waits for the upload.
-    @Test func writingOnToABigFileWaitsForItsUpload() async throws {
+    @Test(.rule("close.rewrite", "object.whole")) func writingOnToABigFileWaitsForItsUpload() async throws {
         let promised = [UInt8](repeating: 1, count: 5 << 20)
         let gate = tree.store.hold(.completeUpload)
         try await tree.store("f", promised)
@@ -316,7 +316,7 @@ import Testing
     }
 
     /// pailfs-semantics(7), conflict: each descriptor of the file is stale, and the end of the mount names the file.
-    @Test(arguments: [true, false])
+    @Test(.rule("conflict", "conflict.keep", "close.clean"), arguments: [true, false])
     func anotherWritersVersionIsAConflictThatIsTold(isOpen: Bool) async throws {
         tree.store.setObject("f", Array("before".utf8))
         let gate = tree.store.hold(.put)
@@ -340,7 +340,7 @@ import Testing
         #expect(unstored.first?.reason.contains("\(kept)") == true)
     }
 
-    @Test func attributesArePromisedToo() async throws {
+    @Test(.rule("attr.set")) func attributesArePromisedToo() async throws {
         tree.refuseWrites()
         try await tree.store("f", body)
         try await tree.change("f") { $0.mode = 0o600 }
@@ -352,7 +352,7 @@ import Testing
         #expect(tree.store.info("f")?.metadata.user["mode"] == String(0o100600))
     }
 
-    @Test func theEndOfTheMountWaitsForTheStoreAndNamesWhatItRefused() async throws {
+    @Test(.rule("away.end")) func theEndOfTheMountWaitsForTheStoreAndNamesWhatItRefused() async throws {
         tree.refuseWrites()
         try await tree.store("f", body)
         try await tree.store("g", body)
@@ -368,7 +368,7 @@ import Testing
         try await tree.expectStored("g", body)
     }
 
-    @Test func aBigFileGoesOnWhereItsUploadWas() async throws {
+    @Test(.rule("crash.acknowledged")) func aBigFileGoesOnWhereItsUploadWas() async throws {
         let big = SeededContent.bytes(5 * 64 << 10)
         tree.store.fault = { [store = tree.store] operation, key in
             guard operation == .uploadPart, store.count(.uploadPart) > 3 else { return nil }

@@ -12,7 +12,7 @@ import Testing
         if case .failure(let error) = await outcome.value() { error } else { nil }
     }
 
-    @Test(arguments: ["read", "write"])
+    @Test(.rule("deadline"), arguments: ["read", "write"])
     func aCallOnARemovedFileComesToItsEnd(call: String) async throws {
         var capabilities = Capabilities()
         capabilities.smallestPart = 16 << 10

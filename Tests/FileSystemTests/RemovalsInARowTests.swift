@@ -30,7 +30,7 @@ import Testing
         try await tree.waitUntil(what, each: .milliseconds(20), condition)
     }
 
-    @Test func aDirectoryOfFilesGoesInAFewRequests() async throws {
+    @Test(.rule("unlink.batch")) func aDirectoryOfFilesGoesInAFewRequests() async throws {
         fill("d", 2500)
         let names = try await tree.names("d")
         #expect(names.count == 2500)
@@ -47,7 +47,7 @@ import Testing
         #expect(try tree.rooms.journal.contents().isEmpty)
     }
 
-    @Test func theyGoByThemselvesWhenNoOtherComes() async throws {
+    @Test(.rule("unlink.batch")) func theyGoByThemselvesWhenNoOtherComes() async throws {
         fill("d", 5)
         try await removeAll("d")
         try await waitUntil("all are gone") { tree.store.keys == ["d/"] }
@@ -56,7 +56,7 @@ import Testing
         #expect(try await tree.names("d").isEmpty)
     }
 
-    @Test func whatWaitsIsGoneForPrograms() async throws {
+    @Test(.rule("unlink.batch")) func whatWaitsIsGoneForPrograms() async throws {
         fill("d", 6)
         try await removeAll("d")
         #expect(tree.store.keys.count == 5)
@@ -94,7 +94,7 @@ import Testing
         await #expect(throws: MountedTree.Failure(kind: .notEmpty, reason: "")) { try await tree.removeDirectory("d") }
     }
 
-    @Test func aProcessThatDiesLeavesThemToTheNext() async throws {
+    @Test(.rule("unlink.batch", "crash.jobs")) func aProcessThatDiesLeavesThemToTheNext() async throws {
         fill("d", 40)
         try await removeAll("d")
         #expect(tree.store.keys.count > 30)
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func whatTheStoreRefusesIsNamedHiddenAndRemovedLater() async throws {
+    @Test(.rule("crash.background")) func whatTheStoreRefusesIsNamedHiddenAndRemovedLater() async throws {
         fill("d", 12)
         let names = try await tree.names("d")
         for name in names.prefix(6) { try await tree.unlink("d/\(name)") }
@@ -178,5 +178,48 @@ import Testing
         try await tree.removeDirectory("d")
         #expect(tree.store.keys.isEmpty)
         #expect(tree.system.unfinishedJobs().isEmpty)
+    }
+
+    // MARK: When they go
+
+    @Test(.rule("unlink.batch")) func theyWaitATenthOfASecondForAnother() async throws {
+        fill("d", 6)
+        try await removeAll("d")
+        tree.time.advance(by: .milliseconds(99))
+        try await Task.sleep(for: .milliseconds(20))
+        #expect(tree.store.keys.count == 5)
+        try await waitUntil("they are gone") { tree.store.keys == ["d/"] }
+    }
+
+    @Test(.rule("unlink.batch")) func theFirstOneWaitsFiveSecondsForARowWithoutAnEnd() async throws {
+        fill("d", 300)
+        let (names, began) = (try await tree.names("d"), tree.time.uptime())
+        for name in names where tree.store.count(.deleteMany) == 0 {
+            try await tree.unlink("d/\(name)")
+            tree.time.advance(by: .milliseconds(50))
+            try await Task.sleep(for: .milliseconds(2))
+        }
+        let passed = tree.time.uptime() - began
+        #expect(passed >= .seconds(5) && passed < .seconds(10), "\(passed)")
+    }
+
+    @Test(.rule("unlink.batch")) func fsyncOfTheDirectoryWaitsForThem() async throws {
+        fill("d", 40)
+        try await removeAll("d")
+        #expect(tree.store.keys.count > 30)
+        try await tree.run(tree.system.syncDirectory(try await tree.find("d").ino))
+        #expect(tree.store.keys == ["d/"])
+    }
+
+    @Test(.rule("unlink.batch")) func whereARequestDeletesOneObjectEachIsGoneAtOnce() async throws {
+        var capabilities = Capabilities()
+        capabilities.deleteBatch = 1
+        let tree = try MountedTree(capabilities: capabilities)
+        for number in 0..<6 { tree.store.setObject(name("d", number), body) }
+        tree.store.setObject("d/", [])
+        for (number, name) in try await tree.names("d").enumerated() {
+            try await tree.unlink("d/\(name)")
+            #expect(tree.store.keys.count == 6 - number)
+        }
     }
 }

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test(arguments: Act.allCases)
+    @Test(.rule("rename.directory"), arguments: Act.allCases)
     func nothingIsLostOrComesBack(act: Act) async throws {
         let tree = try MountedTree()
         try await tree.makeDirectory("d")
@@ -99,7 +99,7 @@ import Testing
         return await succeeded(system.setAttributes(ino, to: attributes, handle: handle))
     }
 
-    @Test(arguments: Change.allCases, [MountPolicy.Durability.remote, .local])
+    @Test(.rule("rename.directory"), arguments: Change.allCases, [MountPolicy.Durability.remote, .local])
     func whatIsDoneToAFileBelowMeanwhileIsStored(change: Change, durability: MountPolicy.Durability) async throws {
         let tree = try MountedTree(durability: durability)
         for name in ["f", "other"] { tree.store.setObject(ObjectKey("d/" + name), Array("first".utf8)) }

@@ -101,7 +101,7 @@ import Testing
         #expect(tree.store.count(.list) == 6)
     }
 
-    @Test func listingAgainWithinTtlCostsNothingEvenAfterARemount() async throws {
+    @Test(.rule("visible.remote")) func listingAgainWithinTtlCostsNothingEvenAfterARemount() async throws {
         let tree = try tree(objects: 25, page: 10)
         _ = try await tree.names("d")
         try await tree.remount()
@@ -129,7 +129,7 @@ import Testing
         #expect(tree.store.requests.isEmpty)
     }
 
-    @Test func readingASmallFileAfterListingCostsOneGetAndThenNothing() async throws {
+    @Test(.rule("close.clean")) func readingASmallFileAfterListingCostsOneGetAndThenNothing() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")
         tree.store.forgetRequests()
@@ -139,7 +139,7 @@ import Testing
         #expect(tree.store.requests.count == 1)
     }
 
-    @Test func renamingAFileCostsOneRequestWhereTheStoreRenames() async throws {
+    @Test(.rule("rename.replace")) func renamingAFileCostsOneRequestWhereTheStoreRenames() async throws {
         var capabilities = Capabilities()
         capabilities.move = true
         let tree = try MountedTree(capabilities: capabilities)
@@ -152,7 +152,7 @@ import Testing
         #expect(try await tree.names("d") == ["b", "c"])
     }
 
-    @Test func whatIsUsedIsAskedForOnceWithinTtl() async throws {
+    @Test(.rule("statfs")) func whatIsUsedIsAskedForOnceWithinTtl() async throws {
         var capabilities = Capabilities()
         capabilities.usage = true
         let tree = try MountedTree(capabilities: capabilities)
@@ -171,7 +171,7 @@ import Testing
         #expect(figures.capacity - figures.available == 3)
     }
 
-    @Test func writingANewFileCostsOnePutAndReadingItBackNothing() async throws {
+    @Test(.rule("close.remote", "create.new")) func writingANewFileCostsOnePutAndReadingItBackNothing() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")
         tree.store.forgetRequests()
@@ -182,7 +182,7 @@ import Testing
         #expect(tree.store.content("d/new") == Array("hello".utf8))
     }
 
-    @Test func attributesSetBeforeCloseTravelInThePut() async throws {
+    @Test(.rule("attr.set", "attr.stored", "attr.mtime")) func attributesSetBeforeCloseTravelInThePut() async throws {
         let tree = try tree(objects: 0)
         _ = try await tree.names("")
         tree.store.forgetRequests()
@@ -202,7 +202,7 @@ import Testing
         #expect(status.modified == Timestamp(seconds: 12345, nanoseconds: 678))
     }
 
-    @Test func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
+    @Test(.rule("close.remote")) func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
         let tree = try tree(objects: 0)
         _ = try await tree.names("")
         tree.store.forgetRequests()
@@ -234,7 +234,7 @@ import Testing
         #expect(tree.store.requests.map(\.operation) == [.delete, .put, .list, .delete])
     }
 
-    @Test func renamingAFileCostsOneCopyAndOneDelete() async throws {
+    @Test(.rule("rename.replace")) func renamingAFileCostsOneCopyAndOneDelete() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")
         tree.store.forgetRequests()
@@ -243,7 +243,7 @@ import Testing
         #expect(try await tree.load("d/renamed") == Array("content 0".utf8))
     }
 
-    @Test func renamingAFileThatIsNotCommittedCostsNothing() async throws {
+    @Test(.rule("rename.pending")) func renamingAFileThatIsNotCommittedCostsNothing() async throws {
         let tree = try tree(objects: 3)
         _ = try await tree.names("d")
         let file = try await tree.open("d/tmp", OpenFlags(reads: false, writes: true), create: true)

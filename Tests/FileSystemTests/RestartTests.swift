@@ -12,7 +12,7 @@ import Testing
 @Suite struct RestartTests {
     private let readWrite = OpenFlags(reads: true, writes: true)
 
-    @Test func anEditGoesOnWhereItWas() async throws {
+    @Test(.rule("crash.process")) func anEditGoesOnWhereItWas() async throws {
         let tree = try MountedTree()
         let old = Array(repeating: UInt8(ascii: "o"), count: 100_000)
         try await tree.store("f", old)
@@ -28,7 +28,7 @@ import Testing
         #expect(tree.store.content("f") == expected)
     }
 
-    @Test(arguments: [1, 5, 100], [false, true])
+    @Test(.rule("readdir", "crash.process"), arguments: [1, 5, 100], [false, true])
     func aListingGoesOnWhereItWas(page: Int, isRemoving: Bool) async throws {
         var capabilities = Capabilities()
         capabilities.listPage = page
@@ -77,7 +77,7 @@ import Testing
     }
 
     /// Where a process is killed that unlinks an open file: before the store has heard of it, and after.
-    @Test(arguments: [false, true], ["cached", "partly cached", "promised", "dirty"])
+    @Test(.rule("crash.process"), arguments: [false, true], ["cached", "partly cached", "promised", "dirty"])
     func anUnlinkIsCarriedOnAndWhatIsOpenStays(isDone: Bool, state: String) async throws {
         let tree = try MountedTree(durability: state == "promised" ? .local : .remote)
         var content = [UInt8](repeating: 7, count: 1_200_000)
@@ -134,7 +134,8 @@ import Testing
         #expect(tree.system.recoverableFiles().isEmpty)
     }
 
-    @Test func aRenameThatTwoProcessesDidNotComeToTheEndOfIsThere() async throws {
+    @Test(.rule("rename.replace", "crash.jobs")) func aRenameThatTwoProcessesDidNotComeToTheEndOfIsThere() async throws
+    {
         let tree = try MountedTree()
         let content = [UInt8](repeating: 7, count: 200_000)
         try await tree.store("f", content)
@@ -157,7 +158,7 @@ import Testing
     }
 
     /// A directory is renamed, its objects are copied, and the process is killed before the metadata cache knows.
-    @Test(arguments: [false, true])
+    @Test(.rule("rename.directory"), arguments: [false, true])
     func aDirectoryHasTheNameThatTheJournalTells(isKnown: Bool) async throws {
         let tree = try MountedTree()
         let content = [UInt8](repeating: 7, count: 200_000)

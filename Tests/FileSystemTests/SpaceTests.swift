@@ -41,7 +41,7 @@ import Testing
         return generator.bytes(count)
     }
 
-    @Test func openFilesAreStoredWhileAWriterWaits() async throws {
+    @Test(.rule("space.wait", "visible.other")) func openFilesAreStoredWhileAWriterWaits() async throws {
         var files: [(InodeNumber, HandleID)] = []
         try await whileTimePasses {
             for index in 0..<30 {
@@ -59,7 +59,7 @@ import Testing
         #expect(tree.store.keys.count == 30)
     }
 
-    @Test func aFileLargerThanTheQuotaIsWrittenAndReadBack() async throws {
+    @Test(.rule("space.large")) func aFileLargerThanTheQuotaIsWrittenAndReadBack() async throws {
         let content = bytes(3 << 20, 1)
         let file = try await tree.open("big", readWrite, create: true)
         try await whileTimePasses {
@@ -75,7 +75,7 @@ import Testing
         #expect(tree.store.uploadsInProgress.isEmpty)
     }
 
-    @Test func bytesAnywhereInALargeObjectAreChangedWithinTheQuota() async throws {
+    @Test(.rule("space.large")) func bytesAnywhereInALargeObjectAreChangedWithinTheQuota() async throws {
         var content = bytes(3 << 20, 1)
         tree.store.setObject("big", content)
         let file = try await tree.open("big", readWrite)
@@ -91,7 +91,7 @@ import Testing
         #expect(tree.store.content("big") == content)
     }
 
-    @Test func nothingIsLostWhenNothingCanBeStored() async throws {
+    @Test(.rule("space.wait")) func nothingIsLostWhenNothingCanBeStored() async throws {
         refuseWrites()
         let first = try await tree.open("first", readWrite, create: true)
         let content = bytes(700_000, 1)
@@ -114,7 +114,7 @@ import Testing
     }
 
     /// Nobody was promised anything, and yet every byte is still somewhere.
-    @Test(arguments: ["commit", "discard"])
+    @Test(.rule("crash.unacknowledged"), arguments: ["commit", "discard"])
     func whatACrashLeavesInAnUploadAloneCanBeRecovered(_ choice: String) async throws {
         let content = bytes(5 << 19, 1)
         let file = try await tree.open("big", readWrite, create: true)
@@ -241,5 +241,24 @@ import Testing
         #expect(tree.store.content(act == .rename ? "c" : "a") == content)
         #expect(tree.store.content("b") == (act == .copyRange ? content : []))
         #expect(tree.store.keys.count == 2)
+    }
+
+    /// With `durable=local`: what only the upload has no next process could promise.
+    @Test(.rule("space.large")) func theCloseOfAFileLargerThanTheQuotaWaitsForTheStore() async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(
+            capabilities: capabilities, capacity: 1 << 20, durability: .local, partSize: 64 << 10)
+        let content = bytes(3 << 20, 1)
+        let file = try await tree.open("big", readWrite, create: true)
+        try await whileTimePasses(on: tree.time) {
+            for start in stride(from: 0, to: content.count, by: 100_000) {
+                let piece = Array(content[start..<min(content.count, start + 100_000)])
+                try await tree.write(file, piece, at: Int64(start))
+            }
+            try await tree.close(file)
+        }
+        let isStored = tree.store.content("big") == content
+        #expect(isStored)
     }
 }

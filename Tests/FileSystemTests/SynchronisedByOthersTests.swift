@@ -27,7 +27,7 @@ import Testing
     }
 
     /// sync(1) opens the file for reading.
-    @Test(arguments: [MountPolicy.Durability.remote, .local])
+    @Test(.rule("fsync.file"), arguments: [MountPolicy.Durability.remote, .local])
     func aReadersFsyncIsOfTheFile(durability: MountPolicy.Durability) async throws {
         let tree = try MountedTree(durability: durability)
         let writer = try await tree.open("f", writing, create: true)
@@ -39,7 +39,7 @@ import Testing
         #expect(tree.store.content("f") == Array("bytes".utf8))
     }
 
-    @Test func aReadersFsyncTellsWhatFails() async throws {
+    @Test(.rule("fsync.file")) func aReadersFsyncTellsWhatFails() async throws {
         let tree = try MountedTree()
         let writer = try await tree.open("f", writing, create: true)
         try await tree.write(writer, [1], at: 0)
@@ -56,7 +56,7 @@ import Testing
     }
 
     /// pailfs-semantics(7), truncate: by path it stores the file before it returns. That of a file that only waits for the store as well.
-    @Test func aTruncatedPromiseIsAPromise() async throws {
+    @Test(.rule("truncate")) func aTruncatedPromiseIsAPromise() async throws {
         let tree = try MountedTree(durability: .local)
         refusePuts(tree)
         try await tree.store("f", Array("bytes".utf8))
@@ -70,7 +70,7 @@ import Testing
         withExtendedLifetime(dead) {}
     }
 
-    @Test func whatSomebodyWritesIsStoredByTheirClose() async throws {
+    @Test(.rule("truncate")) func whatSomebodyWritesIsStoredByTheirClose() async throws {
         let tree = try MountedTree()
         let writer = try await tree.open("f", writing, create: true)
         try await tree.write(writer, Array("bytes".utf8), at: 0)
@@ -81,7 +81,7 @@ import Testing
     }
 
     /// A close that failed has left it to whoever stores it next.
-    @Test func aTruncatedFileThatNobodyHasOpenIsStored() async throws {
+    @Test(.rule("truncate")) func aTruncatedFileThatNobodyHasOpenIsStored() async throws {
         let tree = try MountedTree()
         refusePuts(tree)
         let writer = try await tree.open("f", writing, create: true)
@@ -93,7 +93,8 @@ import Testing
     }
 
     /// What the store refuses for good is told to whoever synchronises the directory, and to the file's own descriptor as well.
-    @Test func aDirectorysFsyncTellsWhatIsRefusedInTheBackground() async throws {
+    @Test(.rule("fsync.directory", "close.clean", "close.local"))
+    func aDirectorysFsyncTellsWhatIsRefusedInTheBackground() async throws {
         let tree = try MountedTree(durability: .local)
         tree.store.fault = { operation, key in
             guard operation == .put else { return nil }

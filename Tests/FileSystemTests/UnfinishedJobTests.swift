@@ -51,7 +51,7 @@ import Testing
         try await waitUntil("it was refused") { !tree.system.unfinishedJobs().isEmpty }
     }
 
-    @Test func anUnlinkedObjectThatStayedIsNamedHiddenAndRemovedLater() async throws {
+    @Test(.rule("crash.background")) func anUnlinkedObjectThatStayedIsNamedHiddenAndRemovedLater() async throws {
         try await unlinkRefused()
         let job = try #require(tree.system.unfinishedJobs().first)
         #expect((job.act, job.key) == (.removal, "f"))
@@ -70,7 +70,7 @@ import Testing
         #expect(tree.store.content("f") == Array("new".utf8))
     }
 
-    @Test func theNextMountRemovesWhatThisOneCouldNot() async throws {
+    @Test(.rule("crash.background")) func theNextMountRemovesWhatThisOneCouldNot() async throws {
         try await unlinkRefused()
         let unstored = await tree.system.shutDown()
         #expect(unstored.map(\.path) == ["f"])
@@ -83,7 +83,7 @@ import Testing
 
     // MARK: Renames
 
-    @Test func aRenamedFileWhoseOldObjectWillNotGoIsRenamedAllTheSame() async throws {
+    @Test(.rule("crash.background")) func aRenamedFileWhoseOldObjectWillNotGoIsRenamedAllTheSame() async throws {
         tree.store.setObject("a", body)
         refuse([.delete])
         try await tree.rename("a", to: "b")
@@ -96,7 +96,7 @@ import Testing
         #expect(try await tree.load("b") == body)
     }
 
-    @Test func aRenameThatIsNotAllowedFails() async throws {
+    @Test(.rule("rename.replace")) func aRenameThatIsNotAllowedFails() async throws {
         tree.store.setObject("a", body)
         refuse([.delete], .accessDenied)
         await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) {
@@ -206,7 +206,7 @@ import Testing
         #expect(try await tree.names("e") == ["y"])
     }
 
-    @Test func aDirectoryThatFailsToBeRenamedIsNotRenamedLater() async throws {
+    @Test(.rule("crash.later")) func aDirectoryThatFailsToBeRenamedIsNotRenamedLater() async throws {
         for name in ["top/d/x", "top/d/y"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
         // The marker of the directory that would be left empty.
         refuse([.put])
@@ -219,7 +219,9 @@ import Testing
 
     // MARK: What an earlier process left
 
-    @Test func aTreeThatTheNextMountCouldNotFinishIsFinishedWhileItLives() async throws {
+    @Test(.rule("crash.jobs", "rename.directory")) func aTreeThatTheNextMountCouldNotFinishIsFinishedWhileItLives()
+        async throws
+    {
         for name in ["d/x", "d/y"] { tree.store.setObject(ObjectKey(name), Array(name.utf8)) }
         let items = try ["d/x", "d/y"].map { name in
             let key = ObjectKey(name)
@@ -248,5 +250,18 @@ import Testing
         #expect(!tree.store.uploadsInProgress.isEmpty)
         try await settled()
         #expect(tree.store.uploadsInProgress.isEmpty)
+    }
+
+    @Test(.rule("crash.jobs")) func uploadsOfAnotherHostAreLeft() async throws {
+        let theirs = try await tree.store.createUpload(PutRequest("theirs"))
+        let file = try await tree.open("f", readWrite, create: true)
+        try await tree.write(file, [UInt8](repeating: 1, count: 200 << 10), at: 0)
+        try await waitUntil("parts are sent") { tree.store.count(.uploadPart) >= 2 }
+        #expect(tree.store.uploadsInProgress.count == 2)
+        let killed = tree.system
+        defer { withExtendedLifetime(killed) {} }
+        tree.crash()
+        try await tree.mountAgain()
+        try await waitUntil("ours is aborted") { tree.store.uploadsInProgress.map(\.upload) == [theirs] }
     }
 }

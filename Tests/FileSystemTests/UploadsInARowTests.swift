@@ -16,13 +16,13 @@ import Testing
         for name in names { try await tree.store(name, [UInt8](repeating: 1, count: size)) }
     }
 
-    @Test func oneOrTwoGoAtOnce() async throws {
+    @Test(.rule("close.local")) func oneOrTwoGoAtOnce() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b"])
         try await waitUntil("both are stored") { tree.store.keys == ["a", "b"] }
     }
 
-    @Test func thoseAfterThemWaitForAMomentWithoutAnother() async throws {
+    @Test(.rule("close.local")) func thoseAfterThemWaitForAMomentWithoutAnother() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b", "c", "d", "e"])
         try await waitUntil("the first two are stored") { tree.store.count(.put) >= 2 }
@@ -37,7 +37,7 @@ import Testing
         try await waitUntil("it is stored") { tree.store.keys.count == 6 }
     }
 
-    @Test func aRowWithoutAnEndIsStoredAllTheSame() async throws {
+    @Test(.rule("close.local")) func aRowWithoutAnEndIsStoredAllTheSame() async throws {
         let tree = try tree()
         for number in 0..<60 {
             try await close(tree, ["f\(number)"])
@@ -67,7 +67,7 @@ import Testing
         #expect(tree.store.keys == ["a", "b", "c", "d"])
     }
 
-    @Test func theyAreThereAfterACrash() async throws {
+    @Test(.rule("close.local", "crash.acknowledged")) func theyAreThereAfterACrash() async throws {
         let tree = try tree()
         try await close(tree, ["a", "b", "c", "d"])
         tree.crash()
@@ -78,7 +78,7 @@ import Testing
     }
 
     /// A quarter of the space is for what is not stored yet; time stands still, so nothing but the need moves them.
-    @Test func theyGoWhenSpaceIsShort() async throws {
+    @Test(.rule("close.local")) func theyGoWhenSpaceIsShort() async throws {
         let tree = try tree(capacity: 4 << 20)
         // Writers may be slowed down a little; not for so long that what waits would go for that.
         let clock = tree.time.advancing(by: .microseconds(100))

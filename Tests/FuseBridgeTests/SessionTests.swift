@@ -6,6 +6,7 @@ import FuseBridge
 import Logging
 import Metadata
 import Synchronization
+import TestSupport
 import Testing
 
 private let canMount = access("/dev/fuse", R_OK | W_OK) == 0
@@ -40,7 +41,7 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    @Test func linksDevicesAndOddRenamesAreRefused() throws {
+    @Test(.rule("link", "mknod", "rename.flags")) func linksDevicesAndOddRenamesAreRefused() throws {
         let tree = try MountedTree()
         let script = """
             import os, errno, fcntl, ctypes, stat, socket, sys
@@ -105,7 +106,7 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    @Test func aSignalTheProgramHandlesInterruptsNothing() throws {
+    @Test(.rule("signal")) func aSignalTheProgramHandlesInterruptsNothing() throws {
         let tree = try MountedTree()
         try "x".write(toFile: tree.path + "/slow", atomically: false, encoding: .utf8)
         let script = """
@@ -125,7 +126,7 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    @Test func aDeadlySignalEndsAWaitingRead() throws {
+    @Test(.rule("signal")) func aDeadlySignalEndsAWaitingRead() throws {
         let tree = try MountedTree()
         try "x".write(toFile: tree.path + "/hangs", atomically: false, encoding: .utf8)
         // Around the page cache: the kernel does not interrupt its own read-ahead, it only stops waiting for it.
@@ -140,6 +141,7 @@ struct SessionTests {
     /// pailfs-semantics(7), signal: a call that waits ends when its process is killed, and what it was to change is changed
     /// all the same. So does what the kernel closes of a process that was killed.
     @Test(
+        .rule("signal"),
         arguments: [
             "mv stuck moved", "rm stuck", "rmdir stuck", "sync stuck", "mkdir stuck", "touch stuck", "sleep 9 < stuck",
         ])
@@ -199,7 +201,7 @@ struct SessionTests {
         _ = try tree.unmount()
     }
 
-    @Test func failuresAreLoggedByWeight() throws {
+    @Test(.rule("error.reason")) func failuresAreLoggedByWeight() throws {
         let tree = try MountedTree()
         try "x".write(toFile: tree.path + "/broken", atomically: false, encoding: .utf8)
         #expect(shell("cat", tree.path + "/broken").output.contains("Input/output error"))

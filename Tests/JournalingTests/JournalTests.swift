@@ -208,7 +208,7 @@ import Testing
         }
     }
 
-    @Test func aDamagedJournalIsNotReplaced() throws {
+    @Test(.rule("crash.disk")) func aDamagedJournalIsNotReplaced() throws {
         try File.writeAtomically(Array("no database, but somebody's only hope".utf8), to: path)
         let error = #expect(throws: JournalingError.self) { try Journal(path: path) }
         #expect(error?.description.contains("keep a copy") == true)
@@ -230,7 +230,7 @@ import Testing
         return try File(path).size
     }
 
-    @Test(arguments: [3, 5])
+    @Test(.rule("crash.disk"), arguments: [3, 5])
     func whatIsLeftOfADamagedJournalCanBeRead(tenths: Int64) throws {
         let size = try fill(3000)
         let file = try File(path, .readWrite)

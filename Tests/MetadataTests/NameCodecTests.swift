@@ -46,7 +46,7 @@ import Testing
         Row(component: "..rclonelink", shown: "%%2E"),
     ]
 
-    @Test(arguments: table) func componentIsShownAsTheTableSays(_ row: Row) {
+    @Test(.rule("name.escaped"), arguments: table) func componentIsShownAsTheTableSays(_ row: Row) {
         let codec = NameCodec()
         let shown = codec.shownName(of: row.component, beside: row.beside)
         #expect(shown == row.shown)
@@ -57,7 +57,7 @@ import Testing
         #expect(codec.resolve(meaning, role: codec.role(of: row.component)) == row.component)
     }
 
-    @Test func wrongEscapesMeanNothing() {
+    @Test(.rule("name.escaped")) func wrongEscapesMeanNothing() {
         let names: [ByteString] = [
             "", ".", "..", "a%%2F", "%%2E%%2E%%2E", "%%25", "a%%25b", "%%00%", "x/y", "a%%~", "a%%link%%25", "%%link",
             ByteString([0x61, 0]),
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func longComponentIsAbbreviatedAndKeepsApartFromOthers() {
+    @Test(.rule("name.escaped")) func longComponentIsAbbreviatedAndKeepsApartFromOthers() {
         let codec = NameCodec()
         let base = ByteString(repeatElement(UInt8(ascii: "x"), count: 300))
         let names = [base, base + "/", base + "y", base + ".rclonelink"].compactMap { codec.shownName(of: $0) }
@@ -100,7 +100,7 @@ import Testing
         #expect(codec.abbreviatedName(of: ByteString(repeatElement(UInt8(ascii: "x"), count: 249))) == nil)
     }
 
-    @Test func rawNamesHideWhatCannotBeShown() {
+    @Test(.rule("name.raw")) func rawNamesHideWhatCannotBeShown() {
         let codec = NameCodec(style: .raw)
         let long = ByteString(repeatElement(UInt8(ascii: "x"), count: 256))
         for hidden in ["", "/", ".", "../", ByteString([0x61, 0]), long] as [ByteString] {

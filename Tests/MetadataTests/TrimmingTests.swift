@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test func aWalkThroughMoreThanFitsTakesNoMoreThanItsShare() throws {
+    @Test(.rule("space.bound")) func aWalkThroughMoreThanFitsTakesNoMoreThanItsShare() throws {
         let fixture = try CacheFixture(ttl: .seconds(3600))
         fixture.cache.limit = Self.share
         let directories = try walk(fixture, 0..<60)

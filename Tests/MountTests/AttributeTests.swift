@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -27,7 +28,7 @@ extension RealMounts {
             return outcome.output.split(separator: "\n")
         }
 
-        @Test(.timeLimit(.minutes(5)), arguments: Provider.allCases)
+        @Test(.rule("create.type"), .timeLimit(.minutes(5)), arguments: Provider.allCases)
         func filesHaveTheTypesOfTheirNames(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await world.mount(["part-size=5MiB"])
@@ -67,7 +68,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)), arguments: Provider.allCases)
+        @Test(.rule("xattr.header"), .timeLimit(.minutes(5)), arguments: Provider.allCases)
         func headersAreSetShownAndKept(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await world.mount()
@@ -115,7 +116,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)), arguments: providers)
+        @Test(.rule("xattr.property", "xattr.copied"), .timeLimit(.minutes(5)), arguments: providers)
         func propertiesAreSetAndShown(_ provider: Provider) async throws {
             let (cold, archive) =
                 switch provider {
@@ -157,7 +158,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("xattr.property"), .timeLimit(.minutes(5)))
         func aStoreWithoutAPropertySaysSo() async throws {
             try await Provider.cssp.withWorld { world in
                 try await world.mount()

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// What `pailfs cache info --json` prints, as far as the tests look.
@@ -77,7 +78,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("space.bound"), .timeLimit(.minutes(5)))
         func pruningLeavesWhatTheBucketDoesNotHave() async throws {
             try await withMount("durable=local", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// What `pailfs status --json` prints, as far as the tests look.
@@ -165,7 +166,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("visible.other"), .timeLimit(.minutes(5)))
         func flushStoresWhatAnOpenFileHasSoFar() async throws {
             try await withMount { world, _ in
                 let writer = try world.start("exec 3>file; printf 'so far' >&3; : >$T/written; exec sleep 60")
@@ -174,6 +175,37 @@ extension RealMounts {
                 }
                 try #require(written == true)
                 let flush = try await world.pailfs(["flush", "--wait", world.mountpoint + "/file"])
+                #expect(flush.succeeded, "\(flush)")
+                #expect(try await world.outside("get", "file") == "so far")
+                writer.send(SIGKILL)
+                _ = await writer.wait(deadline: .seconds(10))
+            }
+        }
+
+        /// A shell would close duplicates of its descriptors, which stores the file.
+        @Test(.timeLimit(.minutes(5)), .rule("sync.kernel", "visible.other"))
+        func flushStoresWhatSyncfsDoesNot() async throws {
+            try await withMount { world, _ in
+                let source = """
+                    import os, time
+                    file = os.open("file", os.O_WRONLY | os.O_CREAT)
+                    os.write(file, b"so far")
+                    open(os.environ["T"] + "/written", "w").close()
+                    time.sleep(60)
+                    """
+                try source.write(toFile: world.scratch.path("writer.py"), atomically: true, encoding: .utf8)
+                let writer = try world.start("exec $PYTHON $T/writer.py")
+                let written = await MountTests.poll(for: .seconds(20)) { [scratch = world.scratch] in
+                    scratch.has("written") ? true : nil
+                }
+                try #require(written == true)
+                try await world.python(
+                    """
+                    import ctypes, os
+                    assert ctypes.CDLL(None).syncfs(os.open(".", os.O_RDONLY)) == 0
+                    """)
+                #expect(try await world.outside("keys") == "")
+                let flush = try await world.pailfs(["flush", "--wait", world.mountpoint])
                 #expect(flush.succeeded, "\(flush)")
                 #expect(try await world.outside("get", "file") == "so far")
                 writer.send(SIGKILL)

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -18,7 +19,9 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)), arguments: ["cp", "cp --reflink=auto", "cp -p", "cp --sparse=never"])
+        @Test(
+            .rule("copy.range"), .timeLimit(.minutes(5)),
+            arguments: ["cp", "cp --reflink=auto", "cp -p", "cp --sparse=never"])
         func cpCostsOneRequest(_ command: String) async throws {
             try await withObjects { world, store in
                 for name in ["small", "big"] {
@@ -135,7 +138,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("copy.range"), .timeLimit(.minutes(5)))
         func rangesThatMoveAndFilesNotStoredYetAreCopiedAllTheSame() async throws {
             try await withObjects { world, _ in
                 try await world.python(

@@ -1,11 +1,12 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// However a mount is asked to end, what was written is in the bucket before its process is gone.
     @Suite struct Endings {
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("away.end"), .timeLimit(.minutes(5)))
         func unmountingRightAfterAWriteLosesNothing() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:500ms", "op=CopyObject,kind=latency:500ms")
@@ -20,7 +21,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("away.end"), .timeLimit(.minutes(5)))
         func terminatingCommitsAFileThatIsStillOpen() async throws {
             try await withMount { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:500ms")

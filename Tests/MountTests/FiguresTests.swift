@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -11,7 +12,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("xattr.state"), .timeLimit(.minutes(5)))
         func figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend() async throws {
             try await withStore { world, store in
                 world.expectsErrorsInLog = true

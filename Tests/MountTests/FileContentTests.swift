@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// Reads and writes of every shape through real descriptors.
     @Suite struct FileContents {
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("write.any", "truncate"), .timeLimit(.minutes(5)))
         func overwritingAppendingAndTruncatingAnyWhereGivesWhatPOSIXSays() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -26,7 +27,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("visible.own", "write.any", "truncate"), .timeLimit(.minutes(5)))
         func anOpenFileIsReadWhileItIsWritten() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -53,7 +54,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("unlink"), .timeLimit(.minutes(5)))
         func anUnlinkedFileStaysReadableThroughItsHandleAndNeverComesBack() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -96,7 +97,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("rename.replace"), .timeLimit(.minutes(5)))
         func renamingOverAFileReplacesItAndNobodySeesItMissing() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -125,7 +126,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.inode"), .timeLimit(.minutes(5)))
         func openHandlesFollowARename() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -146,7 +147,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("create.exclusive"), .timeLimit(.minutes(5)))
         func exclusiveCreationHasOneWinner() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -167,7 +168,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("mmap"), .timeLimit(.minutes(5)))
         func memoryMapsReadAndWrite() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -210,7 +211,7 @@ extension RealMounts {
         }
 
         /// What a program has done to a file is what every program sees from then on, also while it goes up.
-        @Test(.timeLimit(.minutes(5)), arguments: ["durable=remote", "durable=local"])
+        @Test(.rule("visible.own"), .timeLimit(.minutes(5)), arguments: ["durable=remote", "durable=local"])
         func aListingThatMeetsACommitShowsTheNewLength(_ durable: String) async throws {
             try await withMount(durable) { world, _ in
                 try await world.python(
@@ -288,7 +289,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.inode", "unlink"), .timeLimit(.minutes(5)))
         func anOpenFileWithoutANameKeepsItsAttributes() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -341,7 +342,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("link", "mknod"), .timeLimit(.minutes(5)))
         func whatNoObjectStoreHasIsRefusedByName() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -362,7 +363,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("name.length"), .timeLimit(.minutes(5)))
         func namesAndKeysOverTheLimitAreRefusedBeforeAnyByteMoves() async throws {
             try await withMount { world, store in
                 try await world.sh("mkdir -p $(printf 'd%0199d/' 1 2 3 4 5)")

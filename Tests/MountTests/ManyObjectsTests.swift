@@ -1,9 +1,10 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// A directory of 100,000 objects is listed at the price of its pages and in bounded memory.
     @Suite struct ManyObjects {
-        @Test(.timeLimit(.minutes(20)))
+        @Test(.rule("readdir"), .timeLimit(.minutes(20)))
         func aHundredThousandObjectsAreListedInBoundedMemory() async throws {
             try await withStore { world, store in
                 try await world.sh(

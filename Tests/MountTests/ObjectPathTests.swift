@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -120,7 +121,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(2)))
+        @Test(.rule("open.archived", "error.reason"), .timeLimit(.minutes(2)))
         func whoReadsAnArchivedObjectIsToldHowToHaveItBack() async throws {
             for (provider, archive) in [Provider.s3: "GLACIER", .oss: "Archive", .cos: "ARCHIVE"] {
                 try await provider.withWorld { world in

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -71,7 +72,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("object.plain"), .timeLimit(.minutes(5)))
         func namesAreMadeMovedListedAndRemoved() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -129,7 +130,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.stored", "attr.mtime"), .timeLimit(.minutes(5)))
         func modesOwnersAndTimesAreSetAndStay() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -168,7 +169,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("statfs"), .timeLimit(.minutes(5)))
         func dfShowsRoomAndTheKindOfFileSystemWithoutAsking() async throws {
             try await withMount { world, store in
                 let cost = try await store.requests {

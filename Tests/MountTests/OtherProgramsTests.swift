@@ -27,6 +27,7 @@ extension RealMounts {
             """
 
         @Test(
+            .rule("attr.foreign"),
             .timeLimit(.minutes(5)),
             .enabled(if: FileManager.default.fileExists(atPath: "/usr/bin/s3fs"), "s3fs is not installed"))
         func whatS3fsStoresIsShownAndTheOtherWayRound() async throws {
@@ -64,7 +65,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.foreign", "symlink"), .timeLimit(.minutes(5)))
         func whatRcloneStoresIsShownAndTheOtherWayRound() async throws {
             try await withStore { world, store in
                 let settings = [
@@ -98,7 +99,7 @@ extension RealMounts {
 
         /// core/handles.go and core/dir.go of yandex-cloud/geesefs: decimal `uid`, `gid`, `mode`, `mtime` (`--enable-perms`,
         /// `--enable-mtime`); a link is an empty object with its target, percent-encoded, in `--symlink-target`.
-        @Test(.timeLimit(.minutes(5)), arguments: ["attrs=exact", "symlinks=metadata"])
+        @Test(.rule("attr.foreign"), .timeLimit(.minutes(5)), arguments: ["attrs=exact", "symlinks=metadata"])
         func whatGeesefsStoresIsShown(_ option: String) async throws {
             try await withMount(option) { world, _ in
                 try await world.python(

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -27,7 +28,7 @@ extension RealMounts {
             return try #require(Int(outcome.output.trimmingCharacters(in: .whitespacesAndNewlines)), "\(outcome)")
         }
 
-        @Test(.timeLimit(.minutes(20)), arguments: ["remote", "local"])
+        @Test(.rule("space.bound", "space.large"), .timeLimit(.minutes(20)), arguments: ["remote", "local"])
         func aFileLargerThanTheCacheIsWrittenAndReadWithinIt(_ durable: String) async throws {
             try await withMount("cache-size=64MiB", "free-space=0", "durable=\(durable)") { world, _ in
                 let peak = try await Self.peak(in: world) {
@@ -68,7 +69,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(10)))
+        @Test(.rule("space.wait"), .timeLimit(.minutes(10)))
         func aStoreThatIsAwayEndsTheWriterWithENOSPCAndNobodyElse() async throws {
             try await withMount("cache-size=64MiB", "free-space=0", "durable=local", "timeout=2", "retries=1") {
                 world, store in
@@ -131,6 +132,30 @@ extension RealMounts {
                         Self.generate + "cmp <(generate 1 8589934592) big; rm big", deadline: .seconds(900))
                 }
                 #expect(peak <= 1 << 30, "bytes of disk")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(2)), .rule("space.descriptors"))
+        func writersBeyondTheDescriptorsOfTheWorkerGetENFILE() async throws {
+            try await withMount { world, _ in
+                world.expectsErrorsInLog = true
+                let worker = try #require(world.worker)
+                try await world.sh("prlimit --pid \(worker) --nofile=256:256")
+                try await world.python(
+                    """
+                    import errno, os
+                    files = []
+                    try:
+                        for number in range(400):
+                            files.append(os.open(str(number), os.O_WRONLY | os.O_CREAT))
+                            os.write(files[-1], b"x" * 100)
+                    except OSError as error: assert error.errno == errno.ENFILE, error
+                    else: raise AssertionError("400 open files are written with 256 descriptors")
+                    assert len(files) > 50, len(files)
+                    for file in files[:-1]: os.close(file)
+                    assert all(os.path.getsize(str(number)) == 100 for number in range(len(files) - 1))
+                    """)
+                try await world.sh("printf x >after")
             }
         }
     }

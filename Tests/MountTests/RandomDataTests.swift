@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
@@ -6,14 +7,14 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
 extension RealMounts {
     /// Reads, writes, mappings, truncations, holes and copies of one file at random (programs/data.py).
     @Suite struct RandomData {
-        @Test(.timeLimit(.minutes(isLong ? 180 : 3)))
+        @Test(.rule("write.any", "mmap", "truncate", "fallocate"), .timeLimit(.minutes(isLong ? 180 : 3)))
         func aSmallFileHoldsWhatWasWritten() async throws {
             try await withMount("part-size=5MiB") { world, _ in
                 try await Self.run("\(isLong ? "--operations 1000000" : "--operations 2000 --seed 1")", in: world)
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("write.any", "mmap"), .timeLimit(.minutes(5)))
         func aSmallFileHoldsWhatWasWrittenWhenClosesDoNotWaitForTheBucket() async throws {
             try await withMount("durable=local") { world, _ in
                 try await Self.run("--operations \(isLong ? 50_000 : 1500) --commits 20", in: world)

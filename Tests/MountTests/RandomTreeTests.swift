@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
@@ -8,7 +9,7 @@ extension RealMounts {
     /// with somebody else at work in the bucket, new mounts, other machines and deaths of the process that serves the mount
     /// (programs/model.py).
     @Suite struct RandomTree {
-        @Test(.timeLimit(.minutes(isLong ? 300 : 5)))
+        @Test(.rule("visible.own"), .timeLimit(.minutes(isLong ? 300 : 5)))
         func aTreeLooksAsOnALocalDisk() async throws {
             try await Self.run("durable=remote", isLong ? "--operations 5000 --runs 200" : "--operations 1500 --seed 1")
         }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -57,7 +58,7 @@ extension RealMounts {
             Issue.record("the kernel does not read the file by itself")
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("space.kernel", "open.direct"), .timeLimit(.minutes(5)))
         func aFileThatIsWholeInTheCacheIsReadWithoutAskingPailfs() async throws {
             try await withStore { world, store in
                 try await prepare(world)
@@ -89,7 +90,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("open.version", "space.kernel"), .timeLimit(.minutes(5)))
         func whoHasAFileOpenReadsItsBytesWhateverBecomesOfThem() async throws {
             try await withStore { world, store in
                 try await prepare(world)

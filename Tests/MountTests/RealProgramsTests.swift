@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 private let takesLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
@@ -156,7 +157,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("lock"), .timeLimit(.minutes(5)))
         func locksHoldAmongTheProcessesOfThisHost() async throws {
             try await withMount { world, _ in
                 try await world.sh(
@@ -177,6 +178,18 @@ extension RealMounts {
                         os._exit(1)
                     assert os.wait()[1] == 0
                     """)
+                // Another mount of the bucket stands for another host.
+                let other = try world.scratch.makeDirectory("other")
+                let mounted = try await world.pailfs(
+                    ["mount", world.bucket.url, other, "-o", world.options([], cache: "another")])
+                #expect(mounted.succeeded, "\(mounted)")
+                try await world.sh(
+                    """
+                    exec 3<lock; flock --exclusive 3
+                    refuses flock --nonblock lock true
+                    flock --nonblock $T/other/lock true
+                    """)
+                #expect(try await world.pailfs(["unmount", other]).succeeded)
             }
         }
     }

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 /// What `pailfs recover list --json` prints, as far as the tests look.
@@ -47,7 +48,7 @@ extension RealMounts {
             return try JSONDecoder().decode(RecoverDocument.self, from: Data(outcome.output.utf8)).files
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("crash.unacknowledged"), .timeLimit(.minutes(5)))
         func aNewFileIsSavedWithItsHolesAndCommittedOnRequestOnly() async throws {
             try await withMount { world, _ in
                 try await world.sh("mkdir dir")
@@ -126,7 +127,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("crash.unacknowledged"), .timeLimit(.minutes(5)))
         func withoutAMountTheCommandDoesItItself() async throws {
             try await withMount { world, _ in
                 try await crash(
@@ -196,7 +197,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("error.reason", "visible.remote"), .timeLimit(.minutes(5)))
         func explainTellsTheStateAndTheLastErrorAndRefreshAsksTheStoreAgain() async throws {
             try await withMount("ttl=600", "timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

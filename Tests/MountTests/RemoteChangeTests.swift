@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -19,7 +20,7 @@ extension RealMounts {
 
             """
 
-        @Test(.timeLimit(.minutes(5)), arguments: ["ttl=0", "ttl=1"])
+        @Test(.rule("read.true", "visible.remote"), .timeLimit(.minutes(5)), arguments: ["ttl=0", "ttl=1"])
         func aFileThatGrewOrShrankIsReadWithItsNewLength(_ ttl: String) async throws {
             try await withMount(ttl) { world, _ in
                 try await world.python(
@@ -69,7 +70,9 @@ extension RealMounts {
         }
 
         /// SEMANTICS section 3, open for reading: an object that was replaced is another file to whoever looks at its name.
-        @Test(.timeLimit(.minutes(5)), arguments: ["ttl=0", "ttl=1"])
+        @Test(
+            .rule("visible.replaced", "open.version", "write.stale"), .timeLimit(.minutes(5)),
+            arguments: ["ttl=0", "ttl=1"])
         func aNameShowsTheNewObjectWhileTheOldOneIsOpen(_ ttl: String) async throws {
             try await withMount(ttl, "attrs=exact") { world, _ in
                 try await world.python(
@@ -109,7 +112,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("visible.remote"), .timeLimit(.minutes(5)))
         func aRefreshShowsTheNewObjectWhileTheOldOneIsOpen() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -127,7 +130,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("conflict", "conflict.keep"), .timeLimit(.minutes(5)))
         func theSecondWriterLosesNothing() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -151,7 +154,7 @@ extension RealMounts {
         }
 
         /// Nothing of the removed object is in what was written, so it is as if the removal had come first.
-        @Test(.timeLimit(.minutes(5)), arguments: Provider.allCases)
+        @Test(.rule("conflict.removed"), .timeLimit(.minutes(5)), arguments: Provider.allCases)
         func aFileWrittenAnewIsStoredThoughSomebodyElseRemovedIt(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 try await world.mount()
@@ -174,7 +177,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.foreign"), .timeLimit(.minutes(5)))
         func attributesThatOtherMountsStoredAreShown() async throws {
             try await withMount("attrs=exact") { world, _ in
                 try await world.python(
@@ -205,7 +208,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("symlink"), .timeLimit(.minutes(5)))
         func linksOfTheS3fsFamilyAreReadAndWritten() async throws {
             try await withMount("symlinks=metadata") { world, _ in
                 try await world.python(
@@ -229,7 +232,7 @@ extension RealMounts {
         }
 
         /// With `symlinks=native` OSS's own programs follow the links; what its keys cannot tell byte for byte stays an object.
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("symlink.native"), .timeLimit(.minutes(5)))
         func linksOfTheStoresOwnKindTellTheirExactText() async throws {
             let texts = [
                 "target", "../top", "deeper/file", "no such", "Grüße +%20", "/etc/passwd", "../../out", "./target",
@@ -279,7 +282,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("name.raw", "rmdir"), .timeLimit(.minutes(5)))
         func rawNamesHideWhatCannotBeShownAndListIt() async throws {
             try await withMount("names=raw") { world, _ in
                 try await world.python(

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -28,7 +29,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("xattr.user"), .timeLimit(.minutes(5)))
         func extendedAttributesStayWithTheFile() async throws {
             try await withMount { world, _ in
                 try await world.sh(

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -56,7 +57,7 @@ extension RealMounts {
         }
 
         /// The shell opens, duplicates and closes the file before the program has it.
-        @Test(.timeLimit(.minutes(5)), arguments: ["remote", "local"])
+        @Test(.rule("create.empty"), .timeLimit(.minutes(5)), arguments: ["remote", "local"])
         func aRedirectionCostsOnePut(durable: String) async throws {
             try await withMount("durable=\(durable)") { world, store in
                 try await world.sh("ls >/dev/null")
@@ -108,7 +109,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("close.remote"), .timeLimit(.minutes(5)))
         func writingASmallFileCostsOnePut() async throws {
             try await withManyObjects { world, store in
                 // cp, because a shell that redirects closes a duplicate first, and every close commits.
@@ -120,7 +121,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("attr.set"), .timeLimit(.minutes(5)))
         func attributesTravelInThePut() async throws {
             try await withManyObjects { world, store in
                 try await world.sh(
@@ -176,7 +177,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("close.remote"), .timeLimit(.minutes(5)))
         func aBigFileGoesUpInPartsAndComesDownInRanges() async throws {
             try await withMount("ttl=600") { world, store in
                 try await world.sh("head -c 70000000 /dev/urandom >$T/big; ls >/dev/null")

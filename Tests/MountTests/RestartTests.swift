@@ -1,11 +1,12 @@
 import Foundation
 import Glibc
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// A mount outlives the process that serves it: programs that use it notice nothing but a pause.
     @Suite struct Restarts {
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("crash.process"), .timeLimit(.minutes(5)))
         func openFilesGoOnAfterTheWorkerWasKilled() async throws {
             try await withMount { world, _ in
                 try await world.sh("printf 'some words that are long enough' >read; mkdir dir; printf x >dir/one")
@@ -69,7 +70,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("crash.process"), .timeLimit(.minutes(5)))
         func everyChangeHappensOnceWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 // Each name is made, moved and removed once; whoever does it twice gets an error.
@@ -102,7 +103,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("crash.process"), .timeLimit(.minutes(5)))
         func everyByteIsWrittenOnceWhileWorkersAreKilled() async throws {
             try await withMount { world, _ in
                 try await world.killingWorkers(

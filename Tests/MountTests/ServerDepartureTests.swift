@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
@@ -73,7 +74,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("close.refused"), .timeLimit(.minutes(5)))
         func aWrongRefusalThatStaysEndsAndTheFileIsKeptAndNamed() async throws {
             try await withMount("durable=local") { world, store in
                 world.expectsErrorsInLog = true
@@ -102,7 +103,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("mkdir"), .timeLimit(.minutes(5)))
         func aDirectoryThatWouldBeAFileIsRefusedAndNothingIsLeft() async throws {
             try await withStore(arguments: ["--fault", "kind=marker-as-file"]) { world, store in
                 try await world.mount()
@@ -115,7 +116,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("name.bytes"), .timeLimit(.minutes(5)))
         func aNameThatTheServerLosesIsEILSEQ() async throws {
             try await withStore(arguments: ["--fault", "kind=lose-line-break"]) { world, store in
                 world.expectsErrorsInLog = true
@@ -134,7 +135,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("xattr.user"), .timeLimit(.minutes(5)))
         func anAttributeOverTheServersLimitIsE2BIGAtOnce() async throws {
             try await withStore(arguments: ["--fault", "kind=metadata-limit:256"]) { world, store in
                 world.expectsErrorsInLog = true

@@ -1,11 +1,12 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// A store that fails or lies: what is not right is an error with a name, never wrong bytes, and it is right again
     /// when the store is.
     @Suite struct StoreFaults {
-        @Test(.timeLimit(.minutes(5)), arguments: ["cut:1000", "alter"])
+        @Test(.rule("read.true"), .timeLimit(.minutes(5)), arguments: ["cut:1000", "alter"])
         func aDamagedBodyIsAnErrorAndNothingOfItIsKept(_ kind: String) async throws {
             try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -23,7 +24,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("read.true"), .timeLimit(.minutes(5)))
         func aCutRangeOfABigFileIsAnErrorAndNothingWrongIsServed() async throws {
             try await withMount("ttl=600", "timeout=3", "retries=1") { world, store in
                 world.expectsErrorsInLog = true
@@ -41,6 +42,7 @@ extension RealMounts {
         }
 
         @Test(
+            .rule("read.true"),
             .timeLimit(.minutes(5)),
             arguments: [
                 "kind=status:503,count=3,retry-after=1", "kind=status:500,count=2", "kind=reset,count=3",
@@ -74,7 +76,7 @@ extension RealMounts {
             }
         }
 
-        @Test(.timeLimit(.minutes(5)))
+        @Test(.rule("close.remote", "object.whole"), .timeLimit(.minutes(5)))
         func aCommitThatFailsIsTheErrorOfClose() async throws {
             try await withMount("timeout=2", "retries=1") { world, store in
                 world.expectsErrorsInLog = true

@@ -1,10 +1,12 @@
 import Glibc
+import TestSupport
 import Testing
 
 extension RealMounts {
     /// What a call that has returned 0 says is stored is: looked for before anything else could store it.
     @Suite struct StoredBytes {
         @Test(
+            .rule("close.remote", "fsync.file", "fsync.directory", "truncate", "mmap", "create.new"),
             .timeLimit(.minutes(1)),
             arguments: [
                 "os.write(f, b'bytes'); os.fsync(f)",
@@ -35,7 +37,7 @@ extension RealMounts {
         }
 
         /// The kernel writes them back when the mapping goes.
-        @Test(.timeLimit(.minutes(1)))
+        @Test(.rule("mmap"), .timeLimit(.minutes(1)))
         func pagesWrittenThroughAMappingArriveAfterTheLastClose() async throws {
             try await withMount { world, _ in
                 try await world.python(
@@ -58,7 +60,7 @@ extension RealMounts {
         }
 
         /// With `durable=local` the promise is on this disk. The file is still open.
-        @Test(.timeLimit(.minutes(1)), arguments: ["remote", "local"])
+        @Test(.rule("fsync.file", "crash.acknowledged"), .timeLimit(.minutes(1)), arguments: ["remote", "local"])
         func outliveBothProcessesOnceTheyAreSynced(_ durable: String) async throws {
             try await withMount("durable=\(durable)") { world, store in
                 world.expectsErrorsInLog = true

@@ -25,7 +25,7 @@ import Testing
         #expect(delay("OperationAborted") != nil)
     }
 
-    @Test func delaysGrowAndEndAfterTheDeadline() throws {
+    @Test(.rule("deadline")) func delaysGrowAndEndAfterTheDeadline() throws {
         let policy = RetryPolicy()
         var last = Duration.zero
         for tries in 1...7 {
@@ -98,7 +98,7 @@ import Testing
     }
 
     /// Though the store, when it is back, fails the first two tries all the same.
-    @Test func aRequestOutlastsAnOutageAsLongAsTheDeadline() async throws {
+    @Test(.rule("deadline")) func aRequestOutlastsAnOutageAsLongAsTheDeadline() async throws {
         let time = ManualTime()
         let memory = MemoryStore()
         memory.setObject("k", [1])
@@ -120,7 +120,7 @@ import Testing
     }
 
     /// Each try waits longer for its turn than the store may be away, and longer than a connection takes.
-    @Test func triesThatWaitForTheirTurnAreNotTriedForEver() async throws {
+    @Test(.rule("deadline")) func triesThatWaitForTheirTurnAreNotTriedForEver() async throws {
         let time = ManualTime()
         let memory = MemoryStore()
         memory.fault = { operation, key in
@@ -137,7 +137,7 @@ import Testing
         #expect(memory.count(.put) <= 6)
     }
 
-    @Test func aTransferFailsWhenTheStoreStaysAway() {
+    @Test(.rule("deadline")) func aTransferFailsWhenTheStoreStaysAway() {
         let policy = RetryPolicy()
         func delay(_ tries: Int, _ still: Duration) -> Duration? {
             policy.delay(after: error(.unreachable), tries: tries, elapsed: still, isTransfer: true, random: 0)

@@ -179,7 +179,7 @@ import Testing
         </AccessControlList></AccessControlPolicy>
         """
 
-    @Test func grantsAreReadSetAndKept() async throws {
+    @Test(.rule("xattr.copied")) func grantsAreReadSetAndKept() async throws {
         let fixture = try fixture { _, request in
             switch (request.method, request.query) {
             case ("GET", "acl="): LocalAnswer(200, body: Self.policy)

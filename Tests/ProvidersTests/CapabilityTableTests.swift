@@ -2,6 +2,7 @@ import Basics
 import Foundation
 import ObjectStorage
 import Providers
+import TestSupport
 import Testing
 
 /// What the manual says that each store can do, made from the code.
@@ -72,5 +73,17 @@ import Testing
         let page = try text("man/pailfs-stores.7")
         #expect(page.contains(Self.manual), "man/pailfs-stores.7 must hold this:\n\(Self.manual)")
         #expect(Self.manual.split(separator: "\n").allSatisfy { $0.count < 78 })
+    }
+
+    @Test(.rule("visible.remote")) func listingsLagAsTheManualSays() {
+        let lags = Self.stores.map { $0.capabilities.listingLag }
+        #expect(lags == [.zero, .zero, .seconds(60), .zero, .seconds(600), .seconds(600)])
+    }
+
+    @Test(.rule("conflict.gap", "create.exclusive")) func storesCompareAsTheManualSays() {
+        #expect(Self.stores.map(\.capabilities.putIfMatch) == [true, false, false, false, false, false])
+        #expect(Self.stores.map(\.capabilities.putIfAbsent) == [true, true, true, true, false, true])
+        let ofParts = [FamilyProfile.aws, .r2, .generic, .minio, .ceph].map(\.capabilities.completionCondition)
+        #expect(ofParts == [true, true, false, false, false])
     }
 }

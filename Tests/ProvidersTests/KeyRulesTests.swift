@@ -15,7 +15,7 @@ import Testing
         [latin, control, backslash, later].filter { !capabilities.keyRules.allows($0) }
     }
 
-    @Test func eachStoreRefusesItsOwn() {
+    @Test(.rule("name.bytes")) func eachStoreRefusesItsOwn() {
         #expect(refused(FamilyProfile.generic.capabilities) == [])
         #expect(refused(FamilyProfile.oss.capabilities) == [latin, backslash])
         #expect(refused(FamilyProfile.cos.capabilities) == [control, backslash])

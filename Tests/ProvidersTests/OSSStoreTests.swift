@@ -109,7 +109,7 @@ import Testing
         #expect(info.metadata.user == ["my_name": "v", "a--b": "w"])
     }
 
-    @Test func newHeadersKeepClassEncryptionTagsAndACL() async throws {
+    @Test(.rule("xattr.copied")) func newHeadersKeepClassEncryptionTagsAndACL() async throws {
         let fixture = try fixture { _, request in
             if request.method == "HEAD" {
                 return LocalAnswer(
@@ -354,7 +354,7 @@ import Testing
     }
 
     /// The process that asked for the bucket's access may be another one, and a bucket of an account is not asked for.
-    @Test func anUncheckedBucketWithVersionsIsLookedAt() async throws {
+    @Test(.rule("conflict.gap")) func anUncheckedBucketWithVersionsIsLookedAt() async throws {
         let fixture = try fixture(tellsVersions: true) { _, request in
             if request.query == "versioning=" {
                 return LocalAnswer(

@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func headersClassAndConditionGoWithAPut() async throws {
+    @Test(.rule("xattr.copied")) func headersClassAndConditionGoWithAPut() async throws {
         let fixture = try FamilyFixture {
             $0.storageClass = "STANDARD_IA"
         } answer: { _, _ in
@@ -153,7 +153,7 @@ import Testing
     }
 
     /// As Backblaze B2 does.
-    @Test(arguments: [WriteCondition.absent, .match(ETag("abc"))])
+    @Test(.rule("conflict.gap"), arguments: [WriteCondition.absent, .match(ETag("abc"))])
     func whereConditionsAreRefusedAHeadStandsInForThem(condition: WriteCondition) async throws {
         let etag = "\"\(Hex.encode(MD5.of("")))\""
         let fixture = try FamilyFixture { _, request in
@@ -262,7 +262,7 @@ import Testing
         #expect(request["x-amz-storage-class"] == "GLACIER_IR")
     }
 
-    @Test func newHeadersKeepTheStorageClass() async throws {
+    @Test(.rule("xattr.copied")) func newHeadersKeepTheStorageClass() async throws {
         let fixture = try FamilyFixture { _, request in
             request.method == "HEAD"
                 ? LocalAnswer(200, Self.object + [("x-amz-storage-class", "ONEZONE_IA")], body: "hello")

@@ -145,6 +145,7 @@ def rename_over_a_full_directory_fails(at):
     (at / "d").mkdir()
     (at / "e").mkdir()
     (at / "e/f").touch()
+    # rule: rename.directory
     fails_with(errno.ENOTEMPTY, os.rename, at / "d", at / "e")
 
 
@@ -154,6 +155,7 @@ def rename_of_nothing_fails(at):
 
 def rename_of_a_directory_below_itself_fails(at):
     (at / "d").mkdir()
+    # rule: rename.directory
     fails_with(errno.EINVAL, os.rename, at / "d", at / "d/e")
 
 
@@ -176,6 +178,7 @@ def removed_file_is_usable_while_open(at):
     (at / "f").write_bytes(b"kept")
     with opened(at / "f", os.O_RDWR) as file:
         os.unlink(at / "f")
+        # rule: unlink
         equal((os.pread(file, 10, 0), os.listdir(at)), (b"kept", []))
         os.pwrite(file, b"more", 4)
         equal(os.pread(file, 10, 0), b"keptmore")
@@ -216,6 +219,7 @@ def empty_directory_is_removed(at):
 def full_directory_is_not_removed(at):
     os.mkdir(at / "d")
     (at / "d/f").touch()
+    # rule: rmdir
     fails_with(errno.ENOTEMPTY, os.rmdir, at / "d")
     os.unlink(at / "d/f")
     os.rmdir(at / "d")
@@ -258,6 +262,7 @@ def name_with_a_line_break_is_a_name(at):
 def name_of_255_bytes_is_a_name(at):
     (at / ("n" * 255)).write_bytes(b"1")
     equal(os.listdir(at), ["n" * 255])
+    # rule: name.length
     fails_with(errno.ENAMETOOLONG, os.open, at / ("n" * 256), os.O_WRONLY | os.O_CREAT)
 
 
@@ -332,6 +337,7 @@ def attributes_are_kept(at):
 def attributes_of_a_directory_are_kept(at):
     os.mkdir(at / "d")
     os.setxattr(at / "d", "user.colour", b"blue")
+    # rule: xattr.user
     equal(os.getxattr(at / "d", "user.colour"), b"blue")
 
 
