@@ -68,7 +68,8 @@ extension BucketFileSystem {
     func requireOwn(_ file: ActiveFile) throws(FileSystemError) {
         if file.state.withLock({ $0.hasGivenWay }) {
             throw FileSystemError(
-                .stale, "somebody else's version has the name, and what was written here is kept beside it")
+                .stale,
+                "another host changed the file; the bytes written here are in a conflict file or in \"pailfs recover\"")
         }
     }
 }

@@ -241,7 +241,7 @@ extension RealMounts {
                 #expect(wrongKey.output.contains("PAILFS_SECRET_ACCESS_KEY"), "\(wrongKey)")
                 let wrongBucket = try await run("doctor s3://no-such-pail", in: world)
                 #expect(wrongBucket.status == 1)
-                #expect(wrongBucket.output.contains("no-such-pail is not there"), "\(wrongBucket)")
+                #expect(wrongBucket.output.contains("no-such-pail does not exist"), "\(wrongBucket)")
             }
         }
 

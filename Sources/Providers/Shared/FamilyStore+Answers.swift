@@ -69,15 +69,17 @@ extension FamilyStore {
     /// Why a successful answer is not the one asked for.
     static func problem(_ response: HTTPResponse, asked: ByteRange?) -> String? {
         guard let asked else {
-            return response.status == 200 ? nil : "asked for the whole object, answered \(response.status)"
+            return response.status == 200 ? nil : "requested the whole object, received status \(response.status)"
         }
         guard response.status == 206 else {
-            return "asked for a range, answered \(response.status)"
+            return "requested a range, received status \(response.status)"
         }
-        guard let answered = contentRange(response.headers) else { return "a range without Content-Range" }
+        guard let answered = contentRange(response.headers) else {
+            return "the answer has a range but no Content-Range"
+        }
         guard answered.range.lowerBound == asked.lowerBound,
             answered.range.upperBound == min(asked.upperBound, answered.total)
-        else { return "asked for \(asked), answered \(answered.range) of \(answered.total)" }
+        else { return "requested bytes \(asked), received \(answered.range) of \(answered.total)" }
         return nil
     }
 
@@ -140,7 +142,7 @@ extension FamilyStore {
         let stored = isComparable ? Self.md5(etag) : nil
         guard stored ?? sent.md5 == sent.md5,
             crc64ecma(response.headers).map({ Self.bytes($0) == sent.crc64 }) ?? true
-        else { throw integrity(call, response, "the store keeps other bytes than were sent") }
+        else { throw integrity(call, response, "the store has other bytes than were sent") }
         return PutAnswer(etag: etag, versionID: versionID(response), answered: response.date)
     }
 
@@ -156,7 +158,7 @@ extension FamilyStore {
         case .unknown:
             throw ObjectStoreError(
                 .interrupted, call.operation, key: call.key, status: response.status, code: "EmptyAnswer",
-                message: "the answer ended without an outcome", requestID: errors.requestID(response))
+                message: "the answer ended before its result", requestID: errors.requestID(response))
         }
     }
 }

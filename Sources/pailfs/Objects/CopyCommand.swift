@@ -72,7 +72,7 @@ struct CopyCommand: ParsableCommand {
             }
             return true
         }
-        if exists { throw CommandError("\(destination) is there already; leave out -n to replace it") }
+        if exists { throw CommandError("\(destination) already exists; leave out -n to replace it") }
     }
 
     private func copy(
@@ -125,13 +125,13 @@ private struct HeaderChange {
         guard let colon = text.firstIndex(of: ":"), let header = StoredHeader(rawValue: text[..<colon].lowercased())
         else {
             throw CommandError(
-                "--header \(text) is no header that is stored; write one of "
+                "--header \(text) is not a stored header; write one of "
                     + "\(StoredHeader.allCases.map(\.rawValue).joined(separator: ", ")), a colon and its value")
         }
         var value = text[text.index(after: colon)...].drop { $0 == " " }
         while value.last == " " { value.removeLast() }
         guard value.isEmpty || StoredHeader.canCarry(String(value)) else {
-            throw CommandError("--header \(text): only printable ASCII goes into a header")
+            throw CommandError("--header \(text): a header can have printable ASCII only")
         }
         (self.header, self.value) = (header, value.isEmpty ? nil : String(value))
     }
