@@ -160,7 +160,7 @@ struct Holder {
 
     /// Programs get errors instead of waiting for ever, and the mountpoint is free again.
     private mutating func giveUp() -> Int32 {
-        tell("the mount ends after \(deaths) deaths of its worker")
+        tell("the mount ends after \(deaths) deaths of its worker; see its log, and mount again")
         letGoOfMount()
         return EX_SOFTWARE
     }

@@ -153,7 +153,7 @@ final class MountProcess: Sendable {
             if held != nil { session?.handOver() }
             return
         }
-        logger.info("ending on a signal", metadata: ["signal": "\(signal)"])
+        logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
         if let session { return session.end() }
         if !takesOver { exit(128 + signal) }
     }

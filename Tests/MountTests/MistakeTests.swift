@@ -79,7 +79,7 @@ private enum Mistakes {
         Mistake("mnt endpoint=http://x.invalid,doh=https://127.0.0.1:9/q,timeout=1", "x.invalid", "endpoint, doh"),
         Mistake("exec $P ls s3://none -o $O", "none does not exist", "check its name"),
         Mistake("exec $P stat $U/none -o $O", "no object of this key", "check its name"),
-        Mistake("exec $P acl get kodo://pail/x -o endpoint=$K", "no access control lists"),
+        Mistake("exec $P acl get kodo://pail/x -o endpoint=$K", "does not support access control lists"),
         Mistake(
             """
             printf x >x; $PYTHON $HELPER put frozen x; $P class $U/frozen GLACIER -o $O

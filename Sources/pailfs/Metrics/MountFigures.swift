@@ -52,7 +52,8 @@ struct MountFigures: Sendable {
             "requests_in_flight", .gauge, "Requests that the store has not answered.",
             all.map { Sample($0.value.inFlight, ("operation", $0.key.rawValue)) })
         figures.add(
-            "requests_waiting", .gauge, "Requests that wait because enough others are in flight.", throttle.waiting)
+            "requests_waiting", .gauge, "Requests that wait because as many as allowed are in flight.", throttle.waiting
+        )
         figures.add(
             "request_duration_seconds", .summary, "Time of requests that succeeded.",
             all.filter { $0.value.latency.count > 0 }.flatMap { operation, count in
@@ -87,7 +88,7 @@ struct MountFigures: Sendable {
     private func addCache(_ figures: inout Exposition) {
         let known = blocks.statistics()
         figures.add("cache_used_bytes", .gauge, "Disk that blocks and staged bytes take.", ledger.used)
-        figures.add("cache_limit_bytes", .gauge, "Most that they may take.", ledger.limit)
+        figures.add("cache_limit_bytes", .gauge, "Limit of the disk that they may take.", ledger.limit)
         figures.add("cache_clean_bytes", .gauge, "Disk that blocks of stored objects take.", known.storedBytes)
         figures.add("cache_memory_bytes", .gauge, "Memory that holds blocks instead of the disk.", known.shelvedBytes)
         figures.add("cache_fetches_total", .counter, "Ranges that were fetched into the cache.", known.fetches)
@@ -105,7 +106,7 @@ struct MountFigures: Sendable {
     private func addFiles(_ figures: inout Exposition) {
         let report = fileSystem.report(mostFiles: 0)
         figures.add("open_files", .gauge, "Files that programs have open.", report.openFiles)
-        figures.add("open_handles", .gauge, "Handles that programs have of them.", report.openHandles)
+        figures.add("open_handles", .gauge, "File descriptors that programs have open.", report.openHandles)
         figures.add(
             "backed_files", .gauge, "Open files that the kernel reads from the cache by itself.", report.backedFiles)
         figures.add(

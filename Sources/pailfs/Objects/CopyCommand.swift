@@ -40,7 +40,7 @@ struct CopyCommand: ParsableCommand {
             to += ByteString(from.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
         }
         guard !from.isEmpty, to != from || !changes.isEmpty || storageClass != nil else {
-            throw CommandError("\(destination) is the object itself; give its copy another key")
+            throw CommandError("\(destination) is the object itself; write another key for the copy")
         }
         let (source, target) = (ObjectKey(from), ObjectKey(to))
         let info = try session.answer { store async throws(ObjectStoreError) in
@@ -87,7 +87,8 @@ struct CopyCommand: ParsableCommand {
         }
         guard limits.partCopy else {
             throw CommandError(
-                "\(source) is larger than the \(ByteSize.format(limits.largestCopy)) this store copies at once")
+                "\(source) is larger than the \(ByteSize.format(limits.largestCopy)) this store copies at once; mount the bucket and use cp(1)"
+            )
         }
         let key = request.key
         let upload = try session.answer { store async throws(ObjectStoreError) in
