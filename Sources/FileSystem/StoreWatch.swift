@@ -71,10 +71,10 @@ final class StoreWatch: Interceptor {
 }
 
 extension ObjectStoreError {
-    /// Whether it says that nobody was there to answer, or nobody able to.
+    /// Whether the store did not answer or could not serve. One that completed an upload without its version did both.
     fileprivate var isOutage: Bool {
         switch kind {
-        case .unreachable, .interrupted, .timedOut, .serverFault, .throttled: true
+        case .unreachable, .interrupted, .timedOut, .serverFault, .throttled: !isOfUntoldVersion
         default: false
         }
     }

@@ -2,12 +2,18 @@ import ObjectStorage
 
 /// Every option of a mount, once: `-o`, long options, files, environment, defaults, help and manual page all come from here.
 package enum OptionTable {
-    package static let options: [MountOption] = bucket + view + machine + requests + log + fromMount
+    package static let options: [MountOption] = groups.flatMap(\.options) + fromMount
+
+    /// What help and manual list, in their order.
+    static let groups: [(title: String, options: [MountOption])] = [
+        ("Basic", basic), ("Cache", cache), ("Durability", durability), ("Identity", identity), ("Network", network),
+        ("One store only", oneStore),
+    ]
 
     /// What a mount can be told anew.
     package static var liveNames: [String] { options.filter(\.isLive).map(\.name) }
 
-    private static let bucket: [MountOption] = [
+    private static let basic: [MountOption] = [
         .url(
             "endpoint", \.endpoint, schemes: ["http", "https"],
             "URL of the server, for stores other than the provider's own. For Swift it is the login URL, for CSSP "
@@ -15,6 +21,146 @@ package enum OptionTable {
         .text("region", "name", \.region, "Region of the bucket. OSS and COS need it unless endpoint is given."),
         .text("profile", "name", \.profile, "Profile to read from the credentials files of the provider's tools."),
         .flag("path-style", \.pathStyle, "Put the bucket name into the path of URLs instead of the host name."),
+        .flag("ro", \.readOnly, "Mount read-only."),
+        .flag(
+            "allow_other", \.allowOther,
+            "Allow other users to use the mount. A user other than root needs user_allow_other in /etc/fuse.conf. "
+                + "With attrs=listing, the stored mode of a file restricts other users only after this machine has "
+                + "read the file."),
+        .duration(
+            "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
+            "How long pailfs uses what it knows of the bucket before it checks again. 0 checks every time."
+        ).live,
+        .choice(
+            "names", \.names, default: .escaped,
+            "Whether keys that are no valid path appear under escaped names or are hidden."),
+        .choice(
+            "symlinks", \.symlinks, default: .objects,
+            "How symbolic links are stored. With objects, as objects NAME.rclonelink; with native, as OSS's own "
+                + "links where the target allows it; with metadata, as objects with a header, as s3fs does, which "
+                + "costs a request for the headers of every small object; with off, links cannot be made and their "
+                + "objects appear as files."),
+        .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
+        .path(
+            "log", "file", \.logFile,
+            "File to append the log to. Messages about a worker process that died go to the default place in any "
+                + "case. Default: syslog, or stderr in the foreground."),
+        .choice("log-level", \.logLevel, default: .info, "Level of the least severe messages to log.").live,
+        .place(
+            "metrics", \.metrics,
+            "Where the mount serves its figures over HTTP in the text format of Prometheus. A path with a slash is "
+                + "a socket; 127.0.0.1:9464 or [::1]:9464 is a port for this machine alone."),
+    ]
+
+    private static let cache: [MountOption] = [
+        .path(
+            "cache-dir", "directory", \.cacheDirectory,
+            "Directory that holds the caches of all buckets. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
+        .size(
+            "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
+            "Largest size on disk of cached blocks, files not yet stored and their databases, together."
+        ).live,
+        .size(
+            "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
+            "Bytes of the cache's disk that pailfs leaves free, whatever cache-size allows."
+        ).live,
+        .size(
+            "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
+            "Largest amount of memory for file content, at most half of a container's limit."),
+        .size(
+            "read-ahead", \.readAhead, in: 0...16 << 30, default: "128MiB",
+            "Bytes to fetch ahead of a program that reads sequentially."),
+    ]
+
+    private static let durability: [MountOption] = [
+        .choice(
+            "durable", \.durable, default: .remote,
+            "When close(2) returns. With remote, when the bucket has the file; with local, when the local disk has "
+                + "it, and the upload follows."
+        ),
+        .choice(
+            "conflict", \.conflict, default: .keep,
+            "What happens to a file that another host has changed meanwhile. With keep, both versions are stored; "
+                + "with overwrite, the other version is replaced; with fail, this host's version waits in pailfs "
+                + "recover."
+        ),
+        .choice(
+            "restart", \.restart, default: .yes,
+            "Whether a new process takes over the mount when the process that serves it dies."),
+    ]
+
+    private static let identity: [MountOption] = [
+        .choice(
+            "attrs", \.attributes, default: .listing,
+            "Which mode, owner and time a file shows before this machine has read its object. With listing, the "
+                + "mode and owner of the mount and the time of the upload; with exact, the stored ones, at one "
+                + "request per object."),
+        .identity(
+            "uid", \.uid,
+            "Owner of files and directories without a stored owner. Default: the user that mounts."),
+        .identity(
+            "gid", \.gid,
+            "Group of files and directories without a stored group. Default: the group of the user that mounts."),
+        .mode(
+            "umask", \.umask, default: "022",
+            "Permission bits, in octal, that files and directories without a stored mode lack."),
+        .mode(
+            "file-mode", \.givenFileMode,
+            "Permission bits, in octal, of files without a stored mode; umask does not apply."),
+        .mode(
+            "dir-mode", \.givenDirectoryMode,
+            "Permission bits, in octal, of directories without a stored mode; umask does not apply."),
+    ]
+
+    private static let network: [MountOption] = [
+        .duration(
+            "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
+            "How long a call waits for a store that does not answer before it fails; the last retry may end a "
+                + "quarter later. A transfer may take longer while bytes move."),
+        .duration(
+            "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
+            "Time limit for name resolution, connection and TLS handshake together."),
+        .duration(
+            "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400), otherwise: "never",
+            "Time limit for one transfer, even while bytes move."),
+        .number(
+            "retries", \.retries, in: 0...100, default: "8",
+            "Least number of retries of a failed transfer. Until timeout has passed there may be more."),
+        .number(
+            "uploads", \.uploads, in: 1...256, default: "16",
+            "Parts and files uploaded at the same time; at most eight parts of one file."
+        ).live,
+        .number(
+            "downloads", \.downloads, in: 1...256, default: "32",
+            "Download requests in flight at the same time."
+        ).live,
+        .size(
+            "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
+            "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "
+                + "files."),
+        .choice(
+            "checksums", \.checksums, default: .verify,
+            "Whether pailfs compares the bytes it sends and receives with the checksums that the store returns "
+                + "(CRC-64, MD5)."),
+        .choice(
+            "redirects", \.redirects, default: .refuse,
+            "Whether pailfs follows redirects to another host. With follow, to the provider's own hosts only."
+        ).only(for: .s3, .oss, .cos),
+        .url(
+            "proxy", \.proxy, schemes: ["http", "https", "socks5"],
+            "Proxy for all requests except those for the credentials of a machine or container. Default: "
+                + "http_proxy, https_proxy and no_proxy of the environment, as curl(1) reads them."),
+        .url(
+            "doh", \.dnsOverHTTPS, schemes: ["https"],
+            "Resolver to query for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
+        .path("ca-file", "file", \.caFile, "File of trusted certificates (PEM) to use instead of the system's."),
+        .header("header", \.headers, "Header to add to every request; may be given several times."),
+        .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
+        .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),
+        .flag("user-agent-system", \.userAgentSystem, "Append system and processor to the User-Agent header."),
+    ]
+
+    private static let oneStore: [MountOption] = [
         .choice(
             "signature", \.signature, default: .newest,
             "Version of the request signature, for OSS servers that do not accept the newest."),
@@ -52,143 +198,6 @@ package enum OptionTable {
             "cname-exclude", "host", \.nameExclusions,
             "Domain of an endpoint that is the provider's own and not a bucket's custom domain; may be given "
                 + "several times."),
-    ]
-
-    private static let view: [MountOption] = [
-        .flag("ro", \.readOnly, "Mount read-only."),
-        .identity(
-            "uid", \.uid,
-            "Owner of files and directories without a stored owner. Default: the user that mounts."),
-        .identity(
-            "gid", \.gid,
-            "Group of files and directories without a stored group. Default: the group of the user that mounts."),
-        .mode(
-            "umask", \.umask, default: "022",
-            "Permission bits, in octal, that files and directories without a stored mode lack."),
-        .mode(
-            "file-mode", \.givenFileMode,
-            "Permission bits, in octal, of files without a stored mode; umask does not apply."),
-        .mode(
-            "dir-mode", \.givenDirectoryMode,
-            "Permission bits, in octal, of directories without a stored mode; umask does not apply."),
-        .flag(
-            "allow_other", \.allowOther,
-            "Allow other users to use the mount. A user other than root needs user_allow_other in /etc/fuse.conf. "
-                + "With attrs=listing, the stored mode of a file restricts other users only after this machine has "
-                + "read the file."),
-        .choice(
-            "attrs", \.attributes, default: .listing,
-            "Which mode, owner and time a file shows before this machine has read its object. With listing, the "
-                + "mode and owner of the mount and the time of the upload; with exact, the stored ones, at one "
-                + "request per object."),
-        .choice(
-            "symlinks", \.symlinks, default: .objects,
-            "How symbolic links are stored. With objects, as objects NAME.rclonelink; with native, as OSS's own "
-                + "links where the target allows it; with metadata, as objects with a header, as s3fs does, which "
-                + "costs a request for the headers of every small object; with off, links cannot be made and their "
-                + "objects appear as files."),
-        .choice(
-            "names", \.names, default: .escaped,
-            "Whether keys that are no valid path appear under escaped names or are hidden."),
-        .duration(
-            "ttl", \.ttl, in: .zero ... .seconds(365 * 86400), default: "1m",
-            "How long pailfs uses what it knows of the bucket before it checks again. 0 checks every time."
-        ).live,
-        .choice(
-            "durable", \.durable, default: .remote,
-            "When close(2) returns. With remote, when the bucket has the file; with local, when the local disk has "
-                + "it, and the upload follows."
-        ),
-        .choice(
-            "conflict", \.conflict, default: .keep,
-            "What happens to a file that another host has changed meanwhile. With keep, both versions are stored; "
-                + "with overwrite, the other version is replaced; with fail, this host's version waits in pailfs "
-                + "recover."
-        ),
-        .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
-    ]
-
-    private static let machine: [MountOption] = [
-        .choice(
-            "restart", \.restart, default: .yes,
-            "Whether a new process takes over the mount when the process that serves it dies."),
-        .path(
-            "cache-dir", "directory", \.cacheDirectory,
-            "Directory that holds the caches of all buckets. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
-        .size(
-            "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
-            "Largest size on disk of cached blocks, files not yet stored and their databases, together."
-        ).live,
-        .size(
-            "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
-            "Bytes of the cache's disk that pailfs leaves free, whatever cache-size allows."
-        ).live,
-        .size(
-            "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",
-            "Largest amount of memory for file content, at most half of a container's limit."),
-        .size(
-            "read-ahead", \.readAhead, in: 0...16 << 30, default: "128MiB",
-            "Bytes to fetch ahead of a program that reads sequentially."),
-    ]
-
-    private static let requests: [MountOption] = [
-        .size(
-            "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
-            "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "
-                + "files."),
-        .number(
-            "uploads", \.uploads, in: 1...256, default: "16",
-            "Parts and files uploaded at the same time; at most eight parts of one file."
-        ).live,
-        .number(
-            "downloads", \.downloads, in: 1...256, default: "32",
-            "Download requests in flight at the same time."
-        ).live,
-        .number(
-            "retries", \.retries, in: 0...100, default: "8",
-            "Least number of retries of a failed transfer. Until timeout has passed there may be more."),
-        .duration(
-            "timeout", \.timeout, in: .seconds(1) ... .seconds(86400), default: "30s",
-            "How long a call waits for a store that does not answer before it fails; the last retry may end a "
-                + "quarter later. A transfer may take longer while bytes move."),
-        .duration(
-            "connect-timeout", \.connectTimeout, in: .milliseconds(100) ... .seconds(3600), default: "10s",
-            "Time limit for name resolution, connection and TLS handshake together."),
-        .duration(
-            "transfer-timeout", \.transferTimeout, in: .seconds(1) ... .seconds(30 * 86400), otherwise: "never",
-            "Time limit for one transfer, even while bytes move."),
-        .choice(
-            "checksums", \.checksums, default: .verify,
-            "Whether pailfs compares the bytes it sends and receives with the checksums that the store returns "
-                + "(CRC-64, MD5)."),
-        .choice(
-            "redirects", \.redirects, default: .refuse,
-            "Whether pailfs follows redirects to another host. With follow, to the provider's own hosts only."
-        ).only(for: .s3, .oss, .cos),
-        .url(
-            "doh", \.dnsOverHTTPS, schemes: ["https"],
-            "Resolver to query for names over HTTPS instead of the system's, such as https://dns.example/dns-query."),
-        .url(
-            "proxy", \.proxy, schemes: ["http", "https", "socks5"],
-            "Proxy for all requests except those for the credentials of a machine or container. Default: "
-                + "http_proxy, https_proxy and no_proxy of the environment, as curl(1) reads them."),
-        .path("ca-file", "file", \.caFile, "File of trusted certificates (PEM) to use instead of the system's."),
-        .text("user-agent", "text", \.userAgent, "User-Agent header of requests. Default: pailfs and its version."),
-        .text("user-agent-mark", "text", \.userAgentMark, "Text to append to the User-Agent header."),
-        .flag("user-agent-system", \.userAgentSystem, "Append system and processor to the User-Agent header."),
-        .header("header", \.headers, "Header to add to every request; may be given several times."),
-    ]
-
-    private static let log: [MountOption] = [
-        .path(
-            "log", "file", \.logFile,
-            "File to append the log to. Messages about a worker process that died go to the default place in any "
-                + "case. Default: syslog, or stderr in the foreground."),
-        .choice("log-level", \.logLevel, default: .info, "Level of the least severe messages to log.").live,
-        .place(
-            "metrics", \.metrics,
-            "Where the mount serves its figures over HTTP in the text format of Prometheus. A path with a slash is "
-                + "a socket; 127.0.0.1:9464 or [::1]:9464 is a port for this machine alone."),
     ]
 
     private static let fromMount: [MountOption] =

@@ -49,19 +49,39 @@ extension [Character] {
 }
 
 extension OptionTable {
-    /// The options for `--help`, one after the other, filled to less than the 80 columns that the parser of arguments fills to again.
+    /// The options' names and values in their groups, for `--help`: less than a screen of 80 columns.
     package static var helpText: String {
-        options.filter(\.isListed).map { option in
-            "  \(option.usage)\n" + fill(option.sentences, indent: 6, width: 78)
+        groups.map { group in
+            "  \(group.title)\n" + fill(group.options.map { $0.usage[...] }, indent: 4, width: 78)
         }.joined(separator: "\n")
     }
 
-    /// The options as the items of a list in mdoc(7); stands in the manual page as it is.
+    /// What the manual says of each option, in groups or only of those named.
+    ///
+    /// - Throws: `SettingsError.unknown` for a name that is none.
+    package static func descriptions(of names: [String]) throws(SettingsError) -> String {
+        guard names.isEmpty else {
+            var wanted: [MountOption] = []
+            for name in names { wanted.append(try option(named: name)) }
+            return description(of: wanted.filter(\.isListed))
+        }
+        return groups.map { "\($0.title)\n\n" + description(of: $0.options) }.joined(separator: "\n\n")
+    }
+
+    private static func description(of options: [MountOption]) -> String {
+        options.map { "  \($0.usage)\n" + fill($0.sentences.split(separator: " "), indent: 6, width: 78) }.joined(
+            separator: "\n")
+    }
+
+    /// The options as a list in mdoc(7) for each group; stands in the manual page as it is.
     package static var manualText: String {
-        options.filter(\.isListed).map { option in
-            let value = option.placeholder.map { " Ns = Ns \(manualValue($0))" } ?? ""
-            return ".It Cm \(option.name)\(value)\n" + manualSentences(option.sentences)
-        }.joined(separator: "\n") + "\n"
+        groups.map { group in
+            let items = group.options.map { option in
+                let value = option.placeholder.map { " Ns = Ns \(manualValue($0))" } ?? ""
+                return ".It Cm \(option.name)\(value)\n" + manualSentences(option.sentences) + "\n"
+            }
+            return ".Ss \(group.title)\n.Bl -tag -width Ds\n" + items.joined() + ".El\n"
+        }.joined()
     }
 
     private static func manualValue(_ placeholder: String) -> String {
@@ -82,10 +102,10 @@ extension OptionTable {
         return lines.filter { !$0.isEmpty }.joined(separator: "\n")
     }
 
-    private static func fill(_ text: String, indent: Int, width: Int) -> String {
+    private static func fill(_ words: [Substring], indent: Int, width: Int) -> String {
         let margin = String(repeating: " ", count: indent)
         var lines: [String] = []
-        for word in text.split(separator: " ") {
+        for word in words {
             if let last = lines.last, last.count + 1 + word.count <= width {
                 lines[lines.count - 1] = last + " " + word
             } else {

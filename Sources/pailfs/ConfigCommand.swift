@@ -5,16 +5,28 @@ import Settings
 /// What is set for a mount, and where.
 struct ConfigCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "config", abstract: "Shows the options that are set, and where.", subcommands: [Show.self])
+        commandName: "config", abstract: "Shows the options that are set and where, or describes them.",
+        subcommands: [Show.self, Describe.self])
+
+    struct Describe: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Describes the options of a mount, as pailfs-mount(8) does.")
+
+        @Argument(help: "Names of options; without one, all are described.") var names: [String] = []
+
+        mutating func run() throws {
+            do { print(try OptionTable.descriptions(of: names)) } catch { throw CommandError(error.description) }
+        }
+    }
 
     struct Show: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Shows each option that is not at its default, with its origin.")
 
-        @Argument(help: "The bucket URL whose mount is meant; without it, what goes for every mount is shown.")
+        @Argument(help: "The URL of a mount. Default: options for every mount.")
         var url: String?
         @OptionGroup var location: StoreOptions
-        @Flag(help: "The others too, at their defaults.") var all = false
+        @Flag(help: "Include options at their defaults.") var all = false
 
         mutating func run() throws {
             let bucket: BucketURL?

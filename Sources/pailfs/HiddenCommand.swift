@@ -5,9 +5,9 @@ import Glibc
 /// The keys of a mounted directory that have no name there: with `names=raw` some have none.
 struct HiddenCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "hidden", abstract: "Lists the keys in a directory of a mount that names=raw does not show.",
+        commandName: "hidden", abstract: "Lists the keys of a directory that names=raw hides.",
         discussion:
-            "One key a line; what would break a line is written as %XX, and so is %. The exit status is 1 on errors only."
+            "One key per line; control characters, blanks and % appear as %XX."
     )
 
     @Argument(help: "A directory of a mount.") var directory: String

@@ -44,9 +44,11 @@ struct MountCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "mount", abstract: "Mounts a bucket and returns when the mount answers.",
         discussion: """
-            The credentials are PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY in the environment, or the provider's own.
+            Credentials come from PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or from the environment and files \
+            of the provider's own tools.
 
-            OPTIONS, for -o, as --name value, or in the environment as PAILFS_NAME:
+            Mount options, given with -o, as --name value, or as PAILFS_NAME in the environment \
+            ("pailfs config describe" describes each):
             \(OptionTable.helpText)
             """)
 
@@ -127,7 +129,7 @@ struct WorkCommand: ParsableCommand {
 struct RestartCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restart",
-        abstract: "Has this version of pailfs go on with a mount; programs in it notice nothing.")
+        abstract: "Replaces the worker process of a mount by this version of pailfs; open files stay open.")
 
     @Argument(help: "Where the bucket is mounted.") var mountpoint: String
 

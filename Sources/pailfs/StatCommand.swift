@@ -5,7 +5,7 @@ import ObjectStorage
 /// What the store says of an object, a bucket or an account, one `name: value` a line.
 struct StatCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "stat", abstract: "Shows what the store says of an object, a bucket or the buckets of an account.")
+        commandName: "stat", abstract: "Shows the store's record of an object, a bucket or the buckets of an account.")
 
     @Argument(help: "scheme://bucket/key, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions

@@ -241,7 +241,7 @@ extension RealMounts {
             }
         }
 
-        /// Commands and their flags stand in the manual page, and those there are there.
+        /// The manual page names each command and flag and no other, and the help of each fits a screen.
         @Test(.timeLimit(.minutes(5)))
         func thePageHasEveryCommandAndFlagAndNoOther() async throws {
             try await withStore { world, _ in
@@ -263,6 +263,8 @@ extension RealMounts {
                     let inner = try await commands([command])
                     for words in [[command]] + inner.map({ [command, $0] }) {
                         let help = try await world.pailfs(["help"] + words).output
+                        let height = help.split(separator: "\n", omittingEmptySubsequences: false).count
+                        #expect(height <= (command == "mount" ? 50 : 26), "pailfs help \(words)")
                         let own = help.split(separator: "\n").drop { $0 != "OPTIONS:" }
                         for line in own where line.hasPrefix("  -") {
                             for flag in line.matches(of: /--([a-z-]+)/).map({ String($0.output.1) })

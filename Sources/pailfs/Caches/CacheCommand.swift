@@ -8,7 +8,7 @@ import Settings
 /// What cache directories hold, and less of it.
 struct CacheCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cache", abstract: "Shows what caches hold, or frees their disk.",
+        commandName: "cache", abstract: "Shows what caches hold, or frees their disk space.",
         subcommands: [Info.self, Prune.self])
 
     /// Which ones.
@@ -27,8 +27,8 @@ struct CacheCommand: ParsableCommand {
 
     struct Info: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows the bytes that caches take, and what in them the bucket does not have.",
-            discussion: "Without a place every cache of this user is shown.")
+            abstract: "Shows the size of caches, and the bytes in them that are not stored yet.",
+            discussion: "Without a place, it shows every cache of this user.")
 
         @OptionGroup var choice: Choice
         @Flag(help: "Print JSON.") var json = false
@@ -49,12 +49,12 @@ struct CacheCommand: ParsableCommand {
 
     struct Prune: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Frees the disk that cached blocks of stored objects take.",
-            discussion: "What is not in the bucket stays, and so does what is known of names and attributes.")
+            abstract: "Frees the disk space of cached blocks.",
+            discussion: "Files not stored yet stay, and so do cached names and attributes.")
 
         @OptionGroup var choice: Choice
-        @Flag(help: "Every cache of this user.") var all = false
-        @Option(help: ArgumentHelp("Bytes of blocks that each cache may keep.", valueName: "size")) var to = "0"
+        @Flag(help: "Free every cache of this user.") var all = false
+        @Option(help: ArgumentHelp("Size of the blocks that each cache keeps.", valueName: "size")) var to = "0"
 
         func validate() throws {
             guard choice.places.isEmpty == all else {

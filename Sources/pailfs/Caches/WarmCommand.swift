@@ -7,16 +7,16 @@ import Glibc
 /// Brings content to this machine before programs ask for it.
 struct WarmCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "warm", abstract: "Reads files into the cache, so that programs find them there.",
+        commandName: "warm", abstract: "Reads files into the cache before programs need them.",
         discussion: """
-            With a URL that is not mounted, the next mount of it with the same options finds what was read. The exit status \
-            is not 0 if something could not be read, or did not stay for want of room, or if something that an earlier mount \
-            had left could not be stored.
+            With a URL that is not mounted, it fills the cache for the next mount with the same options. The exit status is \
+            not 0 if a file could not be read or does not fit into the cache, or if a file that an earlier mount left could \
+            not be stored.
             """)
 
     @Argument(help: "Files or directories in mounts, or URLs as they are mounted.") var places: [String]
     @OptionGroup var location: StoreOptions
-    @Option(help: ArgumentHelp("Of URLs: only what has keys that start so.", valueName: "prefix")) var below = ""
+    @Option(help: ArgumentHelp("With URLs: read only keys that start with this.", valueName: "prefix")) var below = ""
     @Option(name: .shortAndLong, help: ArgumentHelp("Files read at the same time.", valueName: "number")) var jobs = 8
 
     func validate() throws {

@@ -4,7 +4,7 @@ import FileSystem
 struct ExplainCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "explain",
-        abstract: "Shows what is known of a path: its object, its state and its last error.")
+        abstract: "Shows the object, state and last error of a path.")
 
     @Argument(help: "A file or directory in a mount.") var path: String
 
@@ -37,7 +37,7 @@ struct ExplainCommand: ParsableCommand {
 struct RefreshCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "refresh",
-        abstract: "Makes the next use of a path, and of everything below it, ask the store.")
+        abstract: "Drops cached names and attributes at or below a path, so that the next access asks the store.")
 
     @Argument(help: "A file or directory in a mount.") var path: String
 

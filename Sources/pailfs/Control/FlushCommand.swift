@@ -3,10 +3,10 @@ import Basics
 
 struct FlushCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "flush", abstract: "Brings what was written at or below a path to the store.")
+        commandName: "flush", abstract: "Uploads what programs have written at or below a path.")
 
     @Argument(help: "A file or directory in a mount.") var path: String
-    @Flag(help: "Return when everything is stored; what is not is listed, and the exit status is not 0.")
+    @Flag(help: "Wait until everything is stored; list files that could not be.")
     var wait = false
 
     mutating func run() throws {

@@ -7,7 +7,7 @@ import Glibc
 struct RecoverCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "recover",
-        abstract: "Shows, saves, commits or discards what a crash left unfinished.",
+        abstract: "Lists, saves, uploads or discards files that could not be stored.",
         subcommands: [List.self, Save.self, Commit.self, Discard.self], defaultSubcommand: List.self)
 
     /// Where to look: the same for all of them.
@@ -34,8 +34,8 @@ struct RecoverCommand: ParsableCommand {
 
     /// Which files.
     struct Choice: ParsableArguments {
-        @Argument(help: "Keys or numbers, as list shows them; @2 is a number and no key.") var names: [String] = []
-        @Flag(help: "Every file.") var all = false
+        @Argument(help: "Keys or numbers, as list shows them; @2 is always a number.") var names: [String] = []
+        @Flag(help: "All files.") var all = false
 
         func validate() throws {
             guard names.isEmpty == all else {
@@ -84,7 +84,7 @@ struct RecoverCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Shows them: key, size, when, and where each byte is.")
+            abstract: "Lists files: key, size, time, and where their bytes are.")
         @OptionGroup var place: Place
         @Flag(help: "Print JSON.") var json = false
 
@@ -108,13 +108,13 @@ struct RecoverCommand: ParsableCommand {
 
     struct Save: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Writes them to files in a directory, by their keys, and keeps them.")
-        @Argument(help: "A directory, made if need be.") var directory: String
+            abstract: "Copies files into a directory, under their keys; they stay recoverable.")
+        @Argument(help: "A directory; made if missing.") var directory: String
         @OptionGroup var place: Place
-        @Argument(help: "Keys or numbers, as list shows them, @2 for a number only; without any, every file.")
+        @Argument(help: "Keys or numbers, as list shows them; @2 is always a number. Default: all files.")
         var names: [String] = []
-        @Flag(help: "Also what a power cut may have changed.") var doubtful = false
-        @Flag(help: "Also files of which bytes are gone, with zeros in their place.") var partial = false
+        @Flag(help: "Include files that a power cut may have damaged.") var doubtful = false
+        @Flag(help: "Include files with lost bytes; zeros replace these.") var partial = false
 
         mutating func run() throws {
             var choice = Choice()
@@ -138,10 +138,10 @@ struct RecoverCommand: ParsableCommand {
 
     struct Commit: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Brings them to the bucket, unless somebody has changed the object since.")
+            abstract: "Uploads files, unless another host has changed the object since.")
         @OptionGroup var place: Place
         @OptionGroup var choice: Choice
-        @Flag(help: "Also what a power cut may have changed.") var doubtful = false
+        @Flag(help: "Include files that a power cut may have damaged.") var doubtful = false
 
         mutating func run() throws {
             let (choice, doubtful) = (choice, doubtful)
@@ -155,7 +155,7 @@ struct RecoverCommand: ParsableCommand {
     }
 
     struct Discard: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Gives them up for good.")
+        static let configuration = CommandConfiguration(abstract: "Deletes files for good.")
         @OptionGroup var place: Place
         @OptionGroup var choice: Choice
 

@@ -7,7 +7,7 @@ struct SetCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set", abstract: "Changes options of a mount while it is mounted.",
         discussion: """
-            What can change: \(OptionTable.liveNames.joined(separator: ", ")). The new values go until the mount ends; \
+            These can change: \(OptionTable.liveNames.joined(separator: ", ")). The new values last until the mount ends; \
             "pailfs status" shows them.
             """)
 

@@ -24,13 +24,13 @@ struct AccessCommand: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Replaces the list.",
             discussion: """
-                CANNED is a list that the store knows by name, as private or public-read. A grant is written
-                user:ID=PERMISSION, group:URI=PERMISSION or email:ADDRESS=PERMISSION, with the store's own permissions, as
+                CANNED is a name that the store defines, such as private or public-read. A grant is written
+                user:ID=PERMISSION, group:URI=PERMISSION or email:ADDRESS=PERMISSION, with permissions of the store, such as
                 READ, READ_ACP, WRITE_ACP or FULL_CONTROL.
                 """)
         @OptionGroup var object: ObjectArguments
         @Argument(help: "A canned list.") var canned: String?
-        @Option(help: ArgumentHelp("A grant; may be given again.", valueName: "who=permission")) var grant: [String] =
+        @Option(help: ArgumentHelp("A grant; may be repeated.", valueName: "grantee=permission")) var grant: [String] =
             []
 
         mutating func validate() throws {

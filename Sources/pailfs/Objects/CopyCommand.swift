@@ -7,12 +7,12 @@ struct CopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cp", abstract: "Copies an object within its bucket, at the store.",
         discussion: """
-            Headers and metadata go along; --header replaces one, and without a value removes it. An upload that an \
-            interrupted copy leaves is shown by "pailfs uploads list".
+            The copy gets the headers and metadata of the source; --header replaces one, and without a value removes \
+            it. "pailfs uploads list" shows the upload that an interrupted copy leaves.
             """)
 
     @Argument(help: "scheme://bucket/key, or a path in a mount") var source: String
-    @Argument(help: "The same; in a directory or with a slash at its end the copy gets the source's last name there.")
+    @Argument(help: "The same. If it is a directory or ends in a slash, the copy goes into it.")
     var destination: String
     @OptionGroup var location: StoreOptions
     @Option(
@@ -20,9 +20,9 @@ struct CopyCommand: ParsableCommand {
             "Content-Type, Cache-Control, Content-Disposition, Content-Encoding, Content-Language or Expires.",
             valueName: "name: value"))
     var header: [String] = []
-    @Option(name: .customLong("class"), help: "The copy's storage class; the source's otherwise.")
+    @Option(name: .customLong("class"), help: "Storage class of the copy. Default: the class of the source.")
     var storageClass: String?
-    @Flag(name: .short, help: "Fail rather than replace an object.") var noClobber = false
+    @Flag(name: .short, help: "Fail if the destination exists.") var noClobber = false
 
     mutating func run() throws {
         let changes = try header.map(HeaderChange.init)

@@ -8,9 +8,9 @@ struct DoctorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor", abstract: "Checks what a mount needs, here and at the store.",
         discussion: """
-            One line a check: ok, FAILED with the reason and the remedy, differs where the server departs from its \
-            protocol and a mount works all the same, or skipped. Unless --read-only or -o ro is given, objects are made \
-            below .pailfs-doctor-.../ of the URL, and deleted. The exit status is not 0 when a check failed.
+            Prints one line per check: ok; FAILED, with the reason and the remedy; differs, where the server departs from its \
+            protocol and a mount works all the same; or skipped. Without --read-only or -o ro it makes objects below \
+            .pailfs-doctor-.../ of the URL and deletes them. The exit status is not 0 if a check failed.
             """)
 
     @Argument(help: "scheme://bucket, scheme://bucket/prefix, or a path in a mount") var place: String

@@ -10,8 +10,8 @@ struct ListCommand: ParsableCommand {
 
     @Argument(help: "scheme://bucket/prefix, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
-    @Flag(name: .short, help: "Size, time, storage class and ETag of each.") var long = false
-    @Flag(name: [.customShort("R"), .customLong("recursive")], help: "Every key below, not one directory.")
+    @Flag(name: .short, help: "Show size, time, storage class and ETag.") var long = false
+    @Flag(name: [.customShort("R"), .customLong("recursive")], help: "List every key below, not one directory.")
     var recursive = false
 
     mutating func run() throws {

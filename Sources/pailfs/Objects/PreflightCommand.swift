@@ -7,9 +7,9 @@ struct PreflightCommand: ParsableCommand {
         commandName: "preflight", abstract: "Checks whether a web page may use an object (CORS).")
 
     @OptionGroup var object: ObjectArguments
-    @Option(help: "Scheme and host of the web page, as https://www.example.com.") var origin: String
-    @Option(help: "What the page wants to do.") var method = "GET"
-    @Option(help: ArgumentHelp("A header the page wants to send; may be given again.", valueName: "name"))
+    @Option(help: "Scheme and host of the web page, such as https://www.example.com.") var origin: String
+    @Option(help: "Method of the request that the page sends.") var method = "GET"
+    @Option(help: ArgumentHelp("A header of that request; may be repeated.", valueName: "name"))
     var header: [String] = []
 
     mutating func run() throws {

@@ -5,10 +5,10 @@ import ObjectStorage
 /// A URL that serves an object to whoever has it.
 struct PresignCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "presign", abstract: "Prints a URL that serves an object without credentials for a while.")
+        commandName: "presign", abstract: "Prints a URL that serves an object without credentials for a limited time.")
 
     @OptionGroup var object: ObjectArguments
-    @Option(help: "How long it works.") var expires = "1h"
+    @Option(help: "Time until the URL expires.") var expires = "1h"
 
     mutating func run() throws {
         guard let lifetime = DurationText.parse(expires), lifetime > .zero else {

@@ -7,12 +7,11 @@ struct RemoveCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rm", abstract: "Deletes an object, or everything below a prefix.",
         discussion: """
-            The mount that a path is in sees it at once, others that have the bucket as any change from elsewhere, within \
-            their ttl.
+            The mount that holds the path shows the change at once; other mounts of the bucket show it within their ttl.
             """)
 
     @OptionGroup var object: ObjectArguments
-    @Flag(name: [.short, .customLong("recursive")], help: "Every key that starts with the URL's path and a slash.")
+    @Flag(name: [.short, .customLong("recursive")], help: "Delete every key that starts with the path and a slash.")
     var recursive = false
 
     mutating func run() throws {

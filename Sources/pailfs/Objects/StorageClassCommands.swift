@@ -8,7 +8,7 @@ struct ClassCommand: ParsableCommand {
         commandName: "class", abstract: "Shows or changes the storage class of an object.")
 
     @OptionGroup var object: ObjectArguments
-    @Argument(help: ArgumentHelp("The class to move it to.", valueName: "class")) var storageClass: String?
+    @Argument(help: ArgumentHelp("The new storage class.", valueName: "class")) var storageClass: String?
 
     mutating func run() throws {
         let (session, key) = try object.object(changing: storageClass != nil)
@@ -37,11 +37,11 @@ struct ClassCommand: ParsableCommand {
 /// Asks the store to make an archived object readable.
 struct RestoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Asks for a readable copy of an archived object.")
+        commandName: "restore", abstract: "Requests a readable copy of an archived object.")
 
     @OptionGroup var object: ObjectArguments
-    @Option(help: "How many days the copy stays; the store's own choice otherwise.") var days: Int?
-    @Option(help: "How fast, in the store's words, as Standard, Expedited or Bulk.") var tier: String?
+    @Option(help: "Days until the store deletes the copy. Default: the store's.") var days: Int?
+    @Option(help: "Speed, as the store spells it: Standard, Expedited or Bulk.") var tier: String?
 
     mutating func validate() throws {
         guard days.map({ $0 > 0 }) ?? true else { throw ValidationError("--days must be a number above 0") }

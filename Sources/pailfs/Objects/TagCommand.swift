@@ -19,7 +19,7 @@ struct TagCommand: ParsableCommand {
     }
 
     struct Set: ParsableCommand {
-        static let configuration = CommandConfiguration(abstract: "Sets some tags and leaves the others.")
+        static let configuration = CommandConfiguration(abstract: "Sets the given tags; the others stay.")
         @OptionGroup var object: ObjectArguments
         @Argument(help: "name=value") var tags: [String]
 
@@ -41,9 +41,9 @@ struct TagCommand: ParsableCommand {
 
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "rm", abstract: "Removes some tags, or all of them.")
+            commandName: "rm", abstract: "Removes the named tags, or every tag.")
         @OptionGroup var object: ObjectArguments
-        @Argument(help: "Names; without any, every tag goes.") var names: [String] = []
+        @Argument(help: "Names of the tags to remove. Default: every tag.") var names: [String] = []
 
         mutating func run() throws {
             let (session, key) = try object.object(changing: true)

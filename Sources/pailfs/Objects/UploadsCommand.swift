@@ -10,7 +10,7 @@ struct UploadsCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Lists them: when begun, bytes so far, upload ID, key.")
+            abstract: "Lists uploads: start, bytes received, upload ID, key.")
         @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
 
@@ -33,14 +33,13 @@ struct UploadsCommand: ParsableCommand {
 
     struct Abort: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Aborts those that are old enough.",
+            abstract: "Aborts uploads older than a given age.",
             discussion: """
-                Uploads of other programs and machines are aborted too: an age is asked for so that none that is still \
-                under way is among them.
+                Uploads of other programs and machines are aborted too. Choose an age that no upload in progress reaches.
                 """)
         @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
-        @Option(help: ArgumentHelp("The least age, as 12h or 7d.", valueName: "age")) var olderThan: String
+        @Option(help: ArgumentHelp("Least age, such as 12h or 7d.", valueName: "age")) var olderThan: String
 
         mutating func run() throws {
             guard let age = DurationText.parse(olderThan) else {

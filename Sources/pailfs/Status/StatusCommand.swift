@@ -5,11 +5,11 @@ import Glibc
 
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Shows what mounts do: files not stored yet, caches, requests and their cost.")
+        commandName: "status", abstract: "Shows files not stored yet, caches, requests and their cost.")
 
-    @Argument(help: "A path in a mount; without one all of yours are shown.") var mountpoint: String?
+    @Argument(help: "A path in a mount. Default: every mount of this user.") var mountpoint: String?
     @Flag(help: "Print JSON.") var json = false
-    @Flag(help: "Go on until interrupted, every two seconds, and show rates.") var watch = false
+    @Flag(help: "Repeat every two seconds until interrupted, and show rates.") var watch = false
 
     /// Within which a process must have answered.
     private static let deadline = Duration.seconds(10)
