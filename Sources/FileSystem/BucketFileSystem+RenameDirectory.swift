@@ -320,7 +320,9 @@ extension BucketFileSystem {
             case .failure(let error): failure = failure ?? error
             }
         }
-        if let failure { throw FileSystemError(.inputOutput, "the rename is undone because a copy failed: \(failure)") }
+        if let failure {
+            throw FileSystemError(.inputOutput, "the directory is not renamed because a copy failed: \(failure)")
+        }
     }
 
     /// Deletes what is known below a prefix, in the order of `objects`. What another host has put in the place of one since stays,

@@ -59,7 +59,8 @@ extension BucketFileSystem {
         try requireOwn(file)
         let (successor, isUnlinked) = file.state.withLock { ($0.successor, $0.isUnlinked) }
         guard successor == nil else {
-            throw FileSystemError(.stale, "the object was replaced in the bucket since the file was opened")
+            throw FileSystemError(
+                .stale, "the object was replaced in the bucket since the file was opened; open the file again")
         }
         if !isUnlinked { _ = try entry(file.ino) }
     }
