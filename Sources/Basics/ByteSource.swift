@@ -34,7 +34,7 @@ extension ByteSource {
             var output = OutputRawSpan(buffer: scratch, initializedCount: 0)
             try read(at: offset, into: &output)
             let length = output.finalize(for: scratch)
-            guard length > 0 else { throw ByteTransferError(errno: EIO, reason: "the body ends before its length") }
+            guard length > 0 else { throw ByteTransferError(errno: EIO, reason: "the body is shorter than its length") }
             body(UnsafeRawBufferPointer(rebasing: scratch[..<length]).bytes)
             offset += Int64(length)
         }

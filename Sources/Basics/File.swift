@@ -255,7 +255,7 @@ package struct FileSource: ByteSource {
                 let count = try file.read(at: range.lowerBound + offset, into: target)
                 // A file cut short under us would otherwise look like the end of the body.
                 if count < wanted {
-                    throw FileError(errno: EIO, operation: "read to the end of the body in", path: file.path)
+                    throw FileError(errno: EIO, operation: "read every byte of", path: file.path)
                 }
                 initialized += count
             }

@@ -24,7 +24,7 @@ extension File {
     /// Replaces whatever is at the new path. rename(2)
     package static func rename(_ path: String, to newPath: String) throws(FileError) {
         if Glibc.rename(path, newPath) != 0 {
-            throw FileError(errno: errno, operation: "rename to \(newPath)", path: path)
+            throw FileError(errno: errno, operation: "rename", path: "\(path) to \(newPath)")
         }
     }
 
@@ -118,7 +118,7 @@ package enum Directory {
     package static func space(at path: String) throws(FileError) -> (free: Int64, total: Int64) {
         var (free, total): (Int64, Int64) = (0, 0)
         let status = linux_path_space(path, &free, &total)
-        if status < 0 { throw FileError(errno: -status, operation: "ask the free space of", path: path) }
+        if status < 0 { throw FileError(errno: -status, operation: "read the free space of", path: path) }
         return (free, total)
     }
 

@@ -55,7 +55,7 @@ extension BlockCache {
         } catch {
             if error != Self.declined {
                 logger.warning(
-                    "a committed file could not be moved to the cache",
+                    "a committed file cannot be moved to the cache; the next read downloads it",
                     metadata: ["key": "\(key)", "error": "\(error)"])
             }
             try? File.remove(path)

@@ -261,7 +261,7 @@ package final class BlockCache: Sendable {
             removeAbandoned(before)
             return id
         } catch {
-            throw FileError(errno: 5, operation: "index (\(error)) a file in", path: directory)
+            throw FileError(errno: 5, operation: "write the index of the cache in", path: "\(directory) (\(error))")
         }
     }
 
@@ -390,6 +390,7 @@ package final class BlockCache: Sendable {
 
     func foundCorrupt(_ blocks: Int, key: ObjectKey) {
         count { $0.corruptBlocks += blocks }
-        logger.info("cached blocks do not match their checksums and are fetched again", metadata: ["key": "\(key)"])
+        logger.info(
+            "cached blocks do not match their checksums; the next read downloads them", metadata: ["key": "\(key)"])
     }
 }

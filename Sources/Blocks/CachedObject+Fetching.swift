@@ -124,12 +124,14 @@ extension CachedObject {
         guard answer.info.version.etag == version.etag, answer.info.version.size == version.size else {
             throw .stale(
                 ObjectStoreError(
-                    .preconditionFailed, .get, key: key, code: "ETag", message: "the store answered another version"))
+                    .preconditionFailed, .get, key: key, code: "ETag",
+                    message: "the store answered with another version than was requested"))
         }
         guard answer.range == fetch.range, fetch.isFilled else {
             throw .store(
                 ObjectStoreError(
-                    .integrity, .get, key: key, code: "length", message: "the store answered another range than asked"))
+                    .integrity, .get, key: key, code: "length",
+                    message: "the store answered with another range than was requested"))
         }
     }
 }

@@ -35,7 +35,7 @@ final class DiskHealth: Sendable {
         }
         if isNews {
             logger.warning(
-                "the cache disk fails; blocks are kept in memory until it works again",
+                "the disk of cache-dir is full or fails; blocks are cached in memory until it works again",
                 metadata: ["op": "\(act)", "error": "\(error)"])
         }
     }
@@ -45,6 +45,6 @@ final class DiskHealth: Sendable {
             defer { state = State() }
             return state.isLogged
         }
-        if isNews { logger.info("the cache disk works again") }
+        if isNews { logger.info("the disk of cache-dir works again") }
     }
 }

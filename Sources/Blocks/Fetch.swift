@@ -68,12 +68,12 @@ final class Fetch: ByteSink {
     func receive(_ bytes: RawSpan) throws(ByteTransferError) {
         let (buffer, offset) = state.withLock { ($0.buffer, $0.received) }
         guard let buffer, bytes.byteCount <= count - offset else {
-            throw ByteTransferError(errno: 5, reason: "the store sent more bytes than asked for")
+            throw ByteTransferError(errno: 5, reason: "the store sent more bytes than were requested")
         }
         // A second attempt brings bytes that readers may already have: they must be the same, and stay untouched.
         let known = max(0, min(bytes.byteCount, published.load(ordering: .relaxed) - offset))
         guard buffer.holds(bytes.extracting(first: known), at: offset) else {
-            throw ByteTransferError(errno: 5, reason: "the store sent other bytes than before")
+            throw ByteTransferError(errno: 5, reason: "the store sent other bytes at a retry than before")
         }
         buffer.write(bytes.extracting(droppingFirst: known), at: offset + known)
         advance(to: offset + bytes.byteCount)

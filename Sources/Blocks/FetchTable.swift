@@ -80,7 +80,7 @@ package struct FetchTable<Payload> {
     private mutating func update(_ id: ID, _ change: (inout Entry) -> Void) {
         guard let index = entries.firstIndex(where: { $0.id == id }) else { return }
         change(&entries[index])
-        precondition(entries[index].waiters >= 0 && entries[index].holders >= 0, "interest given back twice")
+        precondition(entries[index].waiters >= 0 && entries[index].holders >= 0, "a waiter was removed twice")
     }
 
     private mutating func removeIfUnwanted(_ id: ID) -> Payload? {

@@ -63,7 +63,7 @@ final class HedgedReads: Sendable {
                     return result
                 }
             }
-            fatalError("no request of a race has ended")
+            fatalError("no request has ended")
         }
     }
 
@@ -111,7 +111,9 @@ private struct RaceLane: ByteSink {
 
     func receive(_ bytes: RawSpan) throws(ByteTransferError) {
         // ECANCELED
-        guard race.claim(number) else { throw ByteTransferError(errno: 125, reason: "another request was faster") }
+        guard race.claim(number) else {
+            throw ByteTransferError(errno: 125, reason: "the second request for the same bytes was faster")
+        }
         try race.sink.receive(bytes)
     }
 

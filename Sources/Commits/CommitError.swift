@@ -22,7 +22,7 @@ extension CommitError {
         .store(
             ObjectStoreError(
                 .integrity, .completeUpload, key: key,
-                message: "the store has lost the upload with the first bytes of the file"))
+                message: "the store no longer has the unfinished upload with the first bytes of the file"))
     }
 
     /// Whether the store does not know the upload any more.
@@ -36,14 +36,15 @@ extension CommitError {
         .store(
             ObjectStoreError(
                 .conflict, .completeUpload, key: key,
-                message: "the upload that alone has the first bytes of the file is for another key or another size"))
+                message: "the unfinished upload with the first bytes of the file is for another key or another size"))
     }
 
     /// The store refuses again and again what it says itself to be so.
     static func contradiction(_ refusal: ObjectStoreError, _ times: Int) -> CommitError {
         var refusal = refusal
         refusal.kind = .contradiction
-        refusal.message = "the store refused \(times) times to replace the version that it has: \(refusal.message)"
+        refusal.message =
+            "the store refused \(times) times to replace the version that it reports itself: \(refusal.message)"
         return .store(refusal)
     }
 
@@ -59,7 +60,7 @@ extension CommitError {
 extension CommitError: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .conflict(let error), .baseGone(let error): "the object changed: \(error)"
+        case .conflict(let error), .baseGone(let error): "the object was replaced or deleted in the bucket: \(error)"
         case .store(let error): error.description
         case .staging(let error): error.description
         case .journal(let error): error.description

@@ -59,7 +59,7 @@ extension FileCommit {
                 throw .store(
                     ObjectStoreError(
                         .tooLarge, .completeUpload, key: request.key,
-                        message: "\(request.size) bytes are more than \(limit)"))
+                        message: "the file has \(request.size) bytes; the store allows \(limit)"))
             }
             if let source = wholeSource(of: request) {
                 landed = try await copy(source, request)
@@ -271,7 +271,8 @@ extension FileCommit {
         if !request.needsUpload { await giveUpUpload() }
         throw .baseGone(
             ObjectStoreError(
-                .preconditionFailed, .uploadPartCopy, key: base.key, message: "another version is there than was copied"
+                .preconditionFailed, .uploadPartCopy, key: base.key,
+                message: "the source was replaced while it was copied"
             ))
     }
 
@@ -300,7 +301,7 @@ extension FileCommit {
         default:
             if !request.needsUpload { await giveUpUpload() }
             let (kind, message): (ObjectStoreError.Kind, String) =
-                info == nil ? (.notFound, "the object is gone") : (.preconditionFailed, "another version is there")
+                info == nil ? (.notFound, "the object was deleted") : (.preconditionFailed, "the object was replaced")
             throw .conflict(ObjectStoreError(kind, .head, key: request.key, message: message))
         }
     }

@@ -242,7 +242,7 @@ package final class FileCommit: Sendable {
                 let result: Result<UploadID, CommitError>
                 do throws(CommitError) { result = .success(try await createUpload(epoch, request)) } catch {
                     result = .failure(error)
-                    logger.debug("upload not begun", metadata: ["key": "\(request.key)", "error": "\(error)"])
+                    logger.debug("an upload cannot begin", metadata: ["key": "\(request.key)", "error": "\(error)"])
                 }
                 report { $0.created(epoch, result) }
             }
@@ -252,7 +252,8 @@ package final class FileCommit: Sendable {
                 do throws(CommitError) { result = .success(try await transfer(part, key, upload)) } catch {
                     result = .failure(error)
                     logger.debug(
-                        "part not sent", metadata: ["key": "\(key)", "part": "\(part.number)", "error": "\(error)"])
+                        "a part cannot be uploaded",
+                        metadata: ["key": "\(key)", "part": "\(part.number)", "error": "\(error)"])
                 }
                 shared.withLock { _ = $0.tasks.removeValue(forKey: ticket) }
                 report { $0.transferred(ticket, result) }
@@ -274,7 +275,7 @@ package final class FileCommit: Sendable {
                 } catch {
                     // Its row stays, and the abort is tried again later.
                     logger.warning(
-                        "upload not aborted",
+                        "an unfinished upload cannot be aborted now; pailfs retries",
                         metadata: ["key": "\(key)", "upload": "\(upload)", "error": "\(error)"])
                     record?.abortRefused(upload, of: key, because: "\(error)")
                 }

@@ -41,11 +41,11 @@ package struct UnfinishedJob: Sendable, Hashable {
     package var summary: String {
         switch act {
         case .removal: "its removal"
-        case .removals: "the removal of what was below it"
+        case .removals: "the removal of the objects below it"
         case .rename(let key), .tree(let key): "its rename to \(key)"
-        case .headers: "the question whether it got its new attributes"
-        case .abort: "the abort of an upload of it"
-        case .row: "writing down that it is stored"
+        case .headers: "the check whether the store has its new attributes"
+        case .abort: "the abort of an unfinished upload of it"
+        case .row: "the note in the journal that it is stored"
         }
     }
 
@@ -132,7 +132,8 @@ package final class JobQueue: Sendable {
         }
         guard isNew else { return }
         logger.warning(
-            "left for later", metadata: ["key": "\(key)", "op": "\(shown.summary)", "reason": "\(error)"])
+            "a change of the bucket is not finished; pailfs retries",
+            metadata: ["key": "\(key)", "op": "\(shown.summary)", "reason": "\(error)"])
         pool.start { [self] in await keepTrying(id) }
     }
 
@@ -160,7 +161,7 @@ package final class JobQueue: Sendable {
                 do { try journal.write([.endJob(job.shown.id)], flushed: true) } catch { throw .journal(error) }
                 forget(job.shown.id)
                 logger.error(
-                    "given up, as the store does not do it and something else happens there",
+                    "an unfinished change is dropped: the store refuses it, and a later change needs the same key",
                     metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)", "reason": "\(error)"])
             }
         }
@@ -218,7 +219,9 @@ package final class JobQueue: Sendable {
             throw error
         }
         state.withLock { _ = $0.jobs.removeValue(forKey: id) }
-        logger.info("finished at last", metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)"])
+        logger.info(
+            "a retried change of the bucket is finished",
+            metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)"])
     }
 
     /// As long as there is the job.

@@ -55,7 +55,7 @@ package struct JobRunner: Sendable {
                 changes.append(.file(row, file))
             }
         }
-        logger.info("a job was finished", metadata: ["op": "\(job.intent.name)"])
+        logger.info("an interrupted change of the bucket is finished", metadata: ["op": "\(job.intent.name)"])
         return changes
     }
 
@@ -84,7 +84,7 @@ package struct JobRunner: Sendable {
             try await deleteAll(copies)
         } catch { throw CommitError(error) }
         do { try journal.write([.endJob(id)], flushed: true) } catch { throw .journal(error) }
-        logger.info("a rename that had only begun was taken back", metadata: ["from": "\(from)"])
+        logger.info("an interrupted rename of a directory is undone", metadata: ["from": "\(from)"])
         return true
     }
 
@@ -239,6 +239,7 @@ package struct JobRunner: Sendable {
     }
 
     func leave(_ key: ObjectKey) {
-        logger.warning("an object changed since a job began, and is left as it is", metadata: ["key": "\(key)"])
+        logger.warning(
+            "an object was replaced since a change of it began; it stays unchanged", metadata: ["key": "\(key)"])
     }
 }

@@ -82,7 +82,7 @@ package struct ObjectCopier: Sendable {
         let copied = VersionRecord(source.key, version)
         var upload = try await earlierUpload(of: copied, to: key)
         if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass) }
-        guard let upload else { preconditionFailure("an upload was begun and is none") }
+        guard let upload else { preconditionFailure("an upload was created but is missing") }
         do throws(ObjectStoreError) {
             let size = upload.record.partSize
             let pieces = (0..<(version.size + size - 1) / size).map { index in
@@ -99,7 +99,7 @@ package struct ObjectCopier: Sendable {
                 guard still == version.etag else {
                     throw ObjectStoreError(
                         .preconditionFailed, .uploadPartCopy, key: source.key,
-                        message: "another version is there than was to be copied")
+                        message: "the source was replaced while it was copied")
                 }
             }
             let answer = try await complete(upload, parts, metadata, size: version.size, key)

@@ -62,10 +62,10 @@ package struct RecoverableFile: Sendable {
     package func write(
         to path: String, base: (any BaseContent)?, evenIfPartial: Bool = false
     ) async throws(CommitError) -> [ByteRange] {
-        guard let map else { throw Self.failure("which bytes of it were written was not written down") }
+        guard let map else { throw Self.failure("there is no record of which bytes of the file were written") }
         guard uploaded.isEmpty || evenIfPartial else {
             throw Self.failure(
-                "\(Self.text(uploaded)) in an unfinished upload at the store: \"pailfs recover commit\" finishes it, or --partial saves the rest"
+                "\(Self.text(uploaded)) in an unfinished upload at the store; run \"pailfs recover commit\", or add --partial to save the rest"
             )
         }
         let source: File
@@ -113,7 +113,7 @@ package struct RecoverableFile: Sendable {
     ) async throws(CommitError) -> Bool {
         guard let base else {
             if evenIfGone { return false }
-            throw Self.failure("\(missingText) not on this disk")
+            throw Self.failure("\(missingText) not on this disk; add --partial to save the rest")
         }
         do throws(ObjectStoreError) {
             try await base.read(range) { (bytes, offset) throws(ByteTransferError) in
@@ -127,7 +127,7 @@ package struct RecoverableFile: Sendable {
             }
             if evenIfGone { return false }
             throw Self.failure(
-                "\(missingText) not on this disk, and the version they were in is gone (\(error)); --partial saves the rest"
+                "\(missingText) not on this disk, and the store no longer has their version (\(error)); add --partial to save the rest"
             )
         }
         return true

@@ -35,10 +35,12 @@ extension BucketFileSystem {
             throw .journal(error)
         }
         let key = try await storeBeside(file, overlay, headers)
-        rooms.logger.warning("conflict kept beside the file", metadata: ["key": "\(key)"])
+        rooms.logger.warning(
+            "another host changed a file; this host's version is stored as a conflict file", metadata: ["key": "\(key)"]
+        )
         let (fallback, isPromised) = file.state.withLock { ($0.fallback, $0.isPromised || $0.fallback != nil) }
         if isPromised {
-            let reason = "another host has changed it; what was written here is stored as \(key)"
+            let reason = "another host changed the file; this host's version is stored as \(key)"
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
             keptBeside.withLock { if $0.count < Self.mostNamed { $0.append(unstored) } }
         }
@@ -101,7 +103,7 @@ extension BucketFileSystem {
         } catch { throw FileSystemError(error) }
         await overlay.commit.leaveUpload()
         rooms.logger.error(
-            "what was written is kept for \"pailfs recover\"",
+            "a file cannot be stored; its bytes wait for \"pailfs recover\"",
             metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])
         if isPromised { noteBrokenPromise(id, of: path(of: file.ino), because: error) }
         // No read meets bytes on the move.
@@ -117,7 +119,7 @@ extension BucketFileSystem {
 
     /// The end of the mount names a file that a program was told is safe, if it is still kept then.
     func noteBrokenPromise(_ id: IntentID, of path: ByteString, because error: FileSystemError) {
-        let file = UnstoredFile(path: path, reason: "kept for \"pailfs recover\": \(error.reason)")
+        let file = UnstoredFile(path: path, reason: "its bytes wait for \"pailfs recover\": \(error.reason)")
         brokenPromises.withLock { $0.append((id, file)) }
     }
 

@@ -19,7 +19,7 @@ extension BucketFileSystem {
     typealias Copies = Mutex<[ObjectKey: [ActiveFile]]>
 
     private static let leftToTheKernel = FileSystemError(
-        .notSupported, "only bytes from a file's start are copied here")
+        .notSupported, "the kernel copies between different offsets")
 
     package func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64> {
         guard source.offset == target.offset, source.ino != target.ino, source.offset >= 0, count > 0 else {

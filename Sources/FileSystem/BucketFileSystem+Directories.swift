@@ -164,7 +164,7 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) -> EntryReply {
         let (component, key) = try newKey(name, in: parent, kind: .directory)
         if try await resolve(name, in: parent) != nil {
-            throw FileSystemError(.exists, "\(name) exists already")
+            throw FileSystemError(.exists, "\(name) already exists")
         }
         let now = time.now()
         var attributes = Attributes(
@@ -266,8 +266,8 @@ extension BucketFileSystem {
         guard !(store.capabilities.bucketsInKeys && parent == .root) else {
             throw FileSystemError(
                 .notPermitted,
-                "\(name) would be at the top of an account, where only buckets are; they are made and "
-                    + "removed with the provider's tools")
+                "\(name) would be at the top of an account, which has buckets only; "
+                    + "create and delete buckets with the provider's tools")
         }
     }
 
@@ -293,7 +293,7 @@ extension BucketFileSystem {
             )
         }
         guard store.capabilities.keyRules.allows(key) else {
-            throw FileSystemError(.illegalBytes, "the store takes no key with the bytes of \(key)")
+            throw FileSystemError(.illegalBytes, "the store does not accept the bytes of the key \(key)")
         }
         return (component, ObjectKey(key))
     }

@@ -15,7 +15,7 @@ extension BucketFileSystem {
 
     package func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString> {
         // The kernel asks for security.capability before writes, `ls -l` for ACLs: neither exists here.
-        guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
+        guard let text = userName(name) else { return .failure(.noData, "only attributes named user.* are stored") }
         if let property = ObjectProperty(rawValue: text) { return self.property(property, of: ino) }
         if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
         return withHeaders(of: ino) { headers throws(FileSystemError) in
@@ -23,7 +23,7 @@ extension BucketFileSystem {
                 if let header = Self.header(text) { headers[header].map { ByteString($0) } } else {
                     ExtendedAttributeCodec.decode(headers)[text].map { ByteString($0) }
                 }
-            guard let value else { throw FileSystemError(.noData, "no attribute \(name)") }
+            guard let value else { throw FileSystemError(.noData, "\(name) is not set") }
             return value
         }
     }
@@ -47,7 +47,7 @@ extension BucketFileSystem {
         _ name: ByteString, of ino: InodeNumber, to value: ByteString, mode: ExtendedAttributeMode
     ) -> Outcome<Void> {
         guard let text = userName(name) else {
-            return .failure(.notSupported, "object stores keep user attributes only")
+            return .failure(.notSupported, "only attributes named user.* are stored")
         }
         if text == "user.pailfs.refresh" {
             return later { [self] () async throws(FileSystemError) in try await refresh(ino) }
@@ -55,7 +55,7 @@ extension BucketFileSystem {
         if let header = Self.header(text) { return setHeader(header, of: ino, to: value, mode) }
         if let property = ObjectProperty(rawValue: text) { return setProperty(property, of: ino, to: value) }
         guard !text.hasPrefix(Self.ownPrefix) else {
-            return .failure(.notPermitted, "\(text) tells the state of the object and cannot be set")
+            return .failure(.notPermitted, "\(text) shows the state of the object and cannot be set")
         }
         return changeAttributes(of: ino) { attributes throws(FileSystemError) in
             try Self.require(mode, of: text, isSet: attributes[text] != nil)
@@ -64,14 +64,14 @@ extension BucketFileSystem {
     }
 
     package func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void> {
-        guard let text = userName(name) else { return .failure(.noData, "only user attributes are kept") }
+        guard let text = userName(name) else { return .failure(.noData, "only attributes named user.* are stored") }
         if let header = Self.header(text) { return removeHeader(header, of: ino) }
         guard ObjectProperty(rawValue: text) == nil, KnownAttribute(rawValue: text) == nil else {
-            return .failure(.notPermitted, "\(text) tells the state of the object and cannot be removed")
+            return .failure(.notPermitted, "\(text) shows the state of the object and cannot be removed")
         }
         return changeAttributes(of: ino) { attributes throws(FileSystemError) in
             guard attributes.removeValue(forKey: text) != nil else {
-                throw FileSystemError(.noData, "no attribute \(text)")
+                throw FileSystemError(.noData, "\(text) is not set")
             }
         }
     }
@@ -80,8 +80,8 @@ extension BucketFileSystem {
         _ mode: ExtendedAttributeMode, of text: String, isSet: Bool
     ) throws(FileSystemError) {
         switch (mode, isSet) {
-        case (.create, true): throw FileSystemError(.exists, "\(text) exists already")
-        case (.replace, false): throw FileSystemError(.noData, "no attribute \(text)")
+        case (.create, true): throw FileSystemError(.exists, "\(text) already exists")
+        case (.replace, false): throw FileSystemError(.noData, "\(text) is not set")
         default: break
         }
     }
@@ -106,7 +106,7 @@ extension BucketFileSystem {
             value.count <= Self.longestHeader
         else {
             return .failure(
-                .invalid, "\(header.rawValue) takes up to \(Self.longestHeader) printable characters of ASCII")
+                .invalid, "\(header.rawValue) is limited to \(Self.longestHeader) printable ASCII characters")
         }
         return change(ino) { [self] headers throws(FileSystemError) in
             try requireHeader(header, of: ino)
@@ -130,7 +130,7 @@ extension BucketFileSystem {
     private func requireHeader(_ header: StoredHeader, of ino: InodeNumber) throws(FileSystemError) {
         guard isFile(ino) else { throw FileSystemError(.notSupported, "only files have \(header.rawValue)") }
         guard store.capabilities.headers.contains(header) else {
-            throw FileSystemError(.notSupported, "this store keeps no \(header.rawValue)")
+            throw FileSystemError(.notSupported, "this store does not keep \(header.rawValue)")
         }
     }
 
@@ -229,14 +229,14 @@ extension BucketFileSystem {
         else {
             throw FileSystemError(
                 .argumentTooLong,
-                "attributes take up to \(cost) bytes, the store keeps \(store.capabilities.metadataBudget)")
+                "the attributes need \(cost) bytes of metadata; the store keeps \(store.capabilities.metadataBudget)")
         }
         if let longest = store.capabilities.longestMetadataValue,
             let long = headers.user.first(where: { $0.value.utf8.count > longest && before.user[$0.key] != $0.value })
         {
             throw FileSystemError(
                 .argumentTooLong,
-                "\(long.key) would take \(long.value.utf8.count) bytes, the store keeps \(longest) of a value")
+                "\(long.key) needs \(long.value.utf8.count) bytes; the store keeps values of \(longest)")
         }
         guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
         // Carried by the commit that comes anyway, if the file has a name still.
@@ -287,7 +287,7 @@ extension BucketFileSystem {
         if name == .stats {
             return later { [self] () async throws(FileSystemError) in
                 guard ino == .root, let text = figuresText else {
-                    throw FileSystemError(.noData, "the mount's top directory has the figures")
+                    throw FileSystemError(.noData, "only the top directory of the mount has user.pailfs.stats")
                 }
                 return text
             }
@@ -311,7 +311,7 @@ extension BucketFileSystem {
                 case .url: try presigned(ino)
                 case .hidden, .stats: nil
                 }
-            guard let value else { throw FileSystemError(.noData, "\(name.rawValue) does not apply") }
+            guard let value else { throw FileSystemError(.noData, "\(name.rawValue) has no value for this path") }
             return value
         }
     }

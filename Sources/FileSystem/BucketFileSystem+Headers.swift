@@ -22,7 +22,8 @@ extension BucketFileSystem {
         }
         guard AttributeCodec.cost(headers) <= store.capabilities.metadataBudget else {
             throw FileSystemError(
-                .argumentTooLong, "attributes exceed the \(store.capabilities.metadataBudget) bytes the store keeps")
+                .argumentTooLong,
+                "the attributes exceed the \(store.capabilities.metadataBudget) bytes of metadata that the store keeps")
         }
         try await settleCopies(of: key)
         guard let version else {

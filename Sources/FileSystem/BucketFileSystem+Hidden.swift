@@ -11,7 +11,7 @@ extension BucketFileSystem {
     /// fit is counted in a last line that begins with a blank, which no key here does.
     func hiddenKeys(in directory: InodeNumber) async throws(FileSystemError) -> ByteString {
         guard try entry(directory).attributes.kind == .directory else {
-            throw FileSystemError(.noData, "only directories hide keys")
+            throw FileSystemError(.noData, "only directories have hidden keys")
         }
         if let listing = listingIfNeeded(of: directory) {
             defer { listing.leave() }

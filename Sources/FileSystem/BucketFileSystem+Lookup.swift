@@ -8,7 +8,8 @@ extension BucketFileSystem {
     package func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply> {
         // The kernel passes on what is longer than NAME_MAX.
         guard name.count <= NameCodec.longestName else {
-            return .failure(.nameTooLong, "a name has at most \(NameCodec.longestName) bytes")
+            return .failure(
+                .nameTooLong, "a name has at most \(NameCodec.longestName) bytes, this one has \(name.count)")
         }
         let answer: LookupAnswer
         do { answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) } } catch {

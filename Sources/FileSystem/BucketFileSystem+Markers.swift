@@ -15,7 +15,8 @@ extension BucketFileSystem {
         _ key: ObjectKey, _ headers: ObjectMetadata, over version: ObjectVersion?, isNew: Bool = false
     ) async throws(FileSystemError) -> ObjectVersion {
         guard store.capabilities.markers else {
-            throw FileSystemError(.notSupported, "the server keeps the object of a directory as a file")
+            throw FileSystemError(
+                .notSupported, "the store cannot keep directories: it shows the object \"name/\" as a file")
         }
         try await settleJobs(at: key)
         if let version, version.size > 0 {
@@ -32,7 +33,7 @@ extension BucketFileSystem {
         let found = try await marker(key)
         if isNew, found != nil {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
-            throw FileSystemError(.exists, "\(key) is there already")
+            throw FileSystemError(.exists, "\(key) already exists")
         }
         if let found, found.version.size > 0 {
             var merged = found.metadata

@@ -32,7 +32,7 @@ extension BucketFileSystem {
                         throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
                     }
                     guard entry.ino == ino else {
-                        throw FileSystemError(.stale, "\(entry.name) is another file now")
+                        throw FileSystemError(.stale, "another file has the name \(entry.name) now")
                     }
                     entry = try await exact(entry)
                     switch try await openEmptying(entry, flags) {
@@ -218,7 +218,7 @@ extension BucketFileSystem {
                     try makeFile(name, in: parent, mode, flags, caller)
                 }
             }
-            if flags.exclusive { throw FileSystemError(.exists, "\(name) exists already") }
+            if flags.exclusive { throw FileSystemError(.exists, "\(name) already exists") }
             guard entry.attributes.kind == .file else {
                 throw FileSystemError(.isDirectory, "\(name) is not a file")
             }

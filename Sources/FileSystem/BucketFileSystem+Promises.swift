@@ -205,7 +205,7 @@ extension BucketFileSystem {
         isServed: Bool = false
     ) throws(FileSystemError) -> ActiveFile {
         guard let map = intent.map else {
-            throw FileSystemError(.inputOutput, "the journal does not tell which bytes of \(intent.key) are staged")
+            throw FileSystemError(.inputOutput, "the journal does not show which bytes of \(intent.key) are staged")
         }
         let content: [UInt8]?
         do throws(JournalingError) { content = try rooms.journal.content(of: id) } catch {
@@ -249,7 +249,8 @@ extension BucketFileSystem {
     }
 
     func inUse(_ intent: FileIntent) -> FileSystemError {
-        FileSystemError(.busy, "\(intent.key) is open, or itself not stored yet")
+        FileSystemError(
+            .busy, "\(intent.key) is open or not stored yet; close it, wait until it is stored, and try again")
     }
 }
 

@@ -30,7 +30,7 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) -> ByteString {
         let entry = try entry(ino)
         guard entry.attributes.kind == .file, entry.attributes.version != nil, !entry.isPending else {
-            throw FileSystemError(.noData, "\(property.rawValue) is of objects, and \(entry.name) is none yet")
+            throw FileSystemError(.noData, "\(entry.name) is not stored yet and has no \(property.rawValue)")
         }
         let key = try key(of: ino)
         let value: String?
@@ -46,7 +46,7 @@ extension BucketFileSystem {
             }
             value = try await info(key).restore?.description
         }
-        guard let value else { throw FileSystemError(.noData, "\(property.rawValue) does not apply") }
+        guard let value else { throw FileSystemError(.noData, "the object has no \(property.rawValue)") }
         return ByteString(value)
     }
 
@@ -75,13 +75,14 @@ extension BucketFileSystem {
         case .accessControl:
             if let access = AccessControl(text: text) { return .accessControl(access) }
             throw FileSystemError(
-                .invalid, "\(property.rawValue) takes a name, as public-read, or lines as user:ID=READ")
+                .invalid,
+                "\(property.rawValue) must be a canned list such as public-read, or lines such as user:ID=READ")
         case .storageClass:
             if StoredHeader.canCarry(text) { return .storageClass(text) }
-            throw FileSystemError(.invalid, "\(property.rawValue) takes a storage class")
+            throw FileSystemError(.invalid, "\(property.rawValue) must be a storage class")
         case .restore:
             if let request = RestoreRequest(text: text) { return .restore(request) }
-            throw FileSystemError(.invalid, "\(property.rawValue) takes a number of days, and perhaps a tier")
+            throw FileSystemError(.invalid, "\(property.rawValue) must be a number of days, or one and a tier")
         }
     }
 
@@ -95,7 +96,7 @@ extension BucketFileSystem {
         if let file { try await commitAlone(file) }
         let entry = try entry(ino)
         guard let file, let version = entry.attributes.version else {
-            throw FileSystemError(.notSupported, "\(entry.name) is no object that has properties")
+            throw FileSystemError(.notSupported, "\(entry.name) is not an object that has properties")
         }
         let key = try key(of: ino)
         try await settleJobs(at: key)

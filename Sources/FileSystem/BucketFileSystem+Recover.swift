@@ -68,7 +68,7 @@ extension BucketFileSystem {
         try await withRecoverable(id, evenIfDoubtful: evenIfDoubtful) {
             [self] recoverable, stays throws(FileSystemError) in
             guard let map = recoverable.map else {
-                throw FileSystemError(.inputOutput, "which bytes of it were written was not written down")
+                throw FileSystemError(.inputOutput, "there is no record of which bytes of the file were written")
             }
             var intent = recoverable.intent
             intent.extents = map.pieces(in: 0..<map.size).map {
@@ -116,7 +116,8 @@ extension BucketFileSystem {
         _ body: (RecoverableFile, inout Bool) async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         guard let intent = kept.withLock({ $0.removeValue(forKey: id) }) else {
-            throw FileSystemError(.notFound, "there is no file \(id.rawValue) to recover")
+            throw FileSystemError(
+                .notFound, "there is no file \(id.rawValue) to recover; \"pailfs recover list\" shows the files")
         }
         var stays = true
         defer { if stays { kept.withLock { $0[id] = intent } } }
@@ -124,7 +125,8 @@ extension BucketFileSystem {
         guard file.isCertain || evenIfDoubtful else {
             throw FileSystemError(
                 .inputOutput,
-                "the machine went down before its bytes were flushed: they may be others than were written")
+                "the machine went down before the bytes were flushed, so they may be wrong; add --doubtful to accept them"
+            )
         }
         return try await body(file, &stays)
     }

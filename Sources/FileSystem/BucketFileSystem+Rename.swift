@@ -31,9 +31,9 @@ extension BucketFileSystem {
         if let target, target.ino == source.ino { return }
         try requireBucket(name, in: parent)
         if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
-            throw FileSystemError(.crossDevice, "\(name) would move to another bucket")
+            throw FileSystemError(.crossDevice, "\(name) cannot be renamed to another bucket")
         }
-        if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) exists already") }
+        if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) already exists") }
         try await settleCopies(ofObject: source.ino)
         if let target { try await settleCopies(ofObject: target.ino) }
         if source.attributes.kind == .directory {
@@ -75,7 +75,7 @@ extension BucketFileSystem {
         // What is still to go is not there for programs.
         if jobs.removes(key.bytes) || doomed[key] != nil { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
-        throw FileSystemError(.exists, "\(name) exists already, made by another host")
+        throw FileSystemError(.exists, "\(name) already exists: another host created it")
     }
 
     /// The first component of what is in a directory of an account, or of a file there.

@@ -175,8 +175,8 @@ extension BucketFileSystem {
         if others.isEmpty || isEmpty && !noReplace { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
         throw noReplace
-            ? FileSystemError(.exists, "\(name) exists already, made by another host")
-            : FileSystemError(.notEmpty, "\(name) is not empty: another host has made it")
+            ? FileSystemError(.exists, "\(name) already exists: another host created it")
+            : FileSystemError(.notEmpty, "\(name) is not empty: another host created it")
     }
 
     /// A renamed directory and the rows below it show the versions of the copies, so that the next listing finds nothing new.
@@ -283,7 +283,7 @@ extension BucketFileSystem {
         let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
         let longest = store.capabilities.longestKey
         for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
-            throw FileSystemError(.nameTooLong, "\(object.key) would exceed \(longest) bytes at its new place")
+            throw FileSystemError(.nameTooLong, "the new key of \(object.key) would exceed \(longest) bytes")
         }
         typealias Copied = Result<(ObjectKey, ObjectVersion), ObjectStoreError>
         let results = await withTaskGroup(of: Copied.self) { group in
@@ -320,7 +320,9 @@ extension BucketFileSystem {
             case .failure(let error): failure = failure ?? error
             }
         }
-        if let failure { throw FileSystemError(.inputOutput, "not renamed, a copy failed: \(failure)") }
+        if let failure {
+            throw FileSystemError(.inputOutput, "the directory is not renamed because a copy failed: \(failure)")
+        }
     }
 
     /// Deletes what is known below a prefix, in the order of `objects`. What another host has put in the place of one since stays,

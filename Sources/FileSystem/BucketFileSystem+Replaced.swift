@@ -59,7 +59,8 @@ extension BucketFileSystem {
         try requireOwn(file)
         let (successor, isUnlinked) = file.state.withLock { ($0.successor, $0.isUnlinked) }
         guard successor == nil else {
-            throw FileSystemError(.stale, "the object was replaced in the bucket since the file was opened")
+            throw FileSystemError(
+                .stale, "the object was replaced in the bucket since the file was opened; open the file again")
         }
         if !isUnlinked { _ = try entry(file.ino) }
     }
@@ -68,7 +69,8 @@ extension BucketFileSystem {
     func requireOwn(_ file: ActiveFile) throws(FileSystemError) {
         if file.state.withLock({ $0.hasGivenWay }) {
             throw FileSystemError(
-                .stale, "somebody else's version has the name, and what was written here is kept beside it")
+                .stale,
+                "another host changed the file; the bytes written here are in a conflict file or in \"pailfs recover\"")
         }
     }
 }

@@ -19,7 +19,7 @@ extension BucketFileSystem {
             try requireWritable()
             // symlink(2) has this for file systems without links.
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
-                throw FileSystemError(.notPermitted, "the mount has no symbolic links, by symlinks=off")
+                throw FileSystemError(.notPermitted, "the mount has no symbolic links; mount without symlinks=off")
             }
             let place = Place(parent: parent, name: name)
             return try await making(place) { () async throws(FileSystemError) in
@@ -34,7 +34,7 @@ extension BucketFileSystem {
         let native = try nativeTarget(target, of: name, in: parent)
         let (component, key) = try newKey(name, in: parent, kind: native == nil ? .symlink : .file)
         if try await resolve(name, in: parent) != nil {
-            throw FileSystemError(.exists, "\(name) exists already")
+            throw FileSystemError(.exists, "\(name) already exists")
         }
         let now = time.now()
         var attributes = Attributes(
@@ -65,7 +65,7 @@ extension BucketFileSystem {
             if error.kind == .preconditionFailed {
                 // What is known of the directory is older than that.
                 try? metadata.distrust(key.bytes)
-                throw FileSystemError(.exists, "\(name) was created by somebody else")
+                throw FileSystemError(.exists, "\(name) already exists: another host created it")
             }
             throw FileSystemError(error)
         }
@@ -95,7 +95,8 @@ extension BucketFileSystem {
         let linked = try await remote { store throws(ObjectStoreError) in try await store.symlinkTarget(of: key) }
         guard NativeLink.exactTarget(of: NativeLink.path(to: linked, from: key.bytes), from: newKey.bytes) != nil
         else {
-            throw FileSystemError(.crossDevice, "a link of the store's own kind cannot have that target there")
+            throw FileSystemError(
+                .crossDevice, "a link stored with symlinks=native cannot keep its target under this name")
         }
     }
 
@@ -145,7 +146,8 @@ extension BucketFileSystem {
         }
         let length = Int(version.size)
         guard length <= Self.targetLengths.upperBound else {
-            throw FileSystemError(.nameTooLong, "the link's target has \(length) bytes")
+            throw FileSystemError(
+                .nameTooLong, "the link's target has \(length) bytes; the limit is \(Self.targetLengths.upperBound)")
         }
         let buffer = try await borrow(length)
         let object = rooms.blocks.open(try key(of: ino), version)

@@ -111,7 +111,7 @@ extension BucketFileSystem {
         for (id, intent) in plan.promised {
             do throws(FileSystemError) {
                 guard newest[intent.key] == id else {
-                    throw FileSystemError(.stale, "another file has its name since")
+                    throw FileSystemError(.stale, "another file has its name now")
                 }
                 let file = try restore(id, intent, uploads: plan.uploads[id] ?? [])
                 rest(file)
@@ -130,7 +130,7 @@ extension BucketFileSystem {
                 if try goOn(id, intent, uploads: plan.uploads[id] ?? []) { continue }
             } catch {
                 rooms.logger.error(
-                    "a file that was open cannot be gone on with",
+                    "an open file cannot be restored after the restart",
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
             if giveUp(intent) { told.insert(id) }
@@ -150,7 +150,8 @@ extension BucketFileSystem {
             do throws(StagingError) { _ = try rooms.staging.hold(intent.staging) } catch {
                 // "pailfs recover" says what there is of it.
                 rooms.logger.error(
-                    "a kept file cannot be looked at", metadata: ["key": "\(intent.key)", "reason": "\(error)"])
+                    "a file that waits for \"pailfs recover\" cannot be read",
+                    metadata: ["key": "\(intent.key)", "reason": "\(error)"])
             }
             var intent = intent
             if !policy.readOnly, intent.isLeft != true, !told.contains(id) {
@@ -166,7 +167,7 @@ extension BucketFileSystem {
         let count = kept.withLock { $0.count }
         if count > 0 {
             rooms.logger.warning(
-                "files that were being written when pailfs ended are kept for \"pailfs recover\"",
+                "files were being written when pailfs ended; their bytes wait for \"pailfs recover\"",
                 metadata: ["files": "\(count)"])
         }
         return promised
@@ -176,7 +177,7 @@ extension BucketFileSystem {
     /// up; the end of the mount names them.
     private func breakPromise(_ id: IntentID, _ intent: FileIntent, because error: FileSystemError) {
         rooms.logger.error(
-            "a file that was promised cannot be taken up",
+            "an acknowledged file cannot be restored after the restart",
             metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
         _ = try? rooms.staging.hold(intent.staging)
         kept.withLock { $0[id] = intent }

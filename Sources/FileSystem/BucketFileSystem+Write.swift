@@ -83,7 +83,7 @@ extension BucketFileSystem {
         let overlay = try overlay(of: file)
         let place = offset ?? overlay.staged.size
         guard place >= 0, place <= limit - count else {
-            throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
+            throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
         }
         if overlay.commit.needsCommit(before: ByteRange(at: place, count: count)) { throw .onlyInUpload }
         let start: Int64
@@ -185,7 +185,7 @@ extension BucketFileSystem {
         guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
         guard size <= store.capabilities.largestObject else {
             throw FileSystemError(
-                .fileTooLarge, "the store's largest object has \(store.capabilities.largestObject) bytes")
+                .fileTooLarge, "the file would exceed the store's limit of \(store.capabilities.largestObject) bytes")
         }
         return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
             let pass = try await enterToWrite(file, alone: true, emptying: size == 0)
@@ -217,14 +217,14 @@ extension BucketFileSystem {
         // FALLOC_FL_KEEP_SIZE 1, PUNCH_HOLE 2, ZERO_RANGE 16 (linux/falloc.h).
         let (keepSize, punch, zero) = (Int32(1), Int32(2), Int32(16))
         guard mode & ~(keepSize | punch | zero) == 0 else {
-            return .failure(.notSupported, "fallocate mode \(mode) has no meaning for an object")
+            return .failure(.notSupported, "fallocate mode \(mode) is not supported")
         }
         return later { [self] () async throws(FileSystemError) in
             let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
             let limit = store.capabilities.largestObject
             guard range.upperBound <= limit else {
-                throw FileSystemError(.fileTooLarge, "the store's largest object has \(limit) bytes")
+                throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
             }
             let file = handle.file
             try await waitingForSpace(file) { [self] () async throws(FileSystemError) in

@@ -221,7 +221,9 @@ package final class BucketFileSystem: FileSystemOperations {
         guard let bytes = try cached({ metadata throws(MetadataError) in try metadata.key(of: ino) }) else {
             throw FileSystemError(.stale, "inode \(ino) is no longer in the bucket")
         }
-        guard !bytes.isEmpty else { throw FileSystemError(.notPermitted, "the mount's top directory is no object") }
+        guard !bytes.isEmpty else {
+            throw FileSystemError(.notPermitted, "the top directory of the mount is not an object")
+        }
         return ObjectKey(bytes)
     }
 

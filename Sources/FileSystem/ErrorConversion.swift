@@ -19,9 +19,9 @@ extension FileSystemError {
     private static func remedy(for error: ObjectStoreError) -> String {
         switch error.kind {
         case .archived(restoring: false):
-            "; the object is archived: \"pailfs restore\" of its path asks the store for a readable copy"
+            "; run \"pailfs restore PATH\" to request a readable copy of the archived object"
         case .archived(restoring: true):
-            "; the object is being restored: \"pailfs stat\" of its path tells when it can be read"
+            "; run \"pailfs stat PATH\" to see when the object that is being restored can be read"
         default: ""
         }
     }
@@ -38,7 +38,7 @@ extension FileSystemError {
     init(_ error: CommitError) {
         switch error {
         case .conflict(let cause), .baseGone(let cause):
-            self.init(.stale, "somebody else changed the object since it was opened: \(cause)")
+            self.init(.stale, "another host replaced or deleted the object since it was opened: \(cause)")
         case .store(let cause): self.init(cause)
         case .staging(let cause): self.init(cause)
         case .journal(let cause): self.init(cause)

@@ -18,7 +18,7 @@ package struct FileSystemError: Error, Sendable, Hashable {
 
     /// The end of a call for bytes that only an upload has.
     static let onlyInUpload: FileSystemError = {
-        var error = FileSystemError(.inputOutput, "the bytes are only in an upload at the store")
+        var error = FileSystemError(.inputOutput, "the bytes are only in an unfinished upload at the store")
         error.needsCommit = true
         return error
     }()

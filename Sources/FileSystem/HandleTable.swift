@@ -154,7 +154,9 @@ extension BucketFileSystem {
         }
         guard let origin = handles.origin(of: id), let flags = origin.flags else { throw .badHandle }
         if interrupted.withLock({ $0.contains(ino) }) {
-            throw FileSystemError(.inputOutput, "what was written to the file before pailfs was restarted is not known")
+            throw FileSystemError(
+                .inputOutput, "writes to the file before the restart of pailfs may be lost; see \"pailfs recover list\""
+            )
         }
         let unlinked = files.find(ino).flatMap { $0.state.withLock { $0.isUnlinked } ? $0 : nil }
         let file = if let unlinked { files.retain(ino) { unlinked } } else { activate(try entry(ino)) }

@@ -152,7 +152,9 @@ final class KernelReads: Sendable {
             takeBack(lent.number)
             // It will not be another time: no privilege, or a cache directory on a file system on top of another.
             isRefused.store(true, ordering: .relaxed)
-            logger.info("the kernel does not read from the block cache by itself", metadata: ["reason": "\(error)"])
+            logger.info(
+                "the kernel cannot read from the cache by itself; pailfs reads for it", metadata: ["reason": "\(error)"]
+            )
             return nil
         }
     }

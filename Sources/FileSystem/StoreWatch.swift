@@ -50,7 +50,8 @@ final class StoreWatch: Interceptor {
             return !isOut
         }
         guard begins else { return }
-        logger.warning("the store is away: what is known of it is served", metadata: ["reason": "\(error)"])
+        logger.warning(
+            "the store does not answer; the mount serves what it has cached", metadata: ["reason": "\(error)"])
         pool.start { [self] in
             while isAway {
                 do { try await time.sleep(for: .seconds(1)) } catch { return }
@@ -65,7 +66,7 @@ final class StoreWatch: Interceptor {
             defer { isOut = false }
             return isOut
         }
-        if ends { logger.info("the store is back") }
+        if ends { logger.info("the store answers again") }
     }
 }
 

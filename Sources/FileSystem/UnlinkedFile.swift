@@ -140,7 +140,7 @@ extension BucketFileSystem {
         } catch {
             // It works as long as this process lives.
             rooms.logger.warning(
-                "a file without a name would not outlive a restart",
+                "an unlinked open file would be lost in a restart of the worker",
                 metadata: ["ino": "\(file.ino)", "reason": "\(error)"])
         }
     }
@@ -156,7 +156,7 @@ extension BucketFileSystem {
                 try? metadata.forget(unlinked: ino)
                 return false
             }
-            rooms.logger.info("an unlink was carried on", metadata: ["name": "\(entry.name)"])
+            rooms.logger.info("an interrupted unlink continues", metadata: ["name": "\(entry.name)"])
         }
         guard files.find(ino) == nil else { return true }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
@@ -167,7 +167,7 @@ extension BucketFileSystem {
                 overlay = try goOn(name, base, baseSize: record.isCopy ? 0 : record.base?.size ?? 0)
             } catch {
                 rooms.logger.error(
-                    "a file without a name cannot be gone on with",
+                    "an unlinked open file cannot be restored after the restart",
                     metadata: ["ino": "\(ino)", "reason": "\(error.reason)"])
             }
             if overlay == nil { interrupted.withLock { _ = $0.insert(ino) } }

@@ -129,7 +129,7 @@ private struct ReadBytes: Sendable {
     let count: Int
 
     var bytes: UnsafeRawBufferPointer {
-        precondition(count >= 0 && count <= buffer.capacity, "a read answered more bytes than were asked for")
+        precondition(count >= 0 && count <= buffer.capacity, "a read returned more bytes than were requested")
         return UnsafeRawBufferPointer(start: buffer.base, count: count)
     }
 }

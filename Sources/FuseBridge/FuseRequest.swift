@@ -65,7 +65,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         if isGivenUp { return }
         bridge._withUnsafeGuaranteedRef {
             $0.logger.error(
-                "request was never answered", metadata: ["op": "\(operation.rawValue)", "ino": "\(ino)"])
+                "a request was never answered", metadata: ["op": "\(operation.rawValue)", "ino": "\(ino)"])
         }
         _ = Self.send(handle, unique) { fuse_reply_err($0, EIO) }
     }

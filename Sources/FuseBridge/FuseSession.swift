@@ -131,7 +131,7 @@ package final class FuseSession: Sendable {
     private func takeOver(_ held: HeldConnection) throws(FuseError) -> OpaquePointer {
         let session = try makeSession()
         guard fuse_session_mount(session, "/dev/fd/\(HeldConnection.Descriptor.device)") == 0 else {
-            throw FuseError("libfuse does not take the connection: \(LibraryLog.lastMessage)")
+            throw FuseError("libfuse does not accept the connection to the kernel: \(LibraryLog.lastMessage)")
         }
         held.attach(HeldConnection.Descriptor.device)
         try held.replay(session)
@@ -216,7 +216,7 @@ package final class FuseSession: Sendable {
             // A look at the mount would not tell more, and could wait for what programs wait for.
             held.repeatUnanswered(fuse_session_fd(session), logger: logger)
             held.serves()
-            logger.info("mount taken over", metadata: ["mountpoint": "\(mountpoint.path)"])
+            logger.info("the new worker serves the mount", metadata: ["mountpoint": "\(mountpoint.path)"])
             whenReady()
         } else {
             startThread(name: "ready") { [self] in greet(whenReady) }
@@ -224,7 +224,7 @@ package final class FuseSession: Sendable {
         let failure = loop.run()
         // A mount that is still there is detached like any other.
         if failure != 0 {
-            logger.error("the kernel connection failed", metadata: ["reason": "\(text(ofErrno: failure))"])
+            logger.error("the connection to the kernel failed", metadata: ["reason": "\(text(ofErrno: failure))"])
         }
         state.withLock { $0.loop = nil }
         loopEnded.signal()

@@ -36,7 +36,9 @@ extension HeldConnection: BackingKernel {
 
     package func enter(_ file: File) throws(FileError) -> Int32 {
         let backing = linux_backing_open(file.rawDescriptor)
-        guard backing > 0 else { throw FileError(errno: -backing, operation: "enter in the kernel", path: file.path) }
+        guard backing > 0 else {
+            throw FileError(errno: -backing, operation: "register with the kernel", path: file.path)
+        }
         return backing
     }
 
@@ -87,7 +89,7 @@ package struct HeldConnection: @unchecked Sendable {
     /// The connection whose holder started this process. Programs this process starts get none of it.
     package init() throws(FuseError) {
         guard let memory = linux_held_map(Descriptor.memory) else {
-            throw FuseError("the process was not started by a pailfs that keeps the mount; use \"pailfs mount\"")
+            throw FuseError("the process was not started by the holder of a mount; use \"pailfs mount\"")
         }
         self.memory = memory
         for number in [Descriptor.holder, Descriptor.memory, Descriptor.record, Descriptor.device] {
@@ -132,7 +134,7 @@ package struct HeldConnection: @unchecked Sendable {
             status = linux_held_answer_init(descriptor)
         }
         guard status == 0 else {
-            throw FuseError("the kernel and libfuse do not agree: \(text(ofErrno: -status))")
+            throw FuseError("the kernel and libfuse cannot agree on a protocol: \(text(ofErrno: -status))")
         }
     }
 
@@ -149,7 +151,7 @@ package struct HeldConnection: @unchecked Sendable {
     /// Brings a new session to where the dead worker's was. Nothing else may use it yet.
     func replay(_ session: OpaquePointer) throws(FuseError) {
         guard memory.pointee.init_size > 0 else {
-            throw FuseError("the worker before this one ended before the kernel had greeted it")
+            throw FuseError("the worker before this one ended before the kernel had initialised the mount")
         }
         let descriptor = fuse_session_fd(session)
         var status = linux_held_divert(descriptor)
@@ -161,7 +163,7 @@ package struct HeldConnection: @unchecked Sendable {
             throw FuseError("the connection of the mount cannot be taken over: \(text(ofErrno: -status))")
         }
         guard status == 1 else {
-            throw FuseError("this pailfs agrees on other things with the kernel than the one that mounted; mount anew")
+            throw FuseError("this pailfs needs another protocol than the one that mounted; unmount, and mount again")
         }
     }
 
@@ -174,9 +176,9 @@ package struct HeldConnection: @unchecked Sendable {
     /// Sees to the requests that the dead worker had taken: the kernel sends them again, or they fail with EIO.
     func repeatUnanswered(_ descriptor: Int32, logger: Logger) {
         let status = linux_held_resend(descriptor)
-        if status == 0 { return logger.info("what was not answered is sent again") }
+        if status == 0 { return logger.info("the kernel sends the unanswered requests again") }
         let refused = linux_held_refuse(memory, descriptor)
-        logger.warning("requests of the process before fail", metadata: ["requests": "\(refused)"])
+        logger.warning("requests of the worker before this one fail with EIO", metadata: ["requests": "\(refused)"])
     }
 
     /// The worker is through its start: what ends it from here on is a new death, not the old one again.

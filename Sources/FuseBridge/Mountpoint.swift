@@ -48,7 +48,7 @@ package struct Mountpoint: Sendable, Hashable {
         }
         try Self.checkMachine(allowOther: allowOther)
         guard geteuid() == 0 || access(path, W_OK) == 0 else {
-            throw FuseError("you may not write to \(path), which fusermount3 asks for; use a directory of yours")
+            throw FuseError("you may not write to \(path), which fusermount3 requires; use a directory of your own")
         }
     }
 

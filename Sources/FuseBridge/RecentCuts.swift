@@ -47,7 +47,7 @@ final class RecentCuts: Sendable {
     ) async -> Result<Int, FileSystemError> {
         while true {
             do { try await time.sleep(for: Self.step) } catch {
-                return .failure(FileSystemError(.interrupted, "interrupted while another program cuts the file"))
+                return .failure(FileSystemError(.interrupted, "interrupted while another program truncates the file"))
             }
             let result = await read().value()
             guard case .success(let got) = result, got + page <= count, isRecent(ino) else { return result }

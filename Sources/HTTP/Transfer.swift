@@ -106,7 +106,9 @@ final class Transfer {
 
     /// Why its time is up.
     func lateness(now: Duration) -> String {
-        if let limit, let deadline, now >= deadline { return "\(submission.request.origin): not done after \(limit)" }
+        if let limit, let deadline, now >= deadline {
+            return "\(submission.request.origin): not finished after \(limit)"
+        }
         return "\(submission.request.origin): no byte moved for \(stallTimeout)"
     }
 

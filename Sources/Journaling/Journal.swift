@@ -106,7 +106,7 @@ package final class Journal: Sendable {
             )
         } catch { throw .file(error) }
         guard wasMade, size ?? 0 < leastSize else { return }
-        let message = size.map { "the file has lost its bytes, \($0) are left" } ?? "the file is gone"
+        let message = size.map { "the file was cut to \($0) bytes" } ?? "the file is missing"
         throw .journal(path: path, SQLiteError(.corrupt, message: message))
     }
 

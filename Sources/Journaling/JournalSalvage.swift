@@ -25,7 +25,7 @@ package struct JournalSalvage: Sendable {
             }
         } catch { throw .file(error) }
         guard let size = try? LocalFileStatus(of: copy)?.size, size >= Journal.leastSize else {
-            lost.append("the whole journal: the file has lost its bytes, or is gone")
+            lost.append("the whole journal: the file was cut or is missing")
             return
         }
         var options = Database.Options()

@@ -107,7 +107,7 @@ enum JournalSchema {
         let bytes = statement.blob(0)
         guard statement.isNull(1) || statement.int64(1) == Int64(checksum(bytes, file.rawValue)) else {
             throw SQLiteError(
-                .corrupt, message: "the bytes kept for file \(file.rawValue) are others than were written")
+                .corrupt, message: "the bytes kept for file \(file.rawValue) do not match their checksum")
         }
         return bytes
     }
@@ -146,7 +146,7 @@ enum JournalSchema {
         // By the files' numbers: where the table cannot be walked, some of it may still be found.
         for id in contents.files.keys {
             do throws(SQLiteError) { small[id] = try content(of: id, connection) } catch {
-                lost.insert("the bytes beside file \(id.rawValue): \(error.message)")
+                lost.insert("the small content of file \(id.rawValue): \(error.message)")
             }
         }
         return (contents, small, lost.sorted())
@@ -224,7 +224,7 @@ enum JournalSchema {
         if facts.count < body.count {
             let sum = String(checksum(Array(facts), id, number), radix: 16)
             guard body.dropFirst(facts.count + 1).elementsEqual(sum.utf8) else {
-                throw SQLiteError(.corrupt, message: "a journal row is another than was written")
+                throw SQLiteError(.corrupt, message: "a journal row does not match its checksum")
             }
         }
         do { return try JSONDecoder().decode(Value.self, from: Data(facts)) } catch {

@@ -39,21 +39,20 @@ extension JournalingError: CustomStringConvertible {
             let holder = "process \(pid.map { "\($0)" } ?? "unknown")"
             let place = mountpoint.map { ", mounted on \($0)" } ?? ""
             return "the cache directory \(directory) is in use by \(holder)\(place); "
-                + "\"pailfs unmount\" waits until it has stored everything; or give this mount another cache-dir"
+                + "run \"pailfs unmount\", which waits until everything is stored, or set another cache-dir"
         case .foreign(let directory, let owner):
             return "the cache directory \(directory) belongs to user \(owner); "
-                + "mount as that user, or give this mount another cache-dir"
+                + "mount as that user, or set another cache-dir"
         case .notADirectory(let directory):
-            return "the cache directory \(directory) is a symbolic link or no directory; "
-                + "give the directory itself as cache-dir"
+            return "the cache directory \(directory) is a symbolic link or not a directory; "
+                + "set cache-dir to the directory itself"
         case .file(let error): return error.description
         case .journal(let path, let error) where error.kind == .full:
-            return "the journal \(path) cannot be used: \(error); make room on its disk, or give another cache-dir"
+            return "the journal \(path) cannot be used: \(error); make room on its disk, or set another cache-dir"
         case .journal(let path, let error):
             return
-                "the journal \(path) cannot be used: \(error); it names the files that are not in the bucket yet, whose "
-                + "bytes are in staging/ beside it: save what can be read with \"pailfs recover\", and keep a copy of both "
-                + "before you move it away"
+                "the journal \(path) cannot be used: \(error); it lists the files that are not stored yet, whose bytes are "
+                + "in staging/ next to it: save them with \"pailfs recover\", and copy both before you move it away"
         case .write(let error): return "the journal could not be written: \(error)"
         }
     }

@@ -31,10 +31,10 @@ extension MetadataError: CustomStringConvertible {
         switch self {
         case .exists(let ino): "the name exists as inode \(ino)"
         case .noSuchEntry(let ino): "no entry has inode number \(ino)"
-        case .notDirectory(let ino): "inode \(ino) is no directory"
+        case .notDirectory(let ino): "inode \(ino) is not a directory"
         case .intoItself: "a directory cannot be moved below itself"
         case .invalidName: "no object key can have this name"
-        case .superseded: "the directory moved while it was listed"
+        case .superseded: "the directory was renamed while it was listed"
         case .foreignKey: "the listing holds a key outside its prefix"
         case .database(let error): "metadata cache: \(error)"
         }

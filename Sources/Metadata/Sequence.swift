@@ -34,7 +34,7 @@ final class Sequence: Sendable {
             state.reservedInTransaction = true
         }
         guard let number = takeReserved() else {
-            throw SQLiteError(.corrupt, message: "the metadata cache's counter ran over")
+            throw SQLiteError(.corrupt, message: "the counter of the metadata cache overflowed")
         }
         return number
     }

@@ -83,7 +83,7 @@ package final class AccountStore: ObjectStore {
         ObjectStoreError(
             .notSupported, operation, key: key, code: "BucketsAreFixed",
             message:
-                "only buckets are at the top of an account, and they are made and removed with the provider's tools")
+                "the top of an account has buckets only; create and delete buckets with the provider's tools")
     }
 
     /// The source as its bucket knows it, which has to be the destination's.

@@ -27,7 +27,7 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
             let scheme = Scheme(rawValue: String(start.dropLast(3)))
         else {
             throw Malformed(
-                description: "\(text) is no bucket URL: write scheme://bucket[/prefix] with one of "
+                description: "\(text) is not a bucket URL; write scheme://bucket[/prefix] with one of "
                     + Scheme.allCases.map(\.rawValue).joined(separator: ", "))
         }
         let rest = bytes.dropFirst(start.utf8.count)
@@ -36,17 +36,18 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
         // What comes before may be a secret.
         guard !bucket.contains("@") else {
             throw Malformed(
-                description: "a bucket URL holds no credentials: write \(scheme.rawValue)://bucket, and set "
+                description: "a bucket URL must not contain credentials; write \(scheme.rawValue)://bucket, and set "
                     + "PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY in the environment")
         }
         guard bucket.utf8.allSatisfy({ $0 > 32 && $0 != 127 && $0 != UInt8(ascii: "?") && $0 != UInt8(ascii: "#") })
         else {
-            throw Malformed(description: "\(text) is no bucket URL: the bucket's name holds a space, ? or #")
+            throw Malformed(description: "\(text) is not a bucket URL: the bucket's name holds a space, ? or #")
         }
         var prefix = slash.map { rest.dropFirst($0 + 1) } ?? ""
         while prefix.hasSuffix("//") { prefix = prefix.dropLast(1) }
         if bucket.isEmpty, !prefix.isEmpty {
-            throw Malformed(description: "\(text) is no bucket URL: it has a prefix but no bucket")
+            throw Malformed(
+                description: "\(text) is not a bucket URL: it has a prefix but no bucket; write scheme://bucket/prefix")
         }
         self.init(scheme: scheme, bucket: bucket.isEmpty ? nil : bucket, prefix: prefix == "/" ? "" : prefix)
     }

@@ -32,6 +32,7 @@ package struct ListingProgress: Sendable {
     private func check(_ isFine: Bool) throws(ObjectStoreError) {
         guard !isFine else { return }
         throw ObjectStoreError(
-            .malformedAnswer, .list, code: "MalformedAnswer", message: "the listing goes on and gets nowhere")
+            .malformedAnswer, .list, code: "MalformedAnswer",
+            message: "the listing does not advance: the store returns the same page again and again")
     }
 }

@@ -127,7 +127,7 @@ extension ObjectPropertyStore {
     }
 
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        throw .lacking(.move, request.key, "renaming of objects")
+        throw .lacking(.move, request.key, "renames of objects")
     }
 
     package func putSymlink(_ request: PutRequest, target: ByteString) async throws(ObjectStoreError) -> PutAnswer {
@@ -139,19 +139,20 @@ extension ObjectPropertyStore {
     }
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
-        throw .lacking(.usage, nil, "figures of a bucket")
+        throw .lacking(.usage, nil, "object counts of a bucket")
     }
 
     package func preflight(
         _ key: ObjectKey, _ request: PreflightRequest
     ) async throws(ObjectStoreError) -> [PreflightHeader] {
-        throw .lacking(.preflight, key, "rules for web pages")
+        throw .lacking(.preflight, key, "checks of CORS rules")
     }
 }
 
 extension ObjectStoreError {
     /// The store has no such thing.
     package static func lacking(_ operation: Operation, _ key: ObjectKey?, _ what: String) -> ObjectStoreError {
-        ObjectStoreError(.notSupported, operation, key: key, code: "NotSupported", message: "this store has no \(what)")
+        ObjectStoreError(
+            .notSupported, operation, key: key, code: "NotSupported", message: "this store does not support \(what)")
     }
 }

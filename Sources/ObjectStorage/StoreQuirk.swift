@@ -20,7 +20,7 @@ extension StoreQuirk: CustomStringConvertible {
         case .ifMatchUnheeded:
             "does not check If-Match of a write, so a HEAD right before each write checks the version"
         case .ifNoneMatchUnheeded:
-            "does not check If-None-Match of a write, so a HEAD right before each write checks that nothing is there"
+            "does not check If-None-Match of a write, so a HEAD right before each write checks that the object does not exist"
         case .copySourceUnheeded:
             "copies another version than the request names, so a HEAD right before each copy checks the version"
         case .putETag: "answers a PUT with an ETag that the object does not have, so a HEAD follows each PUT"
@@ -28,11 +28,11 @@ extension StoreQuirk: CustomStringConvertible {
             "completes an upload with an ETag that the object does not have, so a HEAD follows each completion"
         case .copyETag: "answers a copy with an ETag that the object does not have, so a HEAD follows each copy"
         case .partCopyUnheeded:
-            "stores an empty part where it is to copy one, so pailfs downloads and uploads the bytes of such parts"
+            "stores an empty part instead of a copied one, so pailfs downloads and uploads the bytes of such parts"
         case .markerIsFile:
-            "keeps the object \"name/\" as a file, so directories cannot be made, and empty ones vanish"
-        case .lineBreaksLost: "does not find a key with a line break again, so such names are refused"
-        case .metadataValues: "refuses long values of metadata, so longer attributes are refused"
+            "keeps the object \"name/\" as a file, so mkdir fails and empty directories vanish"
+        case .lineBreaksLost: "does not find keys with a line break, so pailfs refuses such names"
+        case .metadataValues: "refuses long metadata values, so pailfs refuses long attributes"
         }
     }
 }

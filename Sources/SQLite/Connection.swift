@@ -75,7 +75,7 @@ package final class Connection {
     package func checkpoint(emptying: Bool) throws(SQLiteError) {
         let statement = try prepare(emptying ? "PRAGMA wal_checkpoint(TRUNCATE)" : "PRAGMA wal_checkpoint(PASSIVE)")
         if try statement.step(), statement.int64(0) != 0 {
-            throw SQLiteError(.busy, message: "somebody else uses the database")
+            throw SQLiteError(.busy, message: "another connection uses the database")
         }
         loggedPages = 0
     }

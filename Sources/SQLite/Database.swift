@@ -70,7 +70,7 @@ package final class Database: Sendable {
     ) throws(SQLiteError) {
         damageMark = options.remembersDamage && location != .memory ? location.path + Self.damageSuffix : nil
         if let damageMark, access(damageMark, F_OK) == 0 {
-            throw SQLiteError(.corrupt, message: "\(location.path) was found to be damaged")
+            throw SQLiteError(.corrupt, message: "\(location.path) is damaged")
         }
         let first = try Connection(location, options: options)
         try migrate(first, with: migrations, name: location.path, application: options.application)

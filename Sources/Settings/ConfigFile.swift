@@ -44,7 +44,8 @@ package struct ConfigFile: Sendable, Hashable {
             let parts = line.text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             let name = parts[0].trimmed
             guard !name.isEmpty, !name.contains(where: \.isWhitespace) else {
-                throw .badFile(path: path, line: line.number, reason: "\"\(line.text)\" is no name = value")
+                throw .badFile(
+                    path: path, line: line.number, reason: "\"\(line.text)\" is not of the form name = value")
             }
             let value = parts.count == 2 ? parts[1].trimmed : nil
             sections[sections.count - 1].entries.append(
@@ -76,7 +77,7 @@ package struct ConfigFile: Sendable, Hashable {
                 throw .badFile(path: path, line: nil, reason: "it belongs to another user; copy it")
             }
             guard status.permissions & 0o022 == 0 else {
-                throw .badFile(path: path, line: nil, reason: "others may write to it; run chmod go-w \(path)")
+                throw .badFile(path: path, line: nil, reason: "other users can write to it; run chmod go-w \(path)")
             }
         }
         return try ConfigFile(parsing: String(decoding: bytes, as: UTF8.self), path: path)
@@ -85,7 +86,7 @@ package struct ConfigFile: Sendable, Hashable {
     private static func title(
         _ text: String, _ line: Int, _ path: String
     ) throws(SettingsError) -> BucketURL {
-        guard text.hasSuffix("]") else { throw .badFile(path: path, line: line, reason: "\(text) has no ] at its end") }
+        guard text.hasSuffix("]") else { throw .badFile(path: path, line: line, reason: "\(text) has no ] at the end") }
         do { return try BucketURL(parsing: text.dropFirst().dropLast().trimmed) } catch {
             throw .badFile(path: path, line: line, reason: error.description)
         }

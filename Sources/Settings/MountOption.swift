@@ -123,7 +123,7 @@ package struct MountOption: Sendable {
             guard let place = LocalPlace(text) else {
                 throw .badValue(
                     name: name, value: text,
-                    expected: "a path with a slash, or a port for this machine alone such as 127.0.0.1:9464")
+                    expected: "a path with a slash, or a local port such as 127.0.0.1:9464")
             }
             settings[keyPath: field] = place
         }

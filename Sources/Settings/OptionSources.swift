@@ -86,7 +86,8 @@ package struct OptionSources: Sendable, Hashable {
             let place = directory.map { path.hasPrefix("/") ? path : "\($0)/\(path)" } ?? path
             guard let file = try ConfigFile.load(place) else {
                 guard environment[Self.filesVariable] == nil else {
-                    throw .badFile(path: path, line: nil, reason: "\(Self.filesVariable) names it, and it is not there")
+                    throw .badFile(
+                        path: path, line: nil, reason: "the file does not exist, but \(Self.filesVariable) names it")
                 }
                 continue
             }
@@ -181,7 +182,7 @@ extension OptionSources {
             switch given.origin {
             case .file(_, _, true) where option.isLeftOutElsewhere: continue
             case .file(let path, let line, _):
-                let section = schemes.first.map { ", or give it below [\($0.rawValue)://]" } ?? ""
+                let section = schemes.first.map { ", or move it below [\($0.rawValue)://]" } ?? ""
                 throw .badFile(path: path, line: line, reason: error(given.name).description + section)
             case .environment: throw error(MountOption.environmentName(of: given.name))
             case .commandLine: throw error(given.name)

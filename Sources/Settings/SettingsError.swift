@@ -23,8 +23,9 @@ extension SettingsError: CustomStringConvertible {
             let remedy = nearest.map { "did you mean \($0)?" } ?? "\"pailfs help mount\" lists the options"
             return "there is no option \(name); \(remedy)"
         case .secret(let name):
-            return "\(name) is no option: others can read the command line; set PAILFS_ACCESS_KEY_ID and "
-                + "PAILFS_SECRET_ACCESS_KEY in the environment, or use the files of the store's own tools"
+            return
+                "there is no option \(name), since other users can read the command line; set PAILFS_ACCESS_KEY_ID and "
+                + "PAILFS_SECRET_ACCESS_KEY in the environment, or use the credentials files of the provider's tools"
         case .badValue(let name, let value, let expected):
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):
@@ -33,7 +34,8 @@ extension SettingsError: CustomStringConvertible {
             return "the option \(name) is for \(stores), not for \(store); leave it out"
         case .notLive(let name):
             let live = OptionTable.liveNames.joined(separator: ", ")
-            return "the option \(name) cannot change while mounted; unmount, and remount with it (what can: \(live))"
+            return
+                "the option \(name) cannot change while mounted; unmount, and mount again with it (options that can change: \(live))"
         case .badFile(let path, let line, let reason):
             return "\(path)\(line.map { ":\($0)" } ?? ""): \(reason)"
         }

@@ -22,7 +22,7 @@ final class StagedSource: ByteSource {
                 let got = unsafe try file.read(ByteRange(at: start, count: Int64(wanted)), into: target)
                 guard got == wanted else {
                     return ByteTransferError(
-                        errno: StagingError.notStaged.errno, reason: "the file was cut while it was sent")
+                        errno: StagingError.notStaged.errno, reason: "the file was truncated while it was uploaded")
                 }
                 initialized += wanted
                 noteRead(upTo: start + Int64(wanted))

@@ -24,8 +24,8 @@ extension StagingError {
 extension StagingError: CustomStringConvertible {
     package var description: String {
         switch self {
-        case .noSpace: "no space for staged bytes"
-        case .tooLarge: "the offset exceeds what a file can have"
+        case .noSpace: "no space for staged bytes: cache-size or the disk of cache-dir is used up"
+        case .tooLarge: "the offset exceeds the largest size of a file"
         case .notStaged: "the bytes are not staged"
         case .failed(_, let reason): "staging: \(reason)"
         }

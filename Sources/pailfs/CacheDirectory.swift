@@ -68,7 +68,7 @@ struct CacheDirectory: Sendable {
         guard (resolved + "/").hasPrefix(mountpoint.path == "/" ? "/" : mountpoint.path + "/") else { return }
         throw CommandError(
             "the cache directory \(parent) would be below the mountpoint \(mountpoint.path); "
-                + "give one elsewhere as cache-dir")
+                + "set cache-dir to a directory elsewhere")
     }
 
     /// The directory, or what is there of the way to it: it is made by the first mount.
@@ -92,13 +92,13 @@ struct CacheDirectory: Sendable {
             guard let above = try? LocalFileStatus(of: place) else { return nil }
             // Of a container's users outside, the owner is mostly the machine's root.
             if !above.isTrusted(by: user), !above.isOwnerUnmapped(at: place, space) {
-                return "user \(above.owner) can replace what is in \(place)"
+                return "user \(above.owner) can replace files in \(place)"
             }
             // Where the sticky bit is, an entry is its owner's alone.
             let isSticky = above.permissions & 0o1000 != 0
             let isSafe = isSticky && (try? LocalFileStatus(of: entry))?.isTrusted(by: user) ?? true
             if above.permissions & 0o002 != 0, !isSafe {
-                return "anybody can replace what is in \(place)"
+                return "any user can replace files in \(place)"
             }
             if place == "/" { return nil }
         }
@@ -109,8 +109,8 @@ struct CacheDirectory: Sendable {
     static func lack(of free: Int64, at path: String, _ settings: MountSettings) -> CommandError? {
         guard free <= settings.freeSpace else { return nil }
         return CommandError(
-            "\(path): \(ByteSize.format(free)) are free and \(ByteSize.format(settings.freeSpace)) must stay so "
-                + "(free-space); make room or give another cache-dir")
+            "the disk of \(path) has \(ByteSize.format(free)) free, and \(ByteSize.format(settings.freeSpace)) must stay free "
+                + "(free-space); make room, or set another cache-dir")
     }
 
     /// Where the directories of all mounts are; nil without a home.
@@ -119,7 +119,7 @@ struct CacheDirectory: Sendable {
     }
 
     static let noParent = CommandError(
-        "there is no place for the cache without a home directory; give a directory as cache-dir")
+        "the cache needs a home directory or cache-dir; set cache-dir")
 
     /// What is kept in a database of the directory, made by `open`. One that is damaged, another program's or newer than this
     /// one holds nothing that the bucket has not: it is made anew.
@@ -148,7 +148,8 @@ struct CacheDirectory: Sendable {
                     throw error
                 }
                 logger.warning(
-                    "a cache is made anew, as it cannot be used", metadata: ["file": "\(file)", "reason": "\(error)"])
+                    "a cache cannot be used; pailfs starts with an empty one",
+                    metadata: ["file": "\(file)", "reason": "\(error)"])
                 Database.remove(file)
                 return try attempt()
             }
@@ -162,7 +163,7 @@ struct CacheDirectory: Sendable {
             stop = StopPoint(text)
             guard stop != nil else {
                 throw CommandError(
-                    "\(Self.stopVariable)=\(text) is no stop point; write before:STEP or after:STEP, or unset it")
+                    "\(Self.stopVariable)=\(text) is not a stop point; write before:STEP or after:STEP, or unset it")
             }
         }
         do throws(JournalingError) { return try Journal(path: path + "/journal.db", stop: stop) } catch {
@@ -190,7 +191,7 @@ struct CacheDirectory: Sendable {
 
     private static func unusable(_ path: String, _ reason: String) -> CommandError {
         CommandError(
-            "the cache directory \(path) cannot be used: \(reason); make room and let it be written, or give another cache-dir"
+            "the cache directory \(path) cannot be used: \(reason); make it writable and make room, or set another cache-dir"
         )
     }
 }

@@ -76,7 +76,7 @@ final class Composition: Sendable {
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         if !takesOver, let danger = CacheDirectory.exposed(cache.path) {
-            Entry.say("pailfs: the cache is not safe from others: \(danger); give a directory of your own as cache-dir")
+            Entry.say("pailfs: other users can change the cache: \(danger); set cache-dir to a directory of your own")
         }
         journal = try cache.journal(environment: request.environment)
         let lag = store.capabilities.listingLag
@@ -112,7 +112,7 @@ final class Composition: Sendable {
         if !takesOver, !settings.readOnly, let free = try? Directory.space(at: cache.path).free,
             let lack = CacheDirectory.lack(of: free, at: cache.path, settings)
         {
-            Entry.say("pailfs: programs can hardly write: \(lack.message)")
+            Entry.say("pailfs: writes can fail with ENOSPC: \(lack.message)")
         }
         let listener = InfoListener()
         let staging: StagingArea
@@ -165,7 +165,7 @@ final class Composition: Sendable {
                 metrics.withLock { $0 = server }
             } catch {
                 guard session.takesOver else { throw error }
-                logger.warning("figures are not served", metadata: ["reason": "\(error.message)"])
+                logger.warning("the metrics cannot be served", metadata: ["reason": "\(error.message)"])
             }
         }
         ControlPlace.removeDead()
@@ -173,7 +173,8 @@ final class Composition: Sendable {
             let server = try ControlServer(at: ControlPlace(of: mountpoint, process: process), service, logger: logger)
             control.withLock { $0 = server }
         } catch {
-            logger.warning("commands cannot reach this mount", metadata: ["reason": "\(error)"])
+            logger.warning(
+                "commands such as \"pailfs status\" cannot reach this mount", metadata: ["reason": "\(error)"])
         }
     }
 
@@ -203,7 +204,7 @@ final class Composition: Sendable {
         for file in unstored { Entry.say("pailfs: not stored: \(file.path) (\(file.reason))") }
         throw CommandError(
             "\(StatusText.count(unstored.count, "file")) of an earlier mount could not be stored; "
-                + "what the bucket does not have stays in \(lock.directory)")
+                + "their bytes stay in \(lock.directory)")
     }
 
     /// After the session's end: writes what waits in memory and gives the cache directory back.

@@ -17,11 +17,13 @@ struct HiddenCommand: ParsableCommand {
         var value = [UInt8](repeating: 0, count: 65536)
         let count = getxattr(directory, "user.pailfs.hidden", &value, value.count)
         guard count >= 0 else {
-            let reason = errno == ENODATA || errno == EOPNOTSUPP ? "it is no directory of a mount" : Self.text(errno)
+            let reason = errno == ENODATA || errno == EOPNOTSUPP ? "it is not a directory in a mount" : Self.text(errno)
             throw CommandError("the hidden keys of \(directory) cannot be listed: \(reason)")
         }
         // Keys are bytes, not always text.
-        guard Output.write(value[..<count]) else { throw CommandError("writing failed: \(Self.text(errno))") }
+        guard Output.write(value[..<count]) else {
+            throw CommandError("the output cannot be written: \(Self.text(errno))")
+        }
     }
 
     private static func text(_ code: Int32) -> String { String(cString: strerror(code)) }

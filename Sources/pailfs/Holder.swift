@@ -65,14 +65,14 @@ struct Holder {
         linux_ignore_signal(SIGPIPE)
         memoryFile = Self.raised(linux_held_create())
         guard memoryFile >= 0, let memory = linux_held_map(memoryFile) else {
-            throw CommandError("there is no memory for the process that keeps the mount")
+            throw CommandError("there is no memory for the holder of the mount")
         }
         self.memory = memory
         var ends: [Int32] = [-1, -1]
         let status = linux_socket_pair(&ends)
         signals = Self.raised(linux_signal_descriptor(Self.interestingSignals, Int32(Self.interestingSignals.count)))
         guard status == 0, signals >= 0 else {
-            throw CommandError("the process that keeps the mount cannot be set up: \(Self.text(errno))")
+            throw CommandError("the holder of the mount cannot be set up: \(Self.text(errno))")
         }
         socket = (Self.raised(ends[0]), Self.raised(ends[1]))
     }
@@ -81,7 +81,7 @@ struct Holder {
         let pipe = isForeground ? -1 : Self.raised(dup(HeldConnection.Descriptor.status))
         let status = start(statusPipe: pipe)
         guard status == 0 else {
-            throw CommandError("the process for the mount cannot be started: \(Self.text(-status))")
+            throw CommandError("the worker of the mount cannot be started: \(Self.text(-status))")
         }
         letGoOfCaller(pipe)
         while true {
@@ -133,7 +133,7 @@ struct Holder {
         if signal == 0, code == Self.handOverStatus {
             // The program may be a newer one by now.
             (program, deaths) = (path, 0)
-            tell("the worker has handed the mount over")
+            tell("the worker has handed the mount to a new one")
         } else if signal == 0, memory.pointee.is_serving != 0 {
             return code
         } else {
@@ -160,7 +160,7 @@ struct Holder {
 
     /// Programs get errors instead of waiting for ever, and the mountpoint is free again.
     private mutating func giveUp() -> Int32 {
-        tell("the mount is given up after \(deaths) deaths of its worker")
+        tell("the mount ends after \(deaths) deaths of its worker; see its log, and mount again")
         letGoOfMount()
         return EX_SOFTWARE
     }
@@ -223,7 +223,7 @@ struct Holder {
         dyingSince = since
         guard Self.now - since >= Self.patienceSeconds else { return }
         let refused = linux_held_refuse(memory, device)
-        if refused > 0 { tell("\(refused) requests fail so that the dead worker can end") }
+        if refused > 0 { tell("\(refused) requests fail with EIO so that the dead worker can exit") }
     }
 
     /// Whether the process has ended and nobody has waited for it yet.

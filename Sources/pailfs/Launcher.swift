@@ -10,7 +10,7 @@ enum Launcher {
     /// Returns when the kernel answers on the mountpoint. Nothing is left running when it throws.
     static func launch(_ request: MountRequest) throws(CommandError) {
         var ends: [Int32] = [-1, -1]
-        guard pipe(&ends) == 0 else { throw CommandError("no pipe for the mount's process: \(text(errno))") }
+        guard pipe(&ends) == 0 else { throw CommandError("the process of the mount cannot be started: \(text(errno))") }
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         var process = pid_t()
         // The mountpoint stands among the arguments, where ps(1) shows it.
@@ -21,7 +21,7 @@ enum Launcher {
         for argument in argv { free(argument) }
         close(ends[1])
         guard status == 0 else {
-            throw CommandError("the process for the mount cannot be started: \(text(-status))")
+            throw CommandError("the process of the mount cannot be started: \(text(-status))")
         }
         switch StatusReport.receive(from: ends[0]) {
         case .ready: return
@@ -29,7 +29,7 @@ enum Launcher {
             _ = wait(for: process)
             throw CommandError(sentence)
         case nil:
-            throw CommandError("the process for the mount ended unexpectedly (\(wait(for: process))); see its log")
+            throw CommandError("the process of the mount ended unexpectedly (\(wait(for: process))); see its log")
         }
     }
 

@@ -17,7 +17,7 @@ enum LogTarget: Sendable {
             let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
             guard file >= 0 else {
                 throw CommandError(
-                    "the log \(path) cannot be written (\(String(cString: strerror(errno)))); give another file as log")
+                    "the log \(path) cannot be written (\(String(cString: strerror(errno)))); set log to another file")
             }
             self = .descriptor(file)
         } else {

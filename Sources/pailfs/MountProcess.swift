@@ -78,7 +78,9 @@ final class MountProcess: Sendable {
                 logger: logger)
         } catch {
             // Nobody reads the status of a worker that takes over.
-            if takesOver { logger.error("the mount cannot be taken over", metadata: ["reason": "\(error.message)"]) }
+            if takesOver {
+                logger.error("the new worker cannot take over the mount", metadata: ["reason": "\(error.message)"])
+            }
             throw error
         }
         do throws(CommandError) {
@@ -136,7 +138,8 @@ final class MountProcess: Sendable {
             if takesOver { return try MountRecord(inherited: HeldConnection.Descriptor.record) }
             return try MountRecord(for: mountpoint, process: process)
         } catch {
-            throw CommandError("the record of the mount cannot be written: \(error); make its directory writable")
+            throw CommandError(
+                "the record of the mount cannot be written: \(error); make its directory yours and writable")
         }
     }
 
@@ -150,7 +153,7 @@ final class MountProcess: Sendable {
             if held != nil { session?.handOver() }
             return
         }
-        logger.info("ending on a signal", metadata: ["signal": "\(signal)"])
+        logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
         if let session { return session.end() }
         if !takesOver { exit(128 + signal) }
     }

@@ -22,7 +22,9 @@ struct MountRecord: Sendable {
         try Directory.create(directory)
         let status = try LocalFileStatus(of: directory)
         guard status?.owner == LocalFileStatus.ourUser, Self.isTrusted(directory) else {
-            throw FileError(errno: EPERM, operation: "trust the directory", path: directory)
+            throw FileError(
+                errno: EPERM, operation: "use the directory",
+                path: "\(directory), which another user owns or can change")
         }
         for path in Self.paths(of: mountpoint) where Self.isLeft(path) { try? File.remove(path) }
         // Of mounts elsewhere, too: nobody may ever mount there again.

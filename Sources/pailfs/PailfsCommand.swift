@@ -23,7 +23,9 @@ struct PailfsCommand: ParsableCommand {
                 ])
         ])
 
-    mutating func run() throws { throw ValidationError("name a subcommand, as mount or unmount") }
+    mutating func run() throws {
+        throw ValidationError("name a command, such as mount or unmount; \"pailfs help\" lists them")
+    }
 }
 
 /// What is mounted where, and how: the same for the command and for the process it starts.

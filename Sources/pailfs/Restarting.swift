@@ -9,22 +9,26 @@ enum Restarting {
         do throws(FuseError) {
             mountpoint = try Mountpoint(path)
             guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
-                throw FuseError("\(mountpoint.path) is no mount of pailfs; \"findmnt -t fuse.pailfs\" lists them")
+                throw FuseError(
+                    "\(mountpoint.path) is not a mount of pailfs; \"findmnt -t fuse.pailfs\" lists the mounts")
             }
         } catch { throw CommandError(error) }
         let records = MountRecord.all(of: mountpoint)
         func impossible(_ reason: String) -> CommandError {
-            CommandError("nothing can go on with \(mountpoint.path): \(reason)")
+            CommandError("the worker of \(mountpoint.path) cannot be replaced: \(reason)")
         }
-        let hasEnded = impossible("the process that keeps it has ended; unmount it and mount it anew")
+        let hasEnded = impossible("its holder has ended; unmount it, and mount it again")
         guard let holder = records.filter(\.isAlive).compactMap(\.process).first else {
-            throw records.isEmpty ? impossible("it was mounted by another user") : hasEnded
+            throw records.isEmpty ? impossible("another user mounted it; run this as that user") : hasEnded
         }
         // The worker it leaves keeps the record alive.
         if kill(holder, 0) != 0, errno == ESRCH { throw hasEnded }
-        guard let before = worker(of: holder) else { throw impossible("it was mounted with restart=no") }
+        guard let before = worker(of: holder) else {
+            throw impossible("it was mounted with restart=no; unmount it, and mount it again")
+        }
         guard kill(holder, SIGUSR2) == 0 else {
-            throw CommandError("process \(holder) does not listen: \(String(cString: strerror(errno)))")
+            throw CommandError(
+                "the holder (process \(holder)) cannot be signalled: \(String(cString: strerror(errno)))")
         }
         // This is asked of nobody else, and waits until somebody serves the mount again.
         for _ in 0..<patience {

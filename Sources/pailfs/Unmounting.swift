@@ -12,7 +12,7 @@ enum Unmounting {
             if let mounted = mountpoint.mounted {
                 guard mounted.type == "fuse.pailfs" else {
                     throw FuseError(
-                        "\(mountpoint.path) is no mount of pailfs but \(mounted.type); use umount(8) for it")
+                        "\(mountpoint.path) is a mount of \(mounted.type), not of pailfs; use umount(8)")
                 }
                 records = all
                 try mountpoint.unmount(lazily: false)

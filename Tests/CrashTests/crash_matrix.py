@@ -286,7 +286,9 @@ def jobs_case(heals, kills):
             if kills:
                 mount.kill()
             elif not heals:
-                wait_for("the removal to be refused", lambda: mount.log.read_text(errors="replace").count("left for later") >= 3)
+                refused = "a change of the bucket is not finished"
+                wait_for(
+                    "the removal to be refused", lambda: mount.log.read_text(errors="replace").count(refused) >= 3)
                 ended = mount.unmount()
                 # rule: crash.background
                 if ended.returncode == 0 or "not finished" not in ended.stderr or "open" not in ended.stderr:

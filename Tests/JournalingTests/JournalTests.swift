@@ -211,7 +211,7 @@ import Testing
     @Test(.rule("crash.disk")) func aDamagedJournalIsNotReplaced() throws {
         try File.writeAtomically(Array("no database, but somebody's only hope".utf8), to: path)
         let error = #expect(throws: JournalingError.self) { try Journal(path: path) }
-        #expect(error?.description.contains("keep a copy") == true)
+        #expect(error?.description.contains("copy both before you move it away") == true)
         #expect(try File(path).size > 10)
     }
 

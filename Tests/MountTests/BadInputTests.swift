@@ -41,7 +41,7 @@ extension RealMounts {
                     return outcome
                 }
                 expectSentence(
-                    try await mount("ttl=1").errors, naming: ["can hardly write", "free-space", "cache-dir"])
+                    try await mount("ttl=1").errors, naming: ["writes can fail with ENOSPC", "free-space", "cache-dir"])
                 let refused = try await world.attempt("printf x >$T/second/file")
                 #expect(refused.errors.contains("No space left"), "\(refused)")
                 #expect(try await world.pailfs(["unmount", second]).succeeded)

@@ -112,7 +112,7 @@ extension RealMounts {
                     (["warm", world.scratch.path("nowhere")], "nowhere does not exist"),
                     (["warm", "s3://no-such-bucket"], "no-such-bucket"),
                     (["warm", "s3://"], "names no bucket"),
-                    (["warm", world.bucket.url, "--below", "nothing"], "no key starts so"),
+                    (["warm", world.bucket.url, "--below", "nothing"], "no key starts with this prefix"),
                 ]
                 for (arguments, words) in mistakes {
                     let outcome = try await world.pailfs(arguments + options)

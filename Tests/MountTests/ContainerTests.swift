@@ -51,7 +51,7 @@ extension RealMounts {
                     \(Programs.pailfs) mount \(world.bucket.url) $M -o \(world.options([], cache: "other/cache")) 2>&1
                     \(Programs.pailfs) unmount $M
                     """)
-                #expect(said.contains("user 12345 can replace what is in "))
+                #expect(said.contains("user 12345 can replace files in "))
             }
         }
     }

@@ -95,7 +95,7 @@ extension RealMounts {
 
                 let refusals = [
                     ("region=here", "region cannot change while mounted"), ("ttl=soon", "ttl cannot be \"soon\""),
-                    ("colour=blue", "no option colour"), ("uploads=200", "remount with more"),
+                    ("colour=blue", "no option colour"), ("uploads=200", "mount again with more"),
                     ("ttl=5,allow_other", "allow_other cannot change while mounted"),
                 ]
                 for (option, words) in refusals {

@@ -47,18 +47,18 @@ private enum Mistakes {
         Mistake("PAILFS_SESSION_TOKEN=x mnt ro", "InvalidToken", "renew", "PAILFS_SESSION_TOKEN"),
         Mistake("mnt ro", "have expired", "renew PAILFS_ACCESS_KEY_ID", fault: "kind=expired"),
         Mistake("mnt ro", "may not list the bucket pail", "allow it", fault: "op=ListObjectsV2,kind=status:403"),
-        Mistake("mnt secret-access-key=abcd", "secret-access-key is no option", "in the environment"),
-        Mistake("exec $P mount $U $M --session-token=abcd", "session-token is no option", "in the environment"),
-        Mistake("mnt ro s3://me:abcd@pail", "holds no credentials", "in the environment"),
+        Mistake("mnt secret-access-key=abcd", "there is no option secret-access-key", "in the environment"),
+        Mistake("exec $P mount $U $M --session-token=abcd", "there is no option session-token", "in the environment"),
+        Mistake("mnt ro s3://me:abcd@pail", "must not contain credentials", "in the environment"),
         Mistake("mnt endpoint=http://me:abcd@host", "endpoint cannot be", "write http://host:port"),
         Mistake("mnt sse-customer-key-file=$T/none", "sse-customer-key-file", "No such file", "correct that option"),
     ]
 
     static let store = [
-        Mistake("mnt ro s3://no-such-bucket", "no-such-bucket is not there", "check its name"),
-        Mistake("mnt ro ftp://pail", "ftp://pail is no bucket URL", "s3, oss, cos, kodo, cssp, swift"),
-        Mistake("mnt ro pail", "pail is no bucket URL", "write scheme://bucket"),
-        Mistake("mnt ro s3:///key", "no bucket URL", "a prefix but no bucket"),
+        Mistake("mnt ro s3://no-such-bucket", "no-such-bucket does not exist", "check its name"),
+        Mistake("mnt ro ftp://pail", "ftp://pail is not a bucket URL", "s3, oss, cos, kodo, cssp, swift"),
+        Mistake("mnt ro pail", "pail is not a bucket URL", "write scheme://bucket"),
+        Mistake("mnt ro s3:///key", "not a bucket URL", "a prefix but no bucket"),
         Mistake("mnt endpoint=http://127.0.0.1:9,timeout=1", "127.0.0.1:9", "check the option endpoint"),
         Mistake("mnt endpoint=http://no.invalid,timeout=1", "resolve host: no.invalid", "check the option endpoint"),
         Mistake("mnt endpoint=http://127.0.0.1:99999", "127.0.0.1:99999", "below 65536"),
@@ -73,13 +73,13 @@ private enum Mistakes {
             status=0; $P mount $U $M -o "$O,endpoint=https://127.0.0.1:$port,timeout=2" || status=$?
             kill $server; exit $status
             """, "no certificate that this machine trusts", "ca-file"),
-        Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "give a file of certificates"),
+        Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "set ca-file to a file of certificates"),
         Mistake("mnt proxy=http://127.0.0.1:9,timeout=1", "127.0.0.1 port 9", "check the options endpoint, proxy"),
         Mistake("mnt proxy=http://no.invalid:1,timeout=1", "resolve proxy: no.invalid", "options endpoint, proxy"),
         Mistake("mnt endpoint=http://x.invalid,doh=https://127.0.0.1:9/q,timeout=1", "x.invalid", "endpoint, doh"),
-        Mistake("exec $P ls s3://none -o $O", "none is not there", "check its name"),
+        Mistake("exec $P ls s3://none -o $O", "none does not exist", "check its name"),
         Mistake("exec $P stat $U/none -o $O", "no object of this key", "check its name"),
-        Mistake("exec $P acl get kodo://pail/x -o endpoint=$K", "no access control lists"),
+        Mistake("exec $P acl get kodo://pail/x -o endpoint=$K", "does not support access control lists"),
         Mistake(
             """
             printf x >x; $PYTHON $HELPER put frozen x; $P class $U/frozen GLACIER -o $O
@@ -96,7 +96,7 @@ private enum Mistakes {
         Mistake("PAILFS_TTL=soon mnt ro", "PAILFS_TTL cannot be \"soon\"", "write a time"),
         Mistake("config '[s3://]' 'ttl = 5' 'colour = 1'", "home/config:3:", "no option colour"),
         Mistake("config '[s3:/x]'", "home/config:1:", "write scheme://bucket"),
-        Mistake("config 'a line'", "home/config:1:", "is no name = value"),
+        Mistake("config 'a line'", "home/config:1:", "is not of the form name = value"),
         Mistake("mnt acl=private kodo://pail", "option acl is for S3, OSS and COS, not for Kodo", "leave it out"),
         Mistake("PAILFS_TRAFFIC_LIMIT=819200 mnt ro cssp://pail", "PAILFS_TRAFFIC_LIMIT is for OSS and COS", "CSSP"),
         Mistake(
@@ -104,10 +104,10 @@ private enum Mistakes {
             "option sse is for S3, OSS and COS, not for Swift", "below [s3://]"),
         Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
         Mistake("PAILFS_CONFIG=$T/none mnt ro", "$T/none", "PAILFS_CONFIG names it"),
-        Mistake("MODE=666 config 'ttl = 5'", "home/config: others may write to it", "chmod go-w"),
+        Mistake("MODE=666 config 'ttl = 5'", "home/config: other users can write to it", "chmod go-w"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
-        Mistake("mnt metrics=${E#http://}", "Address already in use", "another place as metrics"),
-        Mistake("mnt log=$T/none/log", "none/log cannot be written", "another file as log"),
+        Mistake("mnt metrics=${E#http://}", "Address already in use", "set metrics to another place"),
+        Mistake("mnt log=$T/none/log", "none/log cannot be written", "set log to another file"),
     ]
 
     static let places = [
@@ -115,18 +115,20 @@ private enum Mistakes {
         Mistake("mnt ro $U ''", "empty string", "name a directory"),
         Mistake(": >file; mnt ro $U file", "file is not a directory", "name a directory"),
         Mistake("mnt ro $U /proc", "/proc is already a mountpoint", "unmount it first"),
-        Mistake(": >file; mnt cache-dir=$T/file", "$T/file/", "give another cache-dir"),
-        Mistake("mnt cache-dir=$M/not/made", "$M/not/made would be below the mountpoint", "elsewhere as cache-dir"),
-        Mistake("mnt cache-dir=$M", "below the mountpoint", "elsewhere as cache-dir"),
+        Mistake(": >file; mnt cache-dir=$T/file", "$T/file/", "set another cache-dir"),
+        Mistake(
+            "mnt cache-dir=$M/not/made", "$M/not/made would be below the mountpoint",
+            "set cache-dir to a directory elsewhere"),
+        Mistake("mnt cache-dir=$M", "below the mountpoint", "set cache-dir to a directory elsewhere"),
         Mistake("exec $P unmount $M", "nothing is mounted on $M", "findmnt"),
-        Mistake("exec $P restart $M", "$M is no mount of pailfs", "findmnt"),
+        Mistake("exec $P restart $M", "$M is not a mount of pailfs", "findmnt"),
         Mistake("exec $P flush $T", "$T is not in a mount of pailfs", "pailfs status"),
         Mistake("exec $S $T/store", "another process serves $T/store"),
         Mistake("exec $S $T/other --listen 0.0.0.0:0", "reachable from other machines", "--allow-remote"),
     ]
 
     static let machine = [
-        Mistake("tiny ro", "tiny/", "Read-only file system", "give another cache-dir"),
+        Mistake("tiny ro", "tiny/", "Read-only file system", "set another cache-dir"),
         Mistake("tiny size=64k", "disk is full", "make room on its disk", "another cache-dir"),
         Mistake(
             """
@@ -143,7 +145,7 @@ private enum Mistakes {
             "user_allow_other", "/etc/fuse.conf"),
         Mistake(
             "theirs; mkdir ours; dev 'mknod -m 666 $T/dev/fuse c 10 229' \"nobody '' $T/ours\"", "may not write to",
-            "a directory of yours"),
+            "a directory of your own"),
     ]
 }
 

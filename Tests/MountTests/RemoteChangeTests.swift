@@ -301,7 +301,7 @@ extension RealMounts {
                 let none = try await world.pailfs(["hidden", world.mountpoint])
                 #expect(none.succeeded && none.output == "")
                 let file = try await world.pailfs(["hidden", "\(world.mountpoint)/d/shown"])
-                #expect(file.status == 1 && file.errors.contains("no directory of a mount"))
+                #expect(file.status == 1 && file.errors.contains("not a directory in a mount"))
                 try await world.sh("refuses rmdir d/a; refuses rmdir d/own")
             }
         }

@@ -36,7 +36,7 @@ extension RealMounts {
             try await withStore { world, _ in
                 let outcome = try await stat("s3://pail", in: world)
                 #expect(outcome.status == 1)
-                #expect(outcome.errors.contains("figures of a bucket"), "\(outcome)")
+                #expect(outcome.errors.contains("object counts of a bucket"), "\(outcome)")
             }
         }
 

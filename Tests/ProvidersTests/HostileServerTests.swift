@@ -108,7 +108,7 @@ import Testing
 
     static let badBodies: [Harm] = [
         Harm(
-            "more than was asked for",
+            "more bytes than were requested",
             "206 Partial\r\n\(object)\r\nContent-Range: bytes 0-99/100\r\nContent-Length: 100",
             String(repeating: "x", count: 100)),
         Harm(

@@ -269,7 +269,7 @@ import Testing
             .error(403, "AccessDenied", message: "Signature version 1 is forbidden.")
         }
         let error = await fixture.error { store throws(ObjectStoreError) in try await store.checkAccess() }
-        #expect(error?.message.contains("give region=") == true)
+        #expect(error?.message.contains("set region=") == true)
     }
 
     @Test func anotherEndpointIsNamedAndNotFollowed() async throws {

@@ -114,9 +114,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (FamilyProfile.aws, "aws:kms", "e30", "no JSON object"), (.aws, "aws:kms", "WzFd", "no JSON object"),
-        (.aws, "aws:kms", "{}", "no JSON object"), (.aws, "AES256", "e30=", "give it in sse"),
-        (.aws, "", "e30=", "give it in sse"), (.oss, "KMS", "e30=", "no encryption context"),
+        (FamilyProfile.aws, "aws:kms", "e30", "not a JSON object"), (.aws, "aws:kms", "WzFd", "not a JSON object"),
+        (.aws, "aws:kms", "{}", "not a JSON object"), (.aws, "AES256", "e30=", "set sse to it"),
+        (.aws, "", "e30=", "set sse to it"), (.oss, "KMS", "e30=", "does not support an encryption context"),
     ])
     func aContextThatCannotBeIsRefused(profile: FamilyProfile, mode: String, context: String, words: String) {
         #expect {

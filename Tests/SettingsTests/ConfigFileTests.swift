@@ -66,9 +66,9 @@ struct ConfigFileTests {
         Mistake(text: "ttl = 1\ntll = 2", complaint: "config:2: there is no option tll; did you mean ttl?"),
         Mistake(text: "\nttl = soon", complaint: "config:2: the option ttl cannot be"),
         Mistake(text: "endpoint =", complaint: "config:1: the option endpoint needs a value"),
-        Mistake(text: "[photos]", complaint: "config:1: photos is no bucket URL"),
-        Mistake(text: "[s3://photos", complaint: "config:1: [s3://photos has no ] at its end"),
-        Mistake(text: "two words", complaint: "config:1: \"two words\" is no name = value"),
+        Mistake(text: "[photos]", complaint: "config:1: photos is not a bucket URL"),
+        Mistake(text: "[s3://photos", complaint: "config:1: [s3://photos has no ] at the end"),
+        Mistake(text: "two words", complaint: "config:1: \"two words\" is not of the form name = value"),
         Mistake(text: "= 3", complaint: "config:1:"),
     ])
     func aMistakeIsNamedWithItsLine(_ mistake: Mistake) throws {

@@ -67,7 +67,7 @@ struct StoreOptionTests {
         #expect(
             complaint("cssp://bucket", environment: ["PAILFS_SSE": "AES256"])
                 == "the option PAILFS_SSE is for S3, OSS and COS, not for CSSP; leave it out")
-        let told = "the option sse is for S3, OSS and COS, not for Kodo; leave it out, or give it below [s3://]"
+        let told = "the option sse is for S3, OSS and COS, not for Kodo; leave it out, or move it below [s3://]"
         #expect(complaint("kodo://bucket", file: "# for all\nsse = AES256") == "config:2: \(told)")
         #expect(complaint("kodo://bucket", file: "[kodo://]\nsse = AES256") == "config:2: \(told)")
     }

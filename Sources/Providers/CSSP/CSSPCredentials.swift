@@ -24,12 +24,12 @@ package struct CSSPCredentials: Sendable {
     /// the container; nil takes `CSSP_URL`. Throws with the remedy.
     package func address(of container: String, endpoint: String?) throws(ObjectStoreError) -> StorageAddress {
         guard var url = endpoint ?? self.endpoint else {
-            throw Self.unusable("no URL says where \(container) is: set endpoint or CSSP_URL to the container's URL")
+            throw Self.unusable("the URL of the container \(container) is not set; set endpoint or CSSP_URL to it")
         }
         while url.hasSuffix("/") { url.removeLast() }
         if !url.contains("://") { url = "http://" + url }
         guard let whole = StorageAddress(url) else {
-            throw Self.unusable("\(url) is no URL: write http://account.region.openstorage.cn/container")
+            throw Self.unusable("\(url) is not a URL; write http://account.region.openstorage.cn/container")
         }
         if whole.basePath.isEmpty { return whole }
         guard url.hasSuffix("/\(container)"),

@@ -20,7 +20,7 @@ package struct KodoBuckets: BucketDirectory {
         guard let names = KodoDocuments.decode([String].self, response.body) else {
             throw ObjectStoreError(
                 .malformedAnswer, .listBuckets, status: response.status, code: "MalformedAnswer",
-                message: "the answer is no list of buckets", requestID: response.headers["X-Reqid"])
+                message: "the answer is not a list of buckets", requestID: response.headers["X-Reqid"])
         }
         return names.map { BucketEntry(name: $0) }.sorted { ByteString($0.name) < ByteString($1.name) }
     }

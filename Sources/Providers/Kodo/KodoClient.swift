@@ -67,7 +67,7 @@ package final class KodoClient: Sendable {
             guard let origin = HTTPOrigin(authority: text, isSecure: settings.isSecure) else {
                 throw ObjectStoreError(
                     .invalidRequest, .checkAccess, code: "InvalidEndpoint",
-                    message: "the \(name) \(text) cannot be used: it is no host, nor http:// or https:// and a host")
+                    message: "the \(name) \(text) cannot be used; write a host, or http:// or https:// and a host")
             }
             return origin
         }
@@ -156,7 +156,7 @@ package final class KodoClient: Sendable {
         guard let current else {
             throw ObjectStoreError(
                 .accessDenied, call.operation, key: call.key, code: "NoCredentials",
-                message: "Kodo serves nobody without keys: set QINIU_ACCESS_KEY and QINIU_SECRET_KEY")
+                message: "Kodo requires keys; set QINIU_ACCESS_KEY and QINIU_SECRET_KEY")
         }
         return KodoSigner(current)
     }
@@ -265,7 +265,7 @@ package final class KodoClient: Sendable {
         guard let hosts = KodoHosts(json: response.body, isSecure: isSecure) else {
             throw ObjectStoreError(
                 .malformedAnswer, operation, status: response.status, code: "MalformedAnswer",
-                message: "the answer to the region query of \(bucket) names no hosts",
+                message: "the answer to the region query of \(bucket) has no hosts",
                 requestID: response.headers["X-Reqid"])
         }
         return hosts
@@ -283,7 +283,7 @@ package final class KodoClient: Sendable {
         guard let origin = domains?.lazy.compactMap({ HTTPOrigin(authority: $0, isSecure: self.isSecure) }).first else {
             throw ObjectStoreError(
                 .invalidRequest, operation, code: "NoDomain",
-                message: "the bucket \(bucket) has no domain to read from: bind one to it, or give download-domain=HOST"
+                message: "the bucket \(bucket) has no domain to read from; bind one to it, or set download-domain=HOST"
             )
         }
         return learn(DownloadPlace(origin: origin, path: "/"))
@@ -340,7 +340,7 @@ package final class KodoClient: Sendable {
         guard let place = known ?? place(of: hosts), let credentials else {
             throw ObjectStoreError(
                 .notSupported, .presign, key: key,
-                message: "no request has told yet where the bucket's objects are read")
+                message: "the domain to read from is not known before the first request")
         }
         let path = place.path + PercentEncoding.encode(key.bytes, keepingSlash: true)
         return KodoSigner(credentials).download("\(place.origin)\(path)", until: now() + lifetime)

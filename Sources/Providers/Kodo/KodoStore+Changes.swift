@@ -8,7 +8,7 @@ extension KodoStore {
 
     /// The source is looked at before: its hash is the copy's, and nothing on the server compares it.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        guard request.condition == nil else { throw notSupported(.copy, request.key, "conditions on a copy's target") }
+        guard request.condition == nil else { throw notSupported(.copy, request.key, "conditional copies") }
         try check(request.key, .copy)
         if let metadata = request.metadata { try check(metadata, .copy, request.key) }
         let wanted = try fileType(request.storageClass, .copy)
@@ -29,7 +29,7 @@ extension KodoStore {
         switch request.condition {
         case nil: isForced = true
         case .absent: isForced = false
-        case .match: throw notSupported(.move, request.key, "a condition on what is overwritten")
+        case .match: throw notSupported(.move, request.key, "conditional overwrites")
         }
         let source = try await stat(request.source.key, .move, request.source.ifMatch.map { .ifMatch($0) }).info
         guard request.source.key != request.key else { return PutAnswer(etag: source.version.etag) }
@@ -41,7 +41,7 @@ extension KodoStore {
     // MARK: Deleting
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
-        guard ifMatch == nil else { throw notSupported(.delete, key, "a condition on delete") }
+        guard ifMatch == nil else { throw notSupported(.delete, key, "conditional deletes") }
         guard !isImpossible(key) else { return }
         do { _ = try await client.send(KodoClient.Call(.delete, "/delete/\(entry(key))", key)) } catch {
             guard error.kind == .notFound else { throw error }
@@ -57,7 +57,7 @@ extension KodoStore {
         let response = try await client.send(call)
         guard let answers = KodoDocuments.decode([KodoDocuments.BatchItem].self, response.body),
             answers.count == keys.count
-        else { throw malformed(call, response, "the answer does not tell of each operation") }
+        else { throw malformed(call, response, "the answer lacks the result of an operation") }
         return zip(keys, answers).compactMap { key, answer in
             guard !(200..<300).contains(answer.code), answer.code != 612 else { return nil }
             return KodoErrors.error(

@@ -41,7 +41,7 @@ extension KodoStore {
         (call.method, call.service, call.collectLimit) = (.get, .rsf, 16 << 20)
         let response = try await client.send(call)
         guard let list = KodoDocuments.decode(KodoDocuments.List.self, response.body) else {
-            throw malformed(call, response, "the answer is no listing")
+            throw malformed(call, response, "the answer is not a listing")
         }
         var page = ListingPage()
         for item in list.items ?? [] {
@@ -53,7 +53,7 @@ extension KodoStore {
         let last = marker.flatMap { KodoMarker($0.description)?.k }
         page.commonPrefixes = (list.commonPrefixes ?? []).filter { !$0.isEmpty && $0 != last }.map { ObjectKey($0) }
         if let next = list.marker, !next.isEmpty {
-            guard ByteString(next) != marker else { throw malformed(call, response, "the listing stands still") }
+            guard ByteString(next) != marker else { throw malformed(call, response, "the listing does not advance") }
             page.next = ListingCursor(ByteString(next))
         }
         return page

@@ -93,7 +93,7 @@ extension KodoStore {
         }
         let told = settings.verifiesChecksums ? sent.md5?.lowercased() : nil
         guard told ?? Hex.encode(digests.md5) == Hex.encode(digests.md5) else {
-            throw integrity(call, response, "the store keeps other bytes than were sent")
+            throw integrity(call, response, "the store has other bytes than were sent")
         }
         let known = QETag.Part(digest: digests.hash, size: body.count)
         uploads.withLock { $0.add(known, number: part.number, of: id) }
@@ -103,7 +103,7 @@ extension KodoStore {
     package func uploadPartCopy(
         _ part: PartRequest, from source: CopySource, range: ByteRange
     ) async throws(ObjectStoreError) -> UploadedPart {
-        throw notSupported(.uploadPartCopy, part.key, "copying into parts")
+        throw notSupported(.uploadPartCopy, part.key, "copies into parts")
     }
 
     package func listParts(
@@ -117,19 +117,19 @@ extension KodoStore {
             call.collectLimit = 16 << 20
             let response = try await client.send(call)
             guard let page = KodoDocuments.decode(KodoDocuments.Parts.self, response.body) else {
-                throw malformed(call, response, "the answer is no list of parts")
+                throw malformed(call, response, "the answer is not a list of parts")
             }
             parts += (page.parts ?? []).map {
                 UploadedPart(number: $0.partNumber, etag: ETag($0.etag), size: $0.size ?? 0)
             }
             guard let next = page.partNumberMarker, next != 0 else { return parts }
-            guard next > marker else { throw malformed(call, response, "the list of parts stands still") }
+            guard next > marker else { throw malformed(call, response, "the list of parts does not advance") }
             marker = next
         }
     }
 
     package func listUploads(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
-        throw notSupported(.listUploads, nil, "list of uploads in progress")
+        throw notSupported(.listUploads, nil, "lists of unfinished uploads")
     }
 
     package func completeUpload(
@@ -152,7 +152,8 @@ extension KodoStore {
                 uniqueKeysWithValues: carried.metadata.map { (KodoMetadata.wire($0.key), $0.value) }))
         guard let body = try? JSONEncoder().encode(document) else {
             throw ObjectStoreError(
-                .invalidRequest, .completeUpload, key: key, code: "InvalidRequest", message: "the parts are no JSON")
+                .invalidRequest, .completeUpload, key: key, code: "InvalidRequest",
+                message: "the parts cannot be written as JSON")
         }
         let hash = uploads.withLock { $0.hash(id, parts) }
         let response: HTTPResponse
@@ -164,10 +165,10 @@ extension KodoStore {
             return landed
         }
         guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
-            throw malformed(call, response, "the answer does not tell the hash")
+            throw malformed(call, response, "the answer has no hash")
         }
         guard !settings.verifiesChecksums || hash == nil || hash == stored.hash else {
-            throw integrity(call, response, "the store keeps other bytes than were sent")
+            throw integrity(call, response, "the store has other bytes than were sent")
         }
         if condition != nil { try await confirm(key, metadata, .completeUpload) }
         uploads.withLock { $0.forget(id) }

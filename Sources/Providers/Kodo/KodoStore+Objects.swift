@@ -35,7 +35,7 @@ extension KodoStore {
         if let range = request.range {
             guard !range.isEmpty else {
                 throw ObjectStoreError(
-                    .invalidRequest, .get, key: request.key, code: "InvalidRequest", message: "an empty range")
+                    .invalidRequest, .get, key: request.key, code: "InvalidRequest", message: "the range is empty")
             }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         }
@@ -71,7 +71,7 @@ extension KodoStore {
         let answered = wanted == nil ? nil : FamilyStore.contentRange(response.headers)
         let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
         guard promised ?? response.delivered == response.delivered else {
-            throw integrity(call, response, "the body is not as long as promised")
+            throw integrity(call, response, "the length of the body is not its Content-Length")
         }
         guard verifying.isKept else { throw integrity(call, response, "the body does not match its hash") }
         let info = try info(call, response, size: answered?.total ?? response.delivered)
@@ -161,10 +161,10 @@ extension KodoStore {
         }
         let response = try await client.send(call)
         guard let stored = KodoDocuments.decode(KodoDocuments.Stored.self, response.body) else {
-            throw malformed(call, response, "the answer does not tell the hash")
+            throw malformed(call, response, "the answer has no hash")
         }
         guard !settings.verifiesChecksums || stored.hash == QETag.text(digests.hash) else {
-            throw integrity(call, response, "the store keeps other bytes than were sent")
+            throw integrity(call, response, "the store has other bytes than were sent")
         }
         if request.condition != nil { try await confirm(request.key, request.metadata, .put) }
         return PutAnswer(etag: ETag(stored.hash))
@@ -177,7 +177,7 @@ extension KodoStore {
         var policy = KodoPutPolicy(scope: "\(settings.bucket):\(request.key)")
         switch request.condition {
         case .absent: policy.insertOnly = 1
-        case .match: throw notSupported(operation, request.key, "a condition on what is overwritten")
+        case .match: throw notSupported(operation, request.key, "conditional overwrites")
         case nil: break
         }
         policy.fileType = try fileType(request.storageClass, operation)
@@ -195,7 +195,7 @@ extension KodoStore {
         guard isOurs, info.metadata.user.count == metadata.user.count else {
             throw ObjectStoreError(
                 .preconditionFailed, operation, key: key, code: "Exists",
-                message: "somebody else has stored the same bytes there")
+                message: "another client stored the same bytes under this key")
         }
     }
 
@@ -234,13 +234,14 @@ extension KodoStore {
             guard isName, !plain.isEmpty, name.utf8.count <= 40 else {
                 throw ObjectStoreError(
                     .invalidRequest, operation, key: key, code: "InvalidMetadata",
-                    message: "\(name) is no name of metadata for Kodo: at most 40 letters, digits, '-' and '_'")
+                    message:
+                        "Kodo does not accept the metadata name \(name); use at most 40 letters, digits, '-' and '_'")
             }
         }
         guard size <= 1024 else {
             throw ObjectStoreError(
                 .metadataTooLarge, operation, key: key, code: "MetadataTooLarge",
-                message: "the metadata has \(size) bytes, Kodo takes 1024")
+                message: "the metadata has \(size) bytes; Kodo keeps 1024")
         }
     }
 }

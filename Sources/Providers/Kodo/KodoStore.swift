@@ -77,11 +77,11 @@ package final class KodoStore: ObjectStore {
         guard key.bytes.count <= capabilities.longestKey else {
             throw ObjectStoreError(
                 .keyTooLong, operation, key: key, code: "KeyTooLong",
-                message: "the key has \(key.bytes.count) bytes, Kodo takes \(capabilities.longestKey)")
+                message: "the key has \(key.bytes.count) bytes; Kodo allows \(capabilities.longestKey)")
         }
         guard !isImpossible(key) else {
             throw ObjectStoreError(
-                .invalidRequest, operation, key: key, code: "InvalidKey", message: "Kodo takes keys in UTF-8 only")
+                .invalidRequest, operation, key: key, code: "InvalidKey", message: "Kodo accepts keys in UTF-8 only")
         }
     }
 
@@ -97,7 +97,9 @@ package final class KodoStore: ObjectStore {
         guard let number = KodoStorageClass.number(name) else {
             throw ObjectStoreError(
                 .invalidRequest, operation, code: "InvalidStorageClass",
-                message: "\(name) is no storage class of Kodo: \(KodoStorageClass.all.joined(separator: ", "))")
+                message:
+                    "\(name) is not a storage class of Kodo; write one of \(KodoStorageClass.all.joined(separator: ", "))"
+            )
         }
         return number
     }
@@ -131,7 +133,7 @@ package final class KodoStore: ObjectStore {
         let call = KodoClient.Call(operation, "/stat/\(entry(key))\(withParts ? "?needparts=true" : "")", key)
         let response = try await client.send(call)
         guard let object = KodoDocuments.decode(KodoObject.self, response.body), let info = object.info else {
-            throw malformed(call, response, "the answer does not describe an object")
+            throw malformed(call, response, "the answer has no attributes of an object")
         }
         if let problem = Self.check(condition, info.version.etag, call, response) { throw problem }
         return (info, object)
@@ -144,8 +146,8 @@ package final class KodoStore: ObjectStore {
         let (kind, message): (ObjectStoreError.Kind, String)
         switch condition {
         case .ifMatch(let wanted) where wanted != etag:
-            (kind, message) = (.preconditionFailed, "the object is another version now")
-        case .ifNoneMatch(let known) where known == etag: (kind, message) = (.notModified, "the object is the same")
+            (kind, message) = (.preconditionFailed, "the object was replaced")
+        case .ifNoneMatch(let known) where known == etag: (kind, message) = (.notModified, "the object is unchanged")
         default: return nil
         }
         return ObjectStoreError(

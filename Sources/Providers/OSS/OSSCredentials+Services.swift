@@ -15,7 +15,7 @@ extension OSSCredentials {
             guard let base = entry.credentials, let role = entry.roleARN else {
                 throw ObjectStoreError(
                     .credentialsRejected, .checkAccess, code: "NoRole",
-                    message: "the profile wants a role, but lacks its name or the keys to ask for it")
+                    message: "the profile is for a role, but lacks the role's name or the keys to assume it")
             }
             return try await assume(role, with: base, engine, time: time)
         }

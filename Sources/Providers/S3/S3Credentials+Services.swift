@@ -19,7 +19,7 @@ extension S3Credentials {
             throw ObjectStoreError(
                 .credentialsRejected, .checkAccess, code: "NoKeysInProfile",
                 message:
-                    "the profile \(name) has no keys but \(setting), which only Amazon's tools follow; mount without the "
+                    "the profile \(name) has no keys but \(setting), which only Amazon's tools can use; mount without the option "
                     + "profile, with the variables that \"aws configure export-credentials --profile \(name) --format env\" prints"
             )
         }

@@ -84,7 +84,8 @@ final class VerifyingSink: ByteSink {
         do throws(ObjectStoreError) { return try await transfer() } catch {
             guard state.withLock({ $0.isTooLong }) else { throw error }
             throw ObjectStoreError(
-                .integrity, .get, key: key, code: "OtherLength", message: "the store sent more than was asked for")
+                .integrity, .get, key: key, code: "OtherLength",
+                message: "the store sent more bytes than were requested")
         }
     }
 
@@ -104,7 +105,9 @@ final class VerifyingSink: ByteSink {
             return state.isTooLong
         }
         // EIO
-        guard !isTooLong else { throw ByteTransferError(errno: 5, reason: "more came than was asked for") }
+        guard !isTooLong else {
+            throw ByteTransferError(errno: 5, reason: "the store sent more bytes than were requested")
+        }
         try target.receive(bytes)
     }
 

@@ -18,7 +18,7 @@ package enum CredentialFiles {
         guard status.isTrusted(at: File.resolved(path) ?? path) else {
             return "belongs to another user; copy it, or name it in OS_CLIENT_CONFIG_FILE"
         }
-        return status.permissions & 0o002 == 0 ? nil : "may be written by others; run chmod o-w \(path)"
+        return status.permissions & 0o002 == 0 ? nil : "is writable by other users; run chmod o-w \(path)"
     }
 
     /// INI: sections, `name = value`, whole-line comments; names in lower case. An indented line belongs to the value

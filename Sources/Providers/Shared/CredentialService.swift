@@ -89,14 +89,14 @@ struct CredentialService: Sendable {
     /// Credentials from a document, in whatever words.
     func credentials(_ body: [UInt8]) throws(ObjectStoreError) -> Credentials {
         guard let whole = try? JSONDecoder().decode(Answer.self, from: Data(body)) else {
-            throw unusable("is no JSON that can be read")
+            throw unusable("is not valid JSON")
         }
         let outer = whole.response?.answer ?? whole
         let inner = outer.credentials?.answer ?? outer
         if let code = whole.code, code != "Success" { throw unusable("says \(code): \(whole.message ?? "")") }
         guard let id = inner.id ?? inner.tencentID, !id.isEmpty,
             let secret = inner.amazonSecret ?? inner.alibabaSecret ?? inner.tencentSecret
-        else { throw unusable("holds no pair of keys") }
+        else { throw unusable("has no pair of keys") }
         let end =
             (inner.expiredTime ?? outer.expiredTime).map { Timestamp(seconds: $0) }
             ?? (inner.expiration ?? outer.expiration).flatMap { Timestamp(iso8601: $0) }

@@ -33,7 +33,7 @@ package struct FamilyDirectory: BucketDirectory {
             // S3 has no element that says whether there is more: the token does.
             guard page.isTruncated || page.next != nil, let marker = page.next, !marker.isEmpty else { break }
             guard marker != next else {
-                throw service.malformed(call, response, "the list of buckets stands still")
+                throw service.malformed(call, response, "the list of buckets does not advance")
             }
             next = marker
         }

@@ -149,7 +149,7 @@ extension FamilyDocuments {
         var found: [String: String] = [:]
         var reader = XMLReader(body)
         try reader.root { reader, root throws(XMLError) in
-            guard root == "VersioningConfiguration" else { throw reader.error("<\(root)> does not tell of versions") }
+            guard root == "VersioningConfiguration" else { throw reader.error("<\(root)> has no status of versioning") }
             found = try fields(&reader)
         }
         return found["Status"].map { !$0.isEmpty } ?? false

@@ -50,7 +50,7 @@ struct FamilyDocuments: Sendable {
         var reader = XMLReader(body)
         try reader.root { reader, root throws(XMLError) in
             // Whatever else it is, nothing in it would look like an empty directory.
-            guard root == "ListBucketResult" else { throw reader.error("<\(root)> is no listing") }
+            guard root == "ListBucketResult" else { throw reader.error("<\(root)> is not a listing") }
             try reader.elements { reader, name throws(XMLError) in
                 switch name {
                 case "Contents": objects.append(try Self.object(&reader))
@@ -118,7 +118,9 @@ struct FamilyDocuments: Sendable {
     private static func size(_ reader: inout XMLReader) throws(XMLError) -> Int64 {
         let text = try reader.text()
         if text.isEmpty { return 0 }
-        guard let size = Int64(text), size >= 0 else { throw XMLError(offset: 0, reason: "a size is \(text)") }
+        guard let size = Int64(text), size >= 0 else {
+            throw XMLError(offset: 0, reason: "a size is not a number: \(text)")
+        }
         return size
     }
 
@@ -239,7 +241,7 @@ struct FamilyDocuments: Sendable {
         var errors: [(key: ByteString, error: FamilyErrors.Document)] = []
         var reader = XMLReader(body)
         try reader.root { reader, root throws(XMLError) in
-            guard root == "DeleteResult" else { throw reader.error("<\(root)> does not tell what was deleted") }
+            guard root == "DeleteResult" else { throw reader.error("<\(root)> does not list the deleted keys") }
             try reader.elements { reader, name throws(XMLError) in
                 guard name == "Error" else { return }
                 var key: ByteString = ""

@@ -22,7 +22,7 @@ struct FamilyEndpoint: Sendable, Hashable {
         else {
             throw ObjectStoreError(
                 .invalidRequest, .checkAccess, code: "NoEndpoint",
-                message: "\(profile.name) needs to know where the bucket is: give region= or endpoint=")
+                message: "\(profile.name) needs the bucket's region; set region= or endpoint=")
         }
         let place = try Place(text)
         var host = place.host
@@ -125,11 +125,11 @@ struct FamilyEndpoint: Sendable, Hashable {
                 host = String(authority[..<colon])
                 port = Int(authority[authority.index(after: colon)...])
                 guard let port, (1...65535).contains(port) else {
-                    throw Self.bad(text, "the port is no number below 65536")
+                    throw Self.bad(text, "the port is not a number below 65536")
                 }
             }
             guard !host.isEmpty, host.utf8.allSatisfy({ $0 > 32 && $0 < 127 && $0 != 64 && $0 != 63 && $0 != 35 })
-            else { throw Self.bad(text, "it names no host") }
+            else { throw Self.bad(text, "it has no host") }
             path = parts.count == 2 ? String(parts[1]) : ""
             while path.hasSuffix("/") { path.removeLast() }
             if !path.isEmpty { path = "/" + PercentEncoding.encode(path, keepingSlash: true) }

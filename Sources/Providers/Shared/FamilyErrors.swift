@@ -85,7 +85,7 @@ struct FamilyErrors: Sendable {
         if let endpoint = document?.endpoint, !endpoint.isEmpty { message += "; set endpoint=\(endpoint)" }
         if let location = response.headers["Location"] {
             let host = FamilyEndpoint.host(of: location)
-            if !host.isEmpty { message += "; it points to \(host), which is another endpoint" }
+            if !host.isEmpty { message += "; it redirects to \(host), which is another endpoint" }
         }
         return message
     }

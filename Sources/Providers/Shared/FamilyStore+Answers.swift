@@ -69,15 +69,15 @@ extension FamilyStore {
     /// Why a successful answer is not the one asked for.
     static func problem(_ response: HTTPResponse, asked: ByteRange?) -> String? {
         guard let asked else {
-            return response.status == 200 ? nil : "asked for the whole object, answered \(response.status)"
+            return response.status == 200 ? nil : "requested the whole object, received status \(response.status)"
         }
         // rclone serve s3 answers a range with 200; what Content-Range says of the body holds whatever the status.
         guard let answered = contentRange(response.headers) else {
-            return "asked for a range, answered \(response.status) without Content-Range"
+            return "requested a range, received status \(response.status) without Content-Range"
         }
         guard answered.range.lowerBound == asked.lowerBound,
             answered.range.upperBound == min(asked.upperBound, answered.total)
-        else { return "asked for \(asked), answered \(answered.range) of \(answered.total)" }
+        else { return "requested bytes \(asked), received \(answered.range) of \(answered.total)" }
         return nil
     }
 
@@ -140,7 +140,7 @@ extension FamilyStore {
         let stored = isComparable ? Self.md5(etag) : nil
         guard stored ?? sent.md5 == sent.md5,
             crc64ecma(response.headers).map({ Self.bytes($0) == sent.crc64 }) ?? true
-        else { throw integrity(call, response, "the store keeps other bytes than were sent") }
+        else { throw integrity(call, response, "the store has other bytes than were sent") }
         return PutAnswer(etag: etag, versionID: versionID(response), answered: response.date)
     }
 
@@ -156,7 +156,7 @@ extension FamilyStore {
         case .unknown:
             throw ObjectStoreError(
                 .interrupted, call.operation, key: call.key, status: response.status, code: "EmptyAnswer",
-                message: "the answer ended without an outcome", requestID: errors.requestID(response))
+                message: "the answer ended before its result", requestID: errors.requestID(response))
         }
     }
 }

@@ -64,7 +64,8 @@ extension FamilyStore {
         let answer = try await get(request, into: sink)
         guard answer.range == range else {
             throw ObjectStoreError(
-                .integrity, .get, key: key, code: "OtherLength", message: "the object ends before \(range.upperBound)")
+                .integrity, .get, key: key, code: "OtherLength",
+                message: "the object ends before byte \(range.upperBound)")
         }
         return sink.bytes.withLock { $0 }
     }

@@ -135,7 +135,7 @@ extension FamilyStore {
         default:
             throw ObjectStoreError(
                 found == nil ? .notFound : .preconditionFailed, operation, key: key, code: "PreconditionFailed",
-                message: found == nil ? "the object is gone" : "another version is there")
+                message: found == nil ? "the object was deleted" : "the object was replaced")
         }
     }
 

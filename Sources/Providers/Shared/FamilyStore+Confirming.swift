@@ -100,7 +100,7 @@ extension FamilyStore {
         note(.copySourceUnheeded)
         throw ObjectStoreError(
             .preconditionFailed, call.operation, key: call.key, code: "OtherVersion",
-            message: "the source is another version now, and the store does not say which it has copied")
+            message: "the source was replaced, and the store does not say which version it copied")
     }
 
     private func isStill(_ wanted: ETag, _ key: ObjectKey) async throws(ObjectStoreError) -> Bool {

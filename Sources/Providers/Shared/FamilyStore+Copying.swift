@@ -20,7 +20,7 @@ extension FamilyStore {
         }
         addDefaults(storageClass: request.storageClass, to: &call.headers)
         if let condition = request.condition {
-            guard capabilities.copyCondition else { throw notSupported(call, "a condition on what a copy overwrites") }
+            guard capabilities.copyCondition else { throw notSupported(call, "conditional copies") }
             try await add(AskedCondition(condition), call, to: &call.headers)
         }
         return try await copied(call, request.source, with: request.metadata)
@@ -40,7 +40,7 @@ extension FamilyStore {
         guard metadata.map(info.metadata.hasUser) ?? true else {
             throw ObjectStoreError(
                 .preconditionFailed, call.operation, key: key, code: "OtherVersion",
-                message: "another version is there than was copied")
+                message: "the source was replaced while it was copied")
         }
         return PutAnswer(info.version)
     }

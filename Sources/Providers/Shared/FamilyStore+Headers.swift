@@ -21,7 +21,7 @@ extension FamilyStore {
         case .absent:
             switch profile.createOnly {
             case .ifNoneMatch:
-                guard capabilities.putIfAbsent else { throw notSupported(call, "a condition that nothing is there") }
+                guard capabilities.putIfAbsent else { throw notSupported(call, "conditional writes of new objects") }
                 headers["If-None-Match"] = "*"
             case .header(let name):
                 // It does nothing in a bucket that has or had versions: whoever wants it has to look.
@@ -29,7 +29,7 @@ extension FamilyStore {
                 headers[name] = "true"
             }
         case .match(let etag):
-            guard capabilities.putIfMatch else { throw notSupported(call, "a condition on what is overwritten") }
+            guard capabilities.putIfMatch else { throw notSupported(call, "conditional overwrites") }
             headers["If-Match"] = asked?.spelling.text(of: etag)
         case nil: break
         }
@@ -43,7 +43,7 @@ extension FamilyStore {
         }
         throw ObjectStoreError(
             .preconditionFailed, call.operation, key: key, code: "FileAlreadyExists",
-            message: "the object is there already")
+            message: "the object already exists")
     }
 
     func add(_ metadata: ObjectMetadata, to headers: inout HTTPHeaders) {
@@ -108,7 +108,7 @@ extension FamilyStore {
             guard let region = try await region() else {
                 throw ObjectStoreError(
                     .invalidRequest, call.operation, key: call.key, code: "NoRegion",
-                    message: "copies at \(profile.name) name the bucket's region: give region=")
+                    message: "copies at \(profile.name) need the bucket's region; set region=")
             }
             headers[profile.header("copy-source")] = "\(bucket).\(profile.endpoints.host(region: region))/\(key)"
         }
@@ -153,6 +153,7 @@ extension FamilyStore {
 
     func notSupported(_ call: Call, _ what: String) -> ObjectStoreError {
         ObjectStoreError(
-            .notSupported, call.operation, key: call.key, code: "NotSupported", message: "this store has no \(what)")
+            .notSupported, call.operation, key: call.key, code: "NotSupported",
+            message: "this store does not support \(what)")
     }
 }

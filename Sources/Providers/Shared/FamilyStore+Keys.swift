@@ -22,13 +22,14 @@ extension FamilyStore {
         // Another host's empty file stays where it is, and the caller tries again.
         guard try await size(of: name) == nil else {
             throw ObjectStoreError(
-                .conflict, .put, key: key, code: "FileBesideMarker", message: "a file of this name was made meanwhile")
+                .conflict, .put, key: key, code: "FileBesideMarker",
+                message: "another client created a file of this name")
         }
         learned.withLock { $0.capabilities.markers = false }
         note(.markerIsFile)
         throw ObjectStoreError(
             .notSupported, .put, key: key, code: "MarkerIsFile",
-            message: "the server keeps the object of a directory as a file")
+            message: "the store cannot keep directories: it shows the object \"name/\" as a file")
     }
 
     /// moto takes such a key, and does not know it afterwards.
@@ -39,7 +40,7 @@ extension FamilyStore {
         note(.lineBreaksLost)
         throw ObjectStoreError(
             .keyRefused, .put, key: key, code: "KeyLost",
-            message: "the server does not find a key with a line break again")
+            message: "the store does not find keys with a line break")
     }
 
     /// nil: no such object.

@@ -66,7 +66,7 @@ extension FamilyStore {
         else {
             throw ObjectStoreError(
                 .malformedAnswer, .list, code: "MalformedAnswer",
-                message: "the listing goes on but does not say where, or stands still")
+                message: "the listing does not advance: it is not complete but has no new continuation token")
         }
         return ListingCursor(next)
     }

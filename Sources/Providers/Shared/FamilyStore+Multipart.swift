@@ -46,7 +46,7 @@ extension FamilyStore {
         _ part: PartRequest, from source: CopySource, range: ByteRange
     ) async throws(ObjectStoreError) -> UploadedPart {
         var call = Call(.uploadPartCopy, .put, part.key)
-        guard capabilities.partCopy else { throw notSupported(call, "copying into parts") }
+        guard capabilities.partCopy else { throw notSupported(call, "copies into parts") }
         call.query = Self.query(part)
         try await addCopySource(source, call, to: &call.headers)
         addCustomerKey(to: &call.headers)
@@ -104,7 +104,7 @@ extension FamilyStore {
             guard page.isTruncated else { return parts }
             let next = page.nextMarker ?? page.parts.last?.number
             guard let next, next > marker ?? 0 else {
-                throw malformed(call, response, "the list of parts stands still")
+                throw malformed(call, response, "the list of parts does not advance")
             }
             marker = next
         }
@@ -127,7 +127,7 @@ extension FamilyStore {
             uploads += page.uploads
             guard page.isTruncated else { return uploads }
             guard let next = page.nextKey, next != marker?.key || page.nextUpload != marker?.upload else {
-                throw malformed(call, response, "the list of uploads stands still")
+                throw malformed(call, response, "the list of uploads does not advance")
             }
             marker = (next, page.nextUpload)
         }
@@ -138,10 +138,10 @@ extension FamilyStore {
         condition: WriteCondition?
     ) async throws(ObjectStoreError) -> PutAnswer {
         guard metadata == nil else {
-            throw notSupported(Call(.completeUpload, .post, key), "other headers when an upload ends")
+            throw notSupported(Call(.completeUpload, .post, key), "new headers at the completion of an upload")
         }
         guard condition == nil || capabilities.completionCondition else {
-            throw notSupported(Call(.completeUpload, .post, key), "a condition on the end of an upload")
+            throw notSupported(Call(.completeUpload, .post, key), "conditional completions of uploads")
         }
         let answer = try await conditionally(on: condition, .completeUpload, key) {
             asked async throws(ObjectStoreError) in
@@ -168,10 +168,10 @@ extension FamilyStore {
         call.payload = .sha256(SHA256.of(document))
         let response = try await send(call, body: MemorySource(Array(document.utf8)))
         guard let answer = try await outcome(call, response) else {
-            throw untoldVersion(key, "the answer does not tell the version that was made", response)
+            throw untoldVersion(key, "the answer does not name the version that was stored", response)
         }
         if let crc = UploadedPart.crc64(of: parts), let stored = crc64ecma(response.headers), stored != crc {
-            throw integrity(call, response, "the store keeps other bytes than the parts have")
+            throw integrity(call, response, "the store has other bytes than the parts")
         }
         return answer
     }

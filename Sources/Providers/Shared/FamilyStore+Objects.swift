@@ -41,7 +41,7 @@ extension FamilyStore {
         addCustomerKey(to: &call.headers)
         addTrafficLimit(to: &call.headers)
         if let range = request.range {
-            guard !range.isEmpty else { throw invalid(call, "an empty range") }
+            guard !range.isEmpty else { throw invalid(call, "the range is empty") }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
             for header in profile.rangeHeaders { call.headers[header.name] = header.value }
         } else if profile.checksum == .crc64nvme {
@@ -72,7 +72,7 @@ extension FamilyStore {
                         refused.withLock {
                             $0 = ObjectStoreError(
                                 .preconditionFailed, .get, key: call.key, status: response.status, code: "OtherVersion",
-                                message: "the object is another version now",
+                                message: "the object was replaced",
                                 requestID: errors.requestID(response))
                         }
                         return .refuse
@@ -88,7 +88,7 @@ extension FamilyStore {
         let start = answered?.range.lowerBound ?? 0
         let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
         guard promised ?? response.delivered == response.delivered else {
-            throw integrity(call, response, "the body is not as long as promised")
+            throw integrity(call, response, "the length of the body is not its Content-Length")
         }
         guard verifying.isKept else { throw integrity(call, response, "the body does not match its checksum") }
         return GetAnswer(
@@ -141,7 +141,7 @@ extension FamilyStore {
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
         var call = Call(.delete, .delete, key)
         if let ifMatch {
-            guard capabilities.deleteIfMatch else { throw notSupported(call, "a condition on delete") }
+            guard capabilities.deleteIfMatch else { throw notSupported(call, "conditional deletes") }
             call.headers["If-Match"] = ETagSpelling.quoted.text(of: ifMatch)
         }
         do { _ = try await send(call) } catch {

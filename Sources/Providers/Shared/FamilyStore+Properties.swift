@@ -31,7 +31,7 @@ extension FamilyStore {
         if let canned = access.canned, access.grants.isEmpty {
             guard profile.cannedACLs.isEmpty || profile.cannedACLs.contains(canned) else {
                 let known = profile.cannedACLs.sorted().joined(separator: ", ")
-                throw invalid(call, "\(canned) is no ACL of \(profile.name), which has \(known)")
+                throw invalid(call, "\(canned) is not a canned ACL of \(profile.name); write one of \(known)")
             }
             call.headers[profile.header(profile.aclHeader)] = canned
             _ = try await send(call)
@@ -96,7 +96,7 @@ extension FamilyStore {
         guard !capabilities.storageClasses.isEmpty else { throw notSupported(call, "storage classes") }
         guard capabilities.storageClasses.contains(storageClass) else {
             let known = capabilities.storageClasses.joined(separator: ", ")
-            throw invalid(call, "\(storageClass) is no storage class of \(profile.name), which has \(known)")
+            throw invalid(call, "\(storageClass) is not a storage class of \(profile.name); write one of \(known)")
         }
         let found = try await look(at: key, condition: ifMatch.map { .ifMatch($0) })
         return try await rewrite(key, found, found.info.metadata, storageClass: storageClass)
@@ -166,11 +166,11 @@ extension FamilyStore {
 
     package func usage() async throws(ObjectStoreError) -> BucketUsage {
         var call = Call(.usage, .get)
-        guard capabilities.usage else { throw notSupported(call, "figures of a bucket") }
+        guard capabilities.usage else { throw notSupported(call, "object counts of a bucket") }
         call.query = [QueryItem("stat")]
         let response = try await send(call)
         let usage = try read(call, response) { body throws(XMLError) in try FamilyDocuments.usage(body) }
-        guard let usage else { throw malformed(call, response, "the answer has no figures of the bucket") }
+        guard let usage else { throw malformed(call, response, "the answer has no object counts of the bucket") }
         return usage
     }
 

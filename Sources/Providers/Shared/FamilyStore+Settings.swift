@@ -11,33 +11,38 @@ extension FamilyStore {
             ObjectStoreError(.invalidRequest, .checkAccess, code: "InvalidSetting", message: reason)
         }
         if let key = settings.customerKey {
-            guard profile.customerKeys else { throw refused("\(profile.name) has no encryption with customers' keys") }
+            guard profile.customerKeys else {
+                throw refused(
+                    "\(profile.name) does not support encryption with your own key; leave out sse-customer-key-file")
+            }
             guard Base64.decode(key.revealed)?.count == 32 else {
-                throw refused("a customer's key is 32 bytes long, in base64")
+                throw refused("the key in sse-customer-key-file must have 32 bytes, raw or in base64")
             }
             guard endpoint.origin.isSecure || FamilyEndpoint.isThisMachine(endpoint.origin.host) else {
-                throw refused("a customer's key is sent over https:// only, not to \(endpoint.origin)")
+                throw refused("the key in sse-customer-key-file is sent over https:// only, not to \(endpoint.origin)")
             }
         }
         if let context = settings.encryptionContext {
             guard profile.encryptionContextHeader != nil else {
-                throw refused("\(profile.name) has no encryption context: leave out sse-context")
+                throw refused("\(profile.name) does not support an encryption context; leave out sse-context")
             }
             guard let mode = settings.encryption, !profile.plainEncryptions.contains(mode) else {
-                throw refused("an encryption context goes with a key service: give it in sse, or leave out sse-context")
+                throw refused("sse-context needs a key service; set sse to it, or leave out sse-context")
             }
             guard Self.isEncryptionContext(context) else {
-                throw refused("the encryption context is no JSON object of texts in base64")
+                throw refused("sse-context is not a JSON object of strings in base64")
             }
         }
         if let limit = settings.trafficLimit {
             guard let limits = profile.trafficLimits, limits.contains(limit) else {
-                let allowed = profile.trafficLimits.map { "\($0.lowerBound) to \($0.upperBound) bits a second" }
-                throw refused("the traffic limit \(limit) cannot be set: \(profile.name) takes \(allowed ?? "none")")
+                let allowed = profile.trafficLimits.map { "\($0.lowerBound) to \($0.upperBound) bits per second" }
+                throw refused("traffic-limit cannot be \(limit): \(profile.name) accepts \(allowed ?? "none")")
             }
         }
         if let acl = settings.acl, !profile.cannedACLs.isEmpty, !profile.cannedACLs.contains(acl) {
-            throw refused("\(acl) is no ACL of \(profile.name): \(profile.cannedACLs.sorted().joined(separator: ", "))")
+            throw refused(
+                "\(acl) is not a canned ACL of \(profile.name); write one of \(profile.cannedACLs.sorted().joined(separator: ", "))"
+            )
         }
     }
 

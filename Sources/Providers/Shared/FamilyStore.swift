@@ -131,7 +131,7 @@ package final class FamilyStore: ObjectStore {
             if response.isSuccess, document == nil {
                 // What removes something has nothing to tell when it is done: a page is a gateway's, whatever its status.
                 let begin = call.method == .delete ? response.body.first { $0 > UInt8(ascii: " ") } : nil
-                guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a page") }
+                guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a web page") }
                 return response
             }
             let error = errors.error(response, call.operation, call.key, document: document)
@@ -201,7 +201,7 @@ package final class FamilyStore: ObjectStore {
         guard let locator = profile.locator, settings.bucket != nil else {
             throw ObjectStoreError(
                 .invalidRequest, .checkAccess, code: "NoRegion",
-                message: "\(profile.name) requests are signed for a region: give region=")
+                message: "\(profile.name) requests are signed for a region; set region=")
         }
         let response = try await exchange(call, signer: locator, try await credentials.current())
         let document = errors.document(response)
@@ -211,7 +211,7 @@ package final class FamilyStore: ObjectStore {
             guard [.accessDenied, .invalidRequest, .notSupported].contains(error.kind) else { throw error }
             throw ObjectStoreError(
                 error.kind, .checkAccess, status: error.status, code: error.code,
-                message: "the store does not tell in which region the bucket is (\(error.message)): give region=",
+                message: "the store does not return the bucket's region (\(error.message)); set region=",
                 requestID: error.requestID)
         }
         let text = try read(call, response) { body throws(XMLError) in try FamilyDocuments.rootText(body) }
@@ -286,12 +286,13 @@ package final class FamilyStore: ObjectStore {
         let learned = self.learned.withLock { $0 }
         guard let credentials = learned.credentials else {
             throw ObjectStoreError(
-                .notSupported, .presign, key: key, message: "anonymous access has nothing to sign with")
+                .notSupported, .presign, key: key,
+                message: "signing a URL needs credentials; set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
         }
         if let longest = signer.longestLifetime, lifetime > longest {
             throw ObjectStoreError(
                 .invalidRequest, .presign, key: key,
-                message: "a URL for the store works for \(longest.components.seconds / 86_400) days at most")
+                message: "a signed URL of this store works for \(longest.components.seconds / 86_400) days at most")
         }
         let request = signedRequest(.get, key, [], .unsigned, learned)
         let query = signer.presign(request, with: credentials, lifetime: lifetime)
@@ -305,7 +306,7 @@ package final class FamilyStore: ObjectStore {
         _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
     ) throws(ObjectStoreError) -> Value {
         do { return try body(response.body) } catch {
-            throw malformed(call, response, "the answer is no XML that can be read: \(error)")
+            throw malformed(call, response, "the answer is not valid XML: \(error)")
         }
     }
 

@@ -33,7 +33,7 @@ package final class RenewingCredentials: CredentialsProvider {
     private static let pause = Duration.seconds(10)
     private static let silence = ObjectStoreError(
         .unreachable, .checkAccess, code: "NoCredentials",
-        message: "where the credentials came from there are none now")
+        message: "the source of the credentials has none now")
 
     /// `margin` is how long before their end credentials are no longer handed out without trying for new ones.
     package init(margin: Duration = .seconds(300), time: any TimeSource, source: @escaping Source) {

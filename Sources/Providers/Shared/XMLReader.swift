@@ -119,7 +119,7 @@ struct XMLReader {
                 } else if starts(with: "![CDATA[") {
                     try skip(past: "]]>")
                 } else {
-                    throw error("document types are not read")
+                    throw error("document types are not supported")
                 }
             default: return try openTag()
             }
@@ -146,7 +146,7 @@ struct XMLReader {
                 return String(decoding: bytes[local..<name.upperBound], as: UTF8.self)
             }
         }
-        throw error("a tag does not end")
+        throw error("a tag has no end")
     }
 
     private mutating func closeTag() throws(XMLError) {
@@ -156,10 +156,10 @@ struct XMLReader {
             guard Self.isSpace(byte) else { throw error("an end tag has more than a name") }
             position += 1
         }
-        guard peek() != nil else { throw error("a tag does not end") }
+        guard peek() != nil else { throw error("a tag has no end") }
         position += 1
         guard let opened = open.popLast(), bytes[opened].elementsEqual(bytes[name]) else {
-            throw error("an end tag does not match")
+            throw error("an end tag does not match its start tag")
         }
     }
 
@@ -208,7 +208,7 @@ struct XMLReader {
     private mutating func readReference(into text: inout [UInt8]) throws(XMLError) {
         let start = position + 1
         guard let end = bytes[start..<min(bytes.count, start + 12)].firstIndex(of: UInt8(ascii: ";")) else {
-            throw error("an entity reference does not end")
+            throw error("an entity reference has no end")
         }
         let name = String(decoding: bytes[start..<end], as: UTF8.self)
         position = end + 1

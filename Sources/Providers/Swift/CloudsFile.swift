@@ -44,7 +44,7 @@ package struct CloudsFile: Sendable {
         var position = 0
         root = try Self.mapping(lines, &position, indentation: lines.first?.indentation ?? 0)
         if position < lines.count {
-            throw Malformed(line: lines[position].number, reason: "the indentation fits nothing")
+            throw Malformed(line: lines[position].number, reason: "the indentation matches no line above")
         }
     }
 
@@ -132,13 +132,13 @@ package struct CloudsFile: Sendable {
                     case "n": text.append("\n")
                     case "t": text.append("\t")
                     case let other? where "\"\\/ ".contains(other): text.append(other)
-                    default: throw Malformed(line: number, reason: "an escape that is not understood")
+                    default: throw Malformed(line: number, reason: "an unknown escape sequence")
                     }
                 } else {
                     text.append(character)
                 }
             }
-            throw Malformed(line: number, reason: "a quote that does not end")
+            throw Malformed(line: number, reason: "a quote without its end")
         }
     }
 
@@ -165,7 +165,7 @@ package struct CloudsFile: Sendable {
             members[name] = node
         }
         if position < lines.count, lines[position].indentation > indentation {
-            throw Malformed(line: lines[position].number, reason: "the indentation fits nothing")
+            throw Malformed(line: lines[position].number, reason: "the indentation matches no line above")
         }
         return .mapping(members)
     }

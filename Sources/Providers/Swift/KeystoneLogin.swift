@@ -40,7 +40,7 @@ package struct KeystoneLogin: Sendable {
     package func token(_ engine: HTTPEngine) async throws(ObjectStoreError) -> SwiftToken {
         guard let body = try? JSONEncoder().encode(request) else {
             throw ObjectStoreError(
-                .invalidRequest, .checkAccess, code: "Login", message: "no login can be made of these settings")
+                .invalidRequest, .checkAccess, code: "Login", message: "the login request cannot be written as JSON")
         }
         let headers = HTTPHeaders([("Content-Type", "application/json"), ("Accept", "application/json")])
         return try token(await LoginRequest.send(.post, tokensURL, headers: headers, body: Array(body), engine))
@@ -52,7 +52,7 @@ package struct KeystoneLogin: Sendable {
             throw LoginRequest.malformed(response, tokensURL, "no X-Subject-Token")
         }
         guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(response.body)) else {
-            throw LoginRequest.malformed(response, tokensURL, "a token that cannot be read")
+            throw LoginRequest.malformed(response, tokensURL, "a token document that is not valid")
         }
         return SwiftToken(
             storageURL: try storageURL(answer.token.catalog ?? []), token: Secret(token),
@@ -74,8 +74,8 @@ package struct KeystoneLogin: Sendable {
         let regions = Set(offered.compactMap { $0.regionID ?? $0.region }).sorted().joined(separator: ", ")
         let reason =
             offered.isEmpty
-            ? "the catalog of this login has no \(interface) endpoint of \(serviceType): is there a project?"
-            : "\(serviceType) is not in the region \(region ?? ""), only in \(regions): set the region"
+            ? "the catalog of this login has no \(interface) endpoint of \(serviceType); set a project (OS_PROJECT_NAME)"
+            : "\(serviceType) is not in the region \(region ?? ""), only in \(regions); set the region"
         throw ObjectStoreError(.wrongRegion, .checkAccess, code: "Catalog", message: reason)
     }
 

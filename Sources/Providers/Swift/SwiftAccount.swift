@@ -20,7 +20,7 @@ package struct SwiftAccount: BucketDirectory {
             if let last = names.last { call.query.append(QueryItem("marker", last)) }
             let response = try await store.send(call)
             guard let page = SwiftDocuments.containers(response.body) else {
-                throw store.malformed(call, response, "the listing is no JSON that can be read")
+                throw store.malformed(call, response, "the listing is not valid JSON")
             }
             names += page.map(\.name)
             guard page.count >= SwiftStore.leastFullPage else { break }

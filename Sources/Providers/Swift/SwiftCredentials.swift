@@ -61,18 +61,19 @@ package struct SwiftCredentials: Sendable {
             if let values = try cloud(profile) { return try found(values, in: "the cloud \(profile) of clouds.yaml") }
             if let values = remote(profile) { return try found(values, in: "the remote \(profile) of rclone.conf") }
             throw Self.lacking(
-                "the profile \(profile) is neither a cloud of clouds.yaml nor a Swift remote of rclone's")
+                "the profile \(profile) is neither a cloud of clouds.yaml nor a Swift remote of rclone.conf; check its name"
+            )
         }
         if let user = value("PAILFS_ACCESS_KEY_ID"), let key = value("PAILFS_SECRET_ACCESS_KEY") {
             guard let url = endpoint ?? value("ST_AUTH") else {
-                throw Self.lacking("PAILFS_ACCESS_KEY_ID is set, but no endpoint says where to log in")
+                throw Self.lacking("PAILFS_ACCESS_KEY_ID is set, but the login URL is not; set auth-url")
             }
             let login = TempAuthLogin(url: url, user: user, key: Secret(key))
             return Found(login: .tempAuth(login), origin: "PAILFS_ACCESS_KEY_ID")
         }
         if let name = value("OS_CLOUD") {
             guard let values = try cloud(name) else {
-                throw Self.lacking("OS_CLOUD names \(name), which no clouds.yaml has")
+                throw Self.lacking("OS_CLOUD names \(name), but no clouds.yaml has that cloud")
             }
             return try found(values, in: "the cloud \(name) of clouds.yaml")
         }
@@ -81,7 +82,7 @@ package struct SwiftCredentials: Sendable {
         }
         if let url = endpoint ?? value("ST_AUTH"), let user = value("ST_USER"), let key = value("ST_KEY") {
             guard value("ST_AUTH_VERSION").map({ $0.hasPrefix("1") }) ?? true else {
-                throw Self.lacking("ST_AUTH_VERSION asks for another version than 1: set the OS_ variables for it")
+                throw Self.lacking("ST_AUTH_VERSION is not 1; set the OS_ variables for other versions")
             }
             return Found(
                 login: .tempAuth(TempAuthLogin(url: url, user: user, key: Secret(key))), origin: "ST_USER")
@@ -176,7 +177,7 @@ package struct SwiftCredentials: Sendable {
             return .token(SwiftToken(storageURL: storage, token: Secret(token), expires: nil))
         }
         guard let url = endpoint ?? values["auth_url"] else {
-            throw Self.lacking("\(origin): the URL to log in at is missing (auth_url)")
+            throw Self.lacking("\(origin): the login URL (auth_url) is missing")
         }
         let version = values["identity_api_version"] ?? (values["auth_type"] == "v1password" ? "1" : "3")
         if version.hasPrefix("1") {
@@ -186,7 +187,7 @@ package struct SwiftCredentials: Sendable {
             return .tempAuth(TempAuthLogin(url: url, user: user, key: Secret(key)))
         }
         guard version.hasPrefix("3") else {
-            throw Self.lacking("\(origin): version \(version) of the identity service is not spoken; 3 is, and 1")
+            throw Self.lacking("\(origin): version \(version) of the identity service is not supported; use 3 or 1")
         }
         var login = KeystoneLogin(url: url, method: try method(values, origin))
         login.region = region ?? values["region_name"]

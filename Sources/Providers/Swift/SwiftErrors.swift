@@ -13,7 +13,7 @@ enum SwiftErrors {
         let text = plain(response.body)
         if !text.isEmpty { message += ": \(text)" }
         if let place = response.headers["Location"], (300..<400).contains(response.status) {
-            message += "; it points to \(place.prefix { $0 != "?" }), which is not followed: set the endpoint"
+            message += "; it redirects to \(place.prefix { $0 != "?" }), which pailfs does not follow; set endpoint"
         }
         return ObjectStoreError(
             kind, operation, key: key, status: response.status, message: message,

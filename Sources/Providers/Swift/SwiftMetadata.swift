@@ -37,7 +37,7 @@ enum SwiftMetadata {
         else {
             throw ObjectStoreError(
                 .metadataTooLarge, call.operation, key: call.key, code: "MetadataTooLarge",
-                message: "\(items.count) items of metadata with \(bytes) bytes; the store keeps \(mostItems) with "
+                message: "the metadata has \(items.count) items with \(bytes) bytes; the store keeps \(mostItems) with "
                     + "\(mostBytes), and names of \(longestName)")
         }
         for item in items { call.headers[prefix + item.name] = item.value }

@@ -42,10 +42,10 @@ extension SwiftStore {
         switch condition {
         case .ifMatch(let etag):
             guard ETag(text) != etag else { return nil }
-            return error(.preconditionFailed, call, response, "OtherVersion", "the object is another version now")
+            return error(.preconditionFailed, call, response, "OtherVersion", "the object was replaced")
         case .ifNoneMatch(let etag):
             guard ETag(text) == etag else { return nil }
-            return error(.notModified, call, response, "NotModified", "the object is the version that is known")
+            return error(.notModified, call, response, "NotModified", "the object is unchanged")
         }
     }
 
@@ -81,7 +81,7 @@ extension SwiftStore {
         let found = Composition(upload: upload, parts: try await parts(of: upload, key, call.operation))
         guard found.size == version.size, found.etag == version.etag else {
             throw error(
-                .serverFault, call, response, "SegmentsMissing", "the segments that are listed are not the object's")
+                .serverFault, call, response, "SegmentsMissing", "the listed segments are not those of the object")
         }
         learned.withLock { _ = $0.compositions.insert(found, for: source) }
         return found
@@ -114,7 +114,7 @@ extension SwiftStore {
         let response = try await look(source, call.operation)
         guard Self.isLarge(response.headers), let found = try await composition(of: source.key, response, call),
             let part = found.part(of: range)
-        else { throw .lacking(call.operation, call.key, "copies of ranges that are no segments") }
+        else { throw .lacking(call.operation, call.key, "copies of ranges other than whole segments") }
         try await copySegment(segments.segment(part.number, of: found.upload), part.etag, call)
         return part.etag
     }
@@ -127,7 +127,7 @@ extension SwiftStore {
         call.headers["X-Fresh-Metadata"] = "true"
         let response = try await send(call)
         guard response.headers["Etag"].map({ ETag($0) }) == etag else {
-            throw integrity(call, response, "the copy of a segment has other bytes")
+            throw integrity(call, response, "the copy of a segment has other bytes than its source")
         }
     }
 
@@ -137,7 +137,7 @@ extension SwiftStore {
         guard let part = parts.first(where: { !listed.contains($0) }) else { return }
         throw ObjectStoreError(
             .partRejected, .completeUpload, key: key, code: "SegmentRejected",
-            message: "part \(part.number) is not there as it was sent")
+            message: "part \(part.number) is missing or has other bytes than were sent")
     }
 
     // MARK: Copies
@@ -165,7 +165,7 @@ extension SwiftStore {
         leave(replaced, at: request.key)
         let answer = try await send(call)
         if !isLarge, answer.headers["Etag"].map({ ETag($0) }) != version.etag {
-            throw error(.preconditionFailed, call, answer, "OtherVersion", "the source became another version")
+            throw error(.preconditionFailed, call, answer, "OtherVersion", "the source was replaced")
         }
         await replace(replaced, at: request.key, by: isLarge ? .large : .plain)
         if isLarge, let metadata = request.metadata {

@@ -7,7 +7,7 @@ import Synchronization
 extension SwiftStore {
     /// A large source becomes one plain object, so no two objects ever share segments.
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        guard request.condition == nil else { throw .lacking(.copy, request.key, "condition on what a copy replaces") }
+        guard request.condition == nil else { throw .lacking(.copy, request.key, "conditional copies") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
         if try await isCeph() { return try await copyAtCeph(request) }
         var call = call(.copy, .put, request.key)
@@ -68,7 +68,7 @@ extension SwiftStore {
         let body = MemorySource(Array((paths.joined(separator: "\n") + "\n").utf8))
         let response = try await send(call, body: body)
         guard let report = SwiftDocuments.bulkReport(response.body) else {
-            throw malformed(call, response, "the answer to a bulk request cannot be read")
+            throw malformed(call, response, "the answer to a bulk request is not valid")
         }
         if report.isSuccess { return [] }
         guard !report.errors.isEmpty else {

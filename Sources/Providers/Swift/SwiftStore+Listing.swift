@@ -37,7 +37,8 @@ extension SwiftStore {
         {
             guard ByteString(last) != request.cursor?.bytes else {
                 throw ObjectStoreError(
-                    .malformedAnswer, .list, code: "MalformedAnswer", message: "the listing stands still at \(last)")
+                    .malformedAnswer, .list, code: "MalformedAnswer",
+                    message: "the listing does not advance after \(last)")
             }
             page.next = ListingCursor(ByteString(last))
         }
@@ -59,7 +60,7 @@ extension SwiftStore {
 
     func entries(_ call: Call, _ response: HTTPResponse) throws(ObjectStoreError) -> [SwiftDocuments.Entry] {
         guard let entries = SwiftDocuments.entries(response.body) else {
-            throw malformed(call, response, "the listing is no JSON that can be read")
+            throw malformed(call, response, "the listing is not valid JSON")
         }
         return entries
     }

@@ -38,7 +38,7 @@ extension SwiftStore {
     ) async throws(ObjectStoreError) -> UploadedPart {
         _ = try await upload(part.upload, of: part.key, .uploadPartCopy)
         var call = try segmentCall(.uploadPartCopy, part)
-        guard !range.isEmpty else { throw invalid(call, "an empty range") }
+        guard !range.isEmpty else { throw invalid(call, "the range is empty") }
         if try await isCeph() {
             let etag = try await copySegmentAtCeph(call, source, range)
             return try await kept(
@@ -59,7 +59,7 @@ extension SwiftStore {
         let name = segments.segment(part.number, of: part.upload)
         var call = call(operation, .put, segment: name, for: part.key)
         guard (1...capabilities.mostParts).contains(part.number) else {
-            throw invalid(call, "part \(part.number) of at most \(capabilities.mostParts)")
+            throw invalid(call, "part \(part.number) exceeds the limit of \(capabilities.mostParts) parts")
         }
         call.headers["Content-Type"] = SwiftMetadata.defaultType
         return call
@@ -95,7 +95,7 @@ extension SwiftStore {
     private func noSuchUpload(_ operation: ObjectStoreError.Operation, _ key: ObjectKey) -> ObjectStoreError {
         ObjectStoreError(
             .noSuchUpload, operation, key: key, status: 404, code: "NoSuchUpload",
-            message: "the upload has ended, or never was")
+            message: "the upload does not exist or has ended")
     }
 
     package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
@@ -134,7 +134,7 @@ extension SwiftStore {
             // The server takes it, and then sends it a second late to every reader.
             throw ObjectStoreError(
                 .partRejected, .completeUpload, key: key, code: "SegmentTooSmall",
-                message: "part \(small.number) has \(small.size) bytes, and is not the last")
+                message: "part \(small.number) has \(small.size) bytes, which only the last part may have")
         }
         let known = try await self.upload(upload, of: key, .completeUpload)
         var call = call(.completeUpload, .put, key)
@@ -173,7 +173,9 @@ extension SwiftStore {
             return SwiftDocuments.Segment(
                 path: "/\(segments.container)/\(name)", etag: part.etag.text, size: part.size)
         }
-        guard let manifest = SwiftDocuments.manifest(elements) else { throw invalid(call, "no manifest can be made") }
+        guard let manifest = SwiftDocuments.manifest(elements) else {
+            throw invalid(call, "the manifest cannot be written as JSON")
+        }
         call.query = [QueryItem("multipart-manifest", "put")]
         call.headers["Accept"] = "application/json"
         // The server will not tell the segments.
@@ -192,7 +194,7 @@ extension SwiftStore {
             throw refusal
         }
         guard let answered = response.headers["Etag"], ETag(answered) == etag else {
-            throw integrity(call, response, "the store made another object of these segments")
+            throw integrity(call, response, "the object has other bytes than its segments")
         }
     }
 
@@ -234,7 +236,7 @@ extension SwiftStore {
             } catch { guard error.status == 404 else { throw error } }
             throw ObjectStoreError(
                 .partRejected, .completeUpload, key: key, code: "SegmentRejected",
-                message: "part \(part.number) is not there as it was sent")
+                message: "part \(part.number) is missing or has other bytes than were sent")
         }
         // Only now, as a list of parts that is refused must not cost any.
         let surplus = listed.filter { part in !parts.contains { $0.number == part.number } }
@@ -253,7 +255,7 @@ extension SwiftStore {
             guard time.uptime() < deadline else {
                 throw ObjectStoreError(
                     .serverFault, .completeUpload, code: "NotSettled",
-                    message: "\(what) does not show the parts that were sent")
+                    message: "\(what) lacks parts that were sent")
             }
             do { try await time.sleep(for: pause) } catch {
                 throw ObjectStoreError(.cancelled, .completeUpload, code: "Cancelled", message: "cancelled")

@@ -18,7 +18,7 @@ extension SwiftStore {
         var call = call(.get, .get, request.key)
         try await add(request.condition, to: &call)
         if let range = request.range {
-            guard !range.isEmpty else { throw invalid(call, "an empty range") }
+            guard !range.isEmpty else { throw invalid(call, "the range is empty") }
             call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
         }
         let verifying = VerifyingSink(sink, atMost: request.range?.length)
@@ -48,7 +48,7 @@ extension SwiftStore {
         let answered = wanted == nil ? nil : FamilyStore.contentRange(response.headers)
         let promised = answered?.range.length ?? response.headers["Content-Length"].flatMap { Int64($0) }
         guard promised ?? response.delivered == response.delivered else {
-            throw integrity(call, response, "the body is not as long as promised")
+            throw integrity(call, response, "the length of the body is not its Content-Length")
         }
         guard verifying.isKept else { throw integrity(call, response, "the body does not match its ETag") }
         var info = try info(call, response, size: answered?.total ?? response.delivered)
@@ -97,7 +97,7 @@ extension SwiftStore {
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
-        guard ifMatch == nil else { throw .lacking(.delete, key, "condition on delete") }
+        guard ifMatch == nil else { throw .lacking(.delete, key, "conditional deletes") }
         let owned: Set<String>
         switch learned.withLock({ $0.shapes.value(for: key) }) {
         case .plain: owned = []
@@ -135,7 +135,7 @@ extension SwiftStore {
     static func add(_ condition: WriteCondition?, to call: inout Call) throws(ObjectStoreError) {
         switch condition {
         case .absent: call.headers["If-None-Match"] = "*"
-        case .match: throw .lacking(call.operation, call.key, "condition on what a write replaces")
+        case .match: throw .lacking(call.operation, call.key, "conditional overwrites")
         case nil: break
         }
     }
@@ -146,10 +146,10 @@ extension SwiftStore {
         guard key.bytes.count <= 1024 else {
             throw ObjectStoreError(
                 .keyTooLong, call.operation, key: key, code: "KeyTooLong",
-                message: "the key has \(key.bytes.count) bytes, the store allows 1024")
+                message: "the key has \(key.bytes.count) bytes; the store allows 1024")
         }
         guard String(validating: key.bytes.bytes, as: UTF8.self) != nil, !key.bytes.bytes.contains(0) else {
-            throw invalid(call, "the store takes only keys of UTF-8")
+            throw invalid(call, "the store accepts only keys in UTF-8")
         }
     }
 
@@ -169,7 +169,7 @@ extension SwiftStore {
         guard let text = response.headers["Etag"] else { throw malformed(call, response, "the answer has no ETag") }
         let etag = ETag(text)
         guard !settings.verifiesChecksums || etag.text == Hex.encode(md5) else {
-            throw integrity(call, response, "the store keeps other bytes than were sent")
+            throw integrity(call, response, "the store has other bytes than were sent")
         }
         return etag
     }

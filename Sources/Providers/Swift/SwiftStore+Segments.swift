@@ -22,7 +22,7 @@ extension SwiftStore {
         call.collectLimit = 16 << 20
         let manifest = try await send(call)
         guard let paths = SwiftDocuments.segmentPaths(manifest.body) else {
-            throw malformed(call, manifest, "the manifest cannot be read")
+            throw malformed(call, manifest, "the manifest is not valid JSON")
         }
         return Set(paths.compactMap { segments.upload(ofPath: ByteString($0))?.text })
     }

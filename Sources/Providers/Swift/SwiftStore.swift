@@ -189,19 +189,19 @@ package final class SwiftStore: ObjectStore {
         let response = try await send(call)
         guard let objects = response.headers["X-Container-Object-Count"].flatMap({ Int64($0) }),
             let bytes = response.headers["X-Container-Bytes-Used"].flatMap({ Int64($0) })
-        else { throw malformed(call, response, "the answer has no figures of the container") }
+        else { throw malformed(call, response, "the answer has no object counts of the container") }
         let quota = response.headers["X-Container-Meta-Quota-Bytes"].flatMap { Int64($0) }
         return BucketUsage(bytes: bytes, objects: objects, quota: quota)
     }
 
     package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
         guard let secret = settings.temporaryURLKey else {
-            throw .lacking(.presign, key, "URLs that work without a token: no key for them is set")
+            throw .lacking(.presign, key, "URLs without credentials until PAILFS_TEMP_URL_KEY is set")
         }
         let (address, server) = learned.withLock { ($0.address, $0.server) }
         guard let address else {
             throw ObjectStoreError(
-                .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request went to the store yet")
+                .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request was sent to the store yet")
         }
         let path = address.path(settings.container, key.bytes)
         let expires = (time.now() + lifetime).seconds

@@ -37,7 +37,7 @@ enum LoginRequest {
         guard let address = StorageAddress(url) else {
             throw ObjectStoreError(
                 .invalidRequest, .checkAccess, code: "InvalidAuthURL",
-                message: "the authentication URL \(url) cannot be used: write http://host[:port]/path or https://")
+                message: "the authentication URL \(url) cannot be used; write http://host[:port]/path or https://")
         }
         let target = address.basePath.isEmpty ? "/" : address.basePath
         let request = HTTPRequest(method, address.origin, target: target, headers: headers)

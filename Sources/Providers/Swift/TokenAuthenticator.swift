@@ -44,12 +44,12 @@ package struct TokenAuthenticator: SwiftAuthenticator {
     package func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress {
         guard let current = try await session.current() else {
             throw ObjectStoreError(
-                .credentialsRejected, .checkAccess, code: "NoToken", message: "the login gave no token")
+                .credentialsRejected, .checkAccess, code: "NoToken", message: "the login returned no token")
         }
         guard let address = StorageAddress(current.accessKeyID) else {
             throw ObjectStoreError(
                 .malformedAnswer, .checkAccess, code: "StorageURL",
-                message: "the login names \(current.accessKeyID) as the storage URL, which is none")
+                message: "the login returned the storage URL \(current.accessKeyID), which is not a URL")
         }
         head.headers[Self.header] = current.secretKey.revealed
         return address

@@ -58,7 +58,7 @@ struct CacheCommand: ParsableCommand {
 
         func validate() throws {
             guard choice.places.isEmpty == all else {
-                throw ValidationError("name paths in mounts, URLs or cache directories, or give --all")
+                throw ValidationError("name paths in mounts, URLs or cache directories, or use --all")
             }
         }
 

@@ -23,7 +23,7 @@ struct CachePlace: Sendable {
             directory = try CacheDirectory.path(of: request)
             guard Self.isCache(directory) else {
                 throw CommandError(
-                    "nothing of \(text) is cached in \(directory); give the URL and the options as they were mounted")
+                    "nothing of \(text) is cached in \(directory); write the URL and the options of the mount")
             }
             return
         }
@@ -33,7 +33,9 @@ struct CachePlace: Sendable {
         } else {
             let place = try MountPlace(text)
             guard case .status(let status) = try place.ask(.status, within: .seconds(10)), let cache = status.cache
-            else { throw CommandError("the process that serves \(text) does not tell its cache directory") }
+            else {
+                throw CommandError("the process that serves \(text) does not return its cache directory; see its log")
+            }
             directory = cache.directory
         }
     }

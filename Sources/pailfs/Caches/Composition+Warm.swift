@@ -11,7 +11,7 @@ extension Composition {
             try WorkAnswer.wait(on: pool) { [self] () async throws(ObjectStoreError) in
                 try await readAll(prefix, jobs: jobs, tally)
             }
-        } catch { throw CommandError("what is to be read cannot be listed: \(error)") }
+        } catch { throw CommandError("the files to read cannot be listed: \(error)") }
     }
 
     private func readAll(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) async throws(ObjectStoreError) {
@@ -31,7 +31,7 @@ extension Composition {
             guard let next = page.next else { break }
             request.cursor = next
         }
-        if isEmpty, !prefix.isEmpty { tally.failed(Output.text(prefix), "no key starts so") }
+        if isEmpty, !prefix.isEmpty { tally.failed(Output.text(prefix), "no key starts with this prefix") }
     }
 
     private func read(_ object: ListedObject, _ tally: WarmTally) async {

@@ -20,7 +20,7 @@ struct WarmCommand: ParsableCommand {
     @Option(name: .shortAndLong, help: ArgumentHelp("Files read at the same time.", valueName: "number")) var jobs = 8
 
     func validate() throws {
-        guard (1...256).contains(jobs) else { throw ValidationError("--jobs is a number from 1 to 256") }
+        guard (1...256).contains(jobs) else { throw ValidationError("--jobs must be a number from 1 to 256") }
     }
 
     mutating func run() throws {
@@ -40,12 +40,12 @@ struct WarmCommand: ParsableCommand {
         Output.say(tally.text)
         if tally.failures > 0 {
             throw CommandError(
-                "\(tally.failures) of what was to be read could not be; see the log of the mount and try again")
+                "\(StatusText.count(tally.failures, "read")) failed; see the log of the mount and try again")
         }
         let unkept = tally.unkept
         if unkept > 0 {
             throw CommandError(
-                "\(StatusText.count(unkept, "file")) did not stay in the cache: raise cache-size, or make room on its disk"
+                "\(StatusText.count(unkept, "file")) did not stay in the cache; raise cache-size, or make room on its disk"
             )
         }
         if let unstored { throw unstored }

@@ -26,9 +26,13 @@ final class ControlConnection {
         _ request: ControlRequest, within deadline: Duration?, of mountpoint: String
     ) throws(CommandError) -> ControlAnswer {
         let process = "the process that serves \(mountpoint) (\(place.pid.map { "\($0)" } ?? "of unknown number"))"
-        guard let line = ControlLine.encode(request) else { throw CommandError("the request cannot be written") }
+        guard let line = ControlLine.encode(request) else {
+            throw CommandError("the request cannot be written as JSON")
+        }
         _ = linux_socket_timeouts(socket, 200, 10_000)
-        guard ControlLine.write(line, to: socket) else { throw CommandError("\(process) takes no request") }
+        guard ControlLine.write(line, to: socket) else {
+            throw CommandError("\(process) does not accept requests; see its log")
+        }
         let bytes: [UInt8]
         do throws(ControlLine.Failure) {
             bytes = try ControlLine.read(socket, atMost: ControlLine.longestAnswer, within: deadline)
@@ -40,7 +44,7 @@ final class ControlConnection {
             }
         }
         guard let answer: ControlAnswer = ControlLine.decode(bytes) else {
-            throw CommandError("\(process) is of another version of pailfs; unmount and mount to change that")
+            throw CommandError("\(process) is of another version of pailfs; run \"pailfs restart\" on its mountpoint")
         }
         if case .failed(let sentence) = answer { throw CommandError(sentence) }
         return answer

@@ -47,7 +47,9 @@ final class ControlServer: Sendable {
             if let request: ControlRequest = ControlLine.decode(line) {
                 answer = service.answer(request, isWanted: isWanted)
             } else {
-                answer = .failed("the mount is served by pailfs \(Entry.version), which does not know this request")
+                answer = .failed(
+                    "the mount is served by pailfs \(Entry.version), which lacks this command; run \"pailfs restart\" on its mountpoint"
+                )
             }
         } catch {
             guard case .tooLong = error else { return }

@@ -67,7 +67,7 @@ struct ControlService: Sendable {
                 return .done
             }
         case .set(let options):
-            guard let live else { return .failed("nothing is mounted here whose options could change") }
+            guard let live else { return .failed("this process serves no mount whose options can change") }
             do throws(CommandError) { try live.change(options) } catch { return .failed(error.message) }
             return .done
         case .prune(let bytes):
@@ -104,7 +104,7 @@ struct ControlService: Sendable {
         let answer = wait(isWanted) { () -> ControlAnswer in
             do throws(FileSystemError) { return try await body() } catch { return .failed(error.reason) }
         }
-        return answer ?? .failed("nobody waits for this any more")
+        return answer ?? .failed("the command was interrupted")
     }
 
     private func answer(
@@ -168,7 +168,7 @@ struct ControlService: Sendable {
         }
         let files = fileSystem.dirtyFiles(below: ino)
         let unstored = wait(isWanted) { [fileSystem] in await fileSystem.store(below: ino) }
-        guard let unstored else { return .failed("nobody waits for the flush any more") }
+        guard let unstored else { return .failed("the command was interrupted") }
         let names = unstored.prefix(FlushResult.mostNames).map {
             FlushResult.Unstored(path: $0.path.description, reason: $0.reason)
         }

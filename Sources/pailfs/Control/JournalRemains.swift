@@ -65,7 +65,7 @@ final class JournalRemains {
 
     /// For people, before what they asked for.
     func explain() {
-        Entry.say("pailfs: the journal \(path) is damaged; what it still tells can be listed and saved")
+        Entry.say("pailfs: the journal \(path) is damaged; the files that it still shows can be listed and saved")
         for what in lost { Entry.say("pailfs: lost: \(what)") }
         for name in nameless { Entry.say("pailfs: lost: the key of the file whose bytes are in staging/\(name)") }
     }
@@ -73,7 +73,7 @@ final class JournalRemains {
     /// To whoever wants more than that.
     var refusal: CommandError {
         CommandError(
-            "the journal \(path) is damaged: \"pailfs recover save\" the files, then move its directory away and mount again"
+            "the journal \(path) is damaged; run \"pailfs recover save\", then move its directory away and mount again"
         )
     }
 }

@@ -60,14 +60,14 @@ final class LiveSettings: Sendable {
         }
         guard new.settings.uploads + new.settings.downloads <= mostTransfers else {
             throw CommandError(
-                "uploads and downloads together can be \(mostTransfers) at most, as they were mounted; remount with more"
+                "uploads and downloads together can be \(mostTransfers) at most in this mount; unmount, and mount again with more"
             )
         }
         new.changes = Self.merged(new.changes, lists)
         do throws(FileError) {
             try File.writeAtomically(Array((new.changes.joined(separator: "\n") + "\n").utf8), to: file)
         } catch {
-            throw CommandError("the change cannot be kept for a restart of the mount's process: \(error)")
+            throw CommandError("the change cannot be saved for a restart of the worker: \(error)")
         }
         state.withLock { [new] in $0 = new }
         apply(new.settings, over: old)

@@ -49,7 +49,8 @@ final class LocalRecovery {
             guard let file = remains.files.first(where: { $0.id.rawValue == number }) else { break }
             guard file.isCertain || evenIfDoubtful else {
                 throw CommandError(
-                    "the machine went down before its bytes were flushed: give --doubtful to save them all the same")
+                    "the machine went down before the bytes were flushed, so they may be wrong; add --doubtful to accept them"
+                )
             }
             return try save(file, to: path, evenIfPartial ?? false)
         case (.remains(_, let remains), _): throw remains.refusal
@@ -113,7 +114,7 @@ final class LocalRecovery {
     private func compose() throws(CommandError) -> ControlService {
         guard let request else {
             throw CommandError(
-                "this needs the store: give the URL that was mounted, with its options, instead of \(directory)"
+                "this needs the store; write the URL that was mounted, with its options, instead of \(directory)"
             )
         }
         if case .journal(_, let journal)? = state { journal.close() }

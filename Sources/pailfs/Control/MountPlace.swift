@@ -18,7 +18,7 @@ struct MountPlace: Sendable {
         let resolved = try Self.resolve(path, new: new, following: following || path.hasSuffix("/"))
         let bytes = ByteString(resolved)
         guard let mount = MountTable.current().entry(holding: bytes), mount.type == "fuse.pailfs" else {
-            throw CommandError("\(path) is not in a mount of pailfs; \"pailfs status\" lists them")
+            throw CommandError("\(path) is not in a mount of pailfs; \"pailfs status\" lists the mounts")
         }
         self.mount = mount
         do { mountpoint = try Mountpoint(mount.mountpoint.description) } catch { throw CommandError(error) }
@@ -28,12 +28,12 @@ struct MountPlace: Sendable {
     /// Absolute and without symbolic links. What cannot be looked at for another reason than that it is missing is resolved
     /// as far as it goes: the mount may know why.
     private static func resolve(_ path: String, new: Bool, following: Bool) throws(CommandError) -> String {
-        guard !path.isEmpty else { throw CommandError("the path is an empty string") }
+        guard !path.isEmpty else { throw CommandError("the path is an empty string; write a path in a mount") }
         let isLink = !following && (try? LocalFileStatus(of: path))?.kind == .symbolicLink
         if !isLink, let whole = File.resolved(path) { return whole }
         let reason = errno
         guard new || isLink || reason != ENOENT && reason != ENOTDIR else {
-            throw CommandError("\(path) does not exist")
+            throw CommandError("\(path) does not exist; check its name")
         }
         let trimmed = String(path.reversed().drop { $0 == "/" }.reversed())
         if new { try requireNew(trimmed, as: path, reason) }
@@ -48,7 +48,7 @@ struct MountPlace: Sendable {
     /// What cannot be resolved and is there all the same must not pass for new: what is stored there would go instead.
     private static func requireNew(_ trimmed: String, as path: String, _ reason: Int32) throws(CommandError) {
         guard File.resolved(trimmed) == nil else {
-            throw CommandError("\(path) is no directory; leave out the slash at its end if that file is meant")
+            throw CommandError("\(path) is not a directory; leave out the slash at its end if that file is meant")
         }
         guard (try? LocalFileStatus(of: trimmed))?.kind != .symbolicLink else {
             throw CommandError(
@@ -67,7 +67,7 @@ struct MountPlace: Sendable {
     func locate(_ path: ByteString) throws(CommandError) -> ObjectPlace {
         try Self.requireOwner(mount.owner, user: LocalFileStatus.ourUser, of: mountpoint.path)
         guard case .located(let place) = try ask(.locate(path: path), within: .seconds(30)) else {
-            throw CommandError("the process that serves \(given) does not tell where that is in the bucket")
+            throw CommandError("the process that serves \(given) does not return its key in the bucket; see its log")
         }
         return place
     }
@@ -75,7 +75,7 @@ struct MountPlace: Sendable {
     static func requireOwner(_ owner: UInt32?, user: UInt32, of path: String) throws(CommandError) {
         guard let owner, owner != user else { return }
         throw CommandError(
-            "\(path) was mounted by user \(owner), whose options and credentials this takes; run it as that user "
+            "\(path) was mounted by user \(owner), whose options and credentials are needed; run this as that user "
                 + "(sudo -u '#\(owner)' pailfs ...), or write scheme://bucket")
     }
 
@@ -84,7 +84,7 @@ struct MountPlace: Sendable {
         let owner = mount.owner ?? LocalFileStatus.ourUser
         guard owner == LocalFileStatus.ourUser || LocalFileStatus.ourUser == 0 else {
             throw CommandError(
-                "\(mountpoint.path) was mounted by user \(owner), whose commands it obeys; run this as that user or root"
+                "\(mountpoint.path) was mounted by user \(owner), and obeys that user and root; run this as one of them"
             )
         }
         let time = SystemTime()

@@ -39,7 +39,7 @@ struct RecoverCommand: ParsableCommand {
 
         func validate() throws {
             guard names.isEmpty == all else {
-                throw ValidationError("name files as \"pailfs recover list\" shows them, or give --all")
+                throw ValidationError("name files as \"pailfs recover list\" shows them, or use --all")
             }
         }
 
@@ -59,7 +59,7 @@ struct RecoverCommand: ParsableCommand {
         static func file(_ name: String, of files: [RecoverableLine]) throws(CommandError) -> RecoverableLine {
             // Stands for whatever bytes are no text, in a key and in what was typed.
             guard !name.unicodeScalars.contains("\u{FFFD}") else {
-                throw CommandError("\(name) is no text that tells keys apart; name the file by its number, as @2")
+                throw CommandError("\(name) is not valid UTF-8; name the file by its number, such as @2")
             }
             let bytes = ByteString(name)
             let digits = bytes.dropFirst(1)
@@ -72,11 +72,11 @@ struct RecoverCommand: ParsableCommand {
             }
             guard let file = matching.first else {
                 throw CommandError(
-                    "there is no file \(name) to recover; \"pailfs recover list\" shows what there is")
+                    "there is no file \(name) to recover; \"pailfs recover list\" shows the files")
             }
             guard matching.count == 1 else {
                 let numbers = matching.map { "@\($0.number)" }.joined(separator: " or ")
-                throw CommandError("\(name) means \(matching.count) files; name one by its number, as \(numbers)")
+                throw CommandError("\(name) means \(matching.count) files; name one by its number, such as \(numbers)")
             }
             return file
         }

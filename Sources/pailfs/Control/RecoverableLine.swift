@@ -67,8 +67,8 @@ struct RecoverableLine: Sendable, Codable {
         var first = "\(number)  \(key)  "
         first += size.map { "\(ByteSize.format($0))" } ?? "size unknown"
         first += ", last written \(changed)"
-        if !isCertain { first += ", doubtful: the machine went down before its bytes were flushed" }
-        guard size != nil else { return first + "\n   which bytes were written was not written down" }
+        if !isCertain { first += ", doubtful: the machine went down before the bytes were flushed" }
+        guard size != nil else { return first + "\n   there is no record of which bytes were written" }
         var second = "   written here: \(ranges(.here))"
         if storeBytes > 0 {
             second += "; still the store's: \(ranges(.store)) (of version \(etag ?? "unknown"))"

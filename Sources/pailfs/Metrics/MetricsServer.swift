@@ -30,7 +30,7 @@ final class MetricsServer: Sendable {
         }
         guard socket >= 0 else {
             throw CommandError(
-                "figures cannot be served at \(place): \(String(cString: strerror(-socket))); give another place as metrics"
+                "metrics cannot be served at \(place): \(String(cString: strerror(-socket))); set metrics to another place"
             )
         }
         server = ConnectionServer(socket, name: "metrics") { peer, isWanted in

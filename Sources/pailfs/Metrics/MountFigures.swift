@@ -46,13 +46,14 @@ struct MountFigures: Sendable {
                     }
             })
         figures.add(
-            "request_retries_total", .counter, "Tries that followed a failed one.",
+            "request_retries_total", .counter, "Retries of failed requests.",
             all.map { Sample($0.value.retries, ("operation", $0.key.rawValue)) })
         figures.add(
             "requests_in_flight", .gauge, "Requests that the store has not answered.",
             all.map { Sample($0.value.inFlight, ("operation", $0.key.rawValue)) })
         figures.add(
-            "requests_waiting", .gauge, "Requests that wait because enough others are in flight.", throttle.waiting)
+            "requests_waiting", .gauge, "Requests that wait because as many as allowed are in flight.", throttle.waiting
+        )
         figures.add(
             "request_duration_seconds", .summary, "Time of requests that succeeded.",
             all.filter { $0.value.latency.count > 0 }.flatMap { operation, count in
@@ -80,21 +81,21 @@ struct MountFigures: Sendable {
         figures.add("read_bytes_total", .counter, "Bytes that programs read.", report.readBytes)
         let failed = failures.snapshot.sorted { ("\($0.key)", $0.value) < ("\($1.key)", $1.value) }
         figures.add(
-            "failed_operations_total", .counter, "Calls of programs that failed for a reason someone should look at.",
+            "failed_operations_total", .counter, "Calls of programs that failed for a reason that needs attention.",
             failed.map { Sample($0.value, ("operation", $0.key.operation), ("error", "\($0.key.kind)")) })
     }
 
     private func addCache(_ figures: inout Exposition) {
         let known = blocks.statistics()
         figures.add("cache_used_bytes", .gauge, "Disk that blocks and staged bytes take.", ledger.used)
-        figures.add("cache_limit_bytes", .gauge, "Most that they may take.", ledger.limit)
+        figures.add("cache_limit_bytes", .gauge, "Limit of the disk that they may take.", ledger.limit)
         figures.add("cache_clean_bytes", .gauge, "Disk that blocks of stored objects take.", known.storedBytes)
-        figures.add("cache_memory_bytes", .gauge, "Memory that stands in for the disk.", known.shelvedBytes)
+        figures.add("cache_memory_bytes", .gauge, "Memory that holds blocks instead of the disk.", known.shelvedBytes)
         figures.add("cache_fetches_total", .counter, "Ranges that were fetched into the cache.", known.fetches)
         figures.add(
-            "cache_hedged_fetches_total", .counter, "Of them those asked for twice, as the first byte was late.",
+            "cache_hedged_fetches_total", .counter, "Fetched ranges requested twice because the first byte was late.",
             known.hedges)
-        figures.add("cache_evicted_bytes_total", .counter, "Bytes that gave way to others.", known.evictedBytes)
+        figures.add("cache_evicted_bytes_total", .counter, "Bytes evicted from the cache.", known.evictedBytes)
         figures.add(
             "cache_corrupt_blocks_total", .counter, "Blocks that did not match their checksums.", known.corruptBlocks)
         figures.add(
@@ -105,19 +106,20 @@ struct MountFigures: Sendable {
     private func addFiles(_ figures: inout Exposition) {
         let report = fileSystem.report(mostFiles: 0)
         figures.add("open_files", .gauge, "Files that programs have open.", report.openFiles)
-        figures.add("open_handles", .gauge, "Handles that programs have of them.", report.openHandles)
+        figures.add("open_handles", .gauge, "File descriptors that programs have open.", report.openHandles)
         figures.add(
             "backed_files", .gauge, "Open files that the kernel reads from the cache by itself.", report.backedFiles)
         figures.add(
             "dirty_files", .gauge, "Files that the bucket does not have as programs see them.", report.dirtyFiles)
         figures.add("staged_bytes", .gauge, "Disk that their changes take.", report.dirtyBytes)
-        figures.add("upload_queue_length", .gauge, "Promised files that wait for their upload.", report.waitingFiles)
+        figures.add(
+            "upload_queue_length", .gauge, "Acknowledged files that wait for their upload.", report.waitingFiles)
         figures.add("uploads_in_flight", .gauge, "Files on their way to the store.", report.uploadingFiles)
         figures.add(
             "upload_errors", .gauge, "Files that are not stored and whose last try failed.",
             report.failedFiles)
         figures.add("jobs", .gauge, "Renames and removals under way.", report.jobs.count)
         figures.add(
-            "recoverable_files", .gauge, "Files that a crash left and nobody was promised.", report.recoverableFiles)
+            "recoverable_files", .gauge, "Files for pailfs recover.", report.recoverableFiles)
     }
 }

@@ -35,7 +35,7 @@ struct AccessCommand: ParsableCommand {
 
         mutating func validate() throws {
             guard (canned == nil) != grant.isEmpty else {
-                throw ValidationError("give either the name of a canned list or --grant")
+                throw ValidationError("write either the name of a canned list or --grant")
             }
         }
 
@@ -54,7 +54,7 @@ struct AccessCommand: ParsableCommand {
 
     static func grant(_ text: String) throws(CommandError) -> AccessControl.Grant {
         guard let grant = AccessControl.Grant(text: text) else {
-            throw CommandError("\(text) is no grant: write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
+            throw CommandError("\(text) is not a grant; write user:ID=READ, group:URI=READ or email:ADDRESS=READ")
         }
         return grant
     }

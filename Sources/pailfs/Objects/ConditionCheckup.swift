@@ -37,7 +37,7 @@ struct ConditionCheckup {
         do throws(CommandError) { holding = try outcome(pair.holding) } catch {
             return report.compare(pair.name) { () throws(CommandError) in throw error }
         }
-        guard holding != .absent else { return report.skip(pair.name, "not in this store; \(Self.standIn)") }
+        guard holding != .absent else { return report.skip(pair.name, "not supported by this store; \(Self.standIn)") }
         report.compare(pair.name) { () throws(CommandError) in
             let failing = try outcome(pair.failing)
             let learned = probe.capabilities.quirks.subtracting(before)
@@ -48,12 +48,12 @@ struct ConditionCheckup {
             switch (holding, failing) {
             case (.done, .refused): return nil
             case (_, .done): return "ignored; \(Self.standIn)"
-            default: return "refused where it holds; \(Self.standIn)"
+            default: return "refused although it holds; \(Self.standIn)"
             }
         }
     }
 
-    private static let standIn = "a mount looks (HEAD) right before instead"
+    private static let standIn = "a mount sends a HEAD before the request instead"
 
     private func outcome(
         _ request: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Void

@@ -40,7 +40,7 @@ struct CopyCommand: ParsableCommand {
             to += ByteString(from.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
         }
         guard !from.isEmpty, to != from || !changes.isEmpty || storageClass != nil else {
-            throw CommandError("\(destination) is the object itself; give its copy another key")
+            throw CommandError("\(destination) is the object itself; write another key for the copy")
         }
         let (source, target) = (ObjectKey(from), ObjectKey(to))
         let info = try session.answer { store async throws(ObjectStoreError) in
@@ -72,7 +72,7 @@ struct CopyCommand: ParsableCommand {
             }
             return true
         }
-        if exists { throw CommandError("\(destination) is there already; leave out -n to replace it") }
+        if exists { throw CommandError("\(destination) already exists; leave out -n to replace it") }
     }
 
     private func copy(
@@ -87,7 +87,8 @@ struct CopyCommand: ParsableCommand {
         }
         guard limits.partCopy else {
             throw CommandError(
-                "\(source) is larger than the \(ByteSize.format(limits.largestCopy)) this store copies at once")
+                "\(source) is larger than the \(ByteSize.format(limits.largestCopy)) this store copies at once; mount the bucket and use cp(1)"
+            )
         }
         let key = request.key
         let upload = try session.answer { store async throws(ObjectStoreError) in
@@ -125,13 +126,13 @@ private struct HeaderChange {
         guard let colon = text.firstIndex(of: ":"), let header = StoredHeader(rawValue: text[..<colon].lowercased())
         else {
             throw CommandError(
-                "--header \(text) is no header that is stored; write one of "
+                "--header \(text) is not a stored header; write one of "
                     + "\(StoredHeader.allCases.map(\.rawValue).joined(separator: ", ")), a colon and its value")
         }
         var value = text[text.index(after: colon)...].drop { $0 == " " }
         while value.last == " " { value.removeLast() }
         guard value.isEmpty || StoredHeader.canCarry(String(value)) else {
-            throw CommandError("--header \(text): only printable ASCII goes into a header")
+            throw CommandError("--header \(text): a header can have printable ASCII only")
         }
         (self.header, self.value) = (header, value.isEmpty ? nil : String(value))
     }

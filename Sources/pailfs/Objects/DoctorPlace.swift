@@ -37,7 +37,7 @@ struct DoctorPlace {
             }
             let rest = try listing(session).count
             guard rest == 0 else {
-                throw CommandError("\(rest) of them are still listed; remove what is below \(prefix)")
+                throw CommandError("\(rest) objects are still listed; delete all keys below \(prefix)")
             }
             return nil
         }

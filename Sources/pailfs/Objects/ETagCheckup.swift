@@ -37,13 +37,13 @@ struct ETagCheckup {
                 (try await write(store), try await store.head(key, condition: nil).version.etag)
             }
             guard told == shown else {
-                throw CommandError("HEAD shows another one: a mount takes its own write for another host's")
+                throw CommandError("HEAD shows another ETag: a mount takes its own writes for those of another host")
             }
             if let quirk = session.capabilities.quirks.subtracting(before).first { return "the server \(quirk)" }
             let listed = try place.listing(session).first { $0.key == key }
             guard let listed else { throw CommandError("the listing does not show the object yet") }
             return listed.version.etag == shown
-                ? nil : "the listing shows another one: a mount asks again for what it has listed"
+                ? nil : "the listing shows another ETag: a mount requests listed objects again"
         }
     }
 }

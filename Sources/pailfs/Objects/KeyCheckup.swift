@@ -17,7 +17,7 @@ struct KeyCheckup {
 
     private func key(_ name: String, _ key: ObjectKey, _ report: DoctorReport, _ detail: String? = nil) {
         guard session.capabilities.keyRules.allows(key.bytes) else {
-            return report.skip(name, "this store has none; a mount refuses such names")
+            return report.skip(name, "not supported by this store; a mount refuses such names")
         }
         report.compare(name) { () throws(CommandError) in
             let refusal = try session.answer { store async throws(ObjectStoreError) -> String? in
@@ -30,9 +30,9 @@ struct KeyCheckup {
                     return error.message
                 }
             }
-            if let refusal { return "refused, and so are such names in a mount (\(refusal))" }
+            if let refusal { return "the store refuses the key, and a mount such names (\(refusal))" }
             guard try place.listing(session).contains(where: { $0.key == key }) else {
-                return "not listed as it is: a mount shows such a file until the next listing"
+                return "the listing lacks the key: a mount shows such a file until the next listing"
             }
             return nil
         }
@@ -54,10 +54,10 @@ struct KeyCheckup {
             }
             let listed = try place.listing(session).map(\.key)
             guard info != nil, listed.contains(marker), !listed.contains(name) else {
-                throw CommandError("\"name/\" is not kept, or kept as a file: mkdir fails in a mount")
+                throw CommandError("the store does not keep \"name/\", or keeps it as a file: mkdir fails in a mount")
             }
             return info?.metadata.user["pailfs-doctor"] == "1"
-                ? nil : "its metadata is lost: modes, owners and times of directories are not kept"
+                ? nil : "the store does not keep its metadata: modes, owners and times of directories are lost"
         }
     }
 }

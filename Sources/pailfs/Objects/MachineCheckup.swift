@@ -21,11 +21,11 @@ struct MachineCheckup {
             // Until it is made what counts is where it will be.
             let place = CacheDirectory.nearest(to: parent)
             guard access(place, W_OK | X_OK) == 0 else {
-                throw CommandError("\(place) cannot be written; give another directory as cache-dir")
+                throw CommandError("\(place) cannot be written; set cache-dir to another directory")
             }
             let free: Int64
             do { free = try Directory.space(at: place).free } catch {
-                throw CommandError("\(place) cannot be looked at: \(error); give another directory as cache-dir")
+                throw CommandError("\(error); set cache-dir to another directory")
             }
             if let lack = CacheDirectory.lack(of: free, at: parent, request.settings) { throw lack }
             let size = request.settings.cacheSize

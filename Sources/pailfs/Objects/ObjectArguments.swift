@@ -13,7 +13,7 @@ struct ObjectArguments: ParsableArguments {
     ) throws(CommandError) -> (store: ObjectStoreSession, key: ObjectKey) {
         let (store, path) = try location.open(
             url, whole: whole, following: following, changing: changing)
-        guard !path.isEmpty else { throw CommandError("\(url) names no object: write scheme://bucket/key") }
+        guard !path.isEmpty else { throw CommandError("\(url) names no object; write scheme://bucket/key") }
         return (store, ObjectKey(path))
     }
 }

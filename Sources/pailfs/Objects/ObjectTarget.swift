@@ -29,7 +29,7 @@ struct ObjectTarget: Sendable {
             let place = try mount.locate(mount.path)
             guard place.dirtyFiles == 0 || place.isDirectory && !whole else {
                 throw CommandError(
-                    "the bucket does not have \(text) as it is here; \"pailfs flush --wait\" of it stores it first")
+                    "\(text) has changes that are not stored; run \"pailfs flush --wait\" on it first")
             }
             var request = try place.request(options: options)
             // What is not there yet is a directory if a slash says so.
@@ -56,7 +56,7 @@ struct ObjectTarget: Sendable {
     func requireWritable() throws(CommandError) {
         guard let mount, request.settings.readOnly else { return }
         throw CommandError(
-            "\(mount.path.isEmpty ? "this" : "\(mount.path)") is in a mount with ro, which changes nothing; "
+            "\(mount.path.isEmpty ? "this" : "\(mount.path)") is in a read-only mount (ro); "
                 + "write scheme://bucket/key to change the bucket")
     }
 

@@ -12,7 +12,7 @@ struct PresignCommand: ParsableCommand {
 
     mutating func run() throws {
         guard let lifetime = DurationText.parse(expires), lifetime > .zero else {
-            throw CommandError("--expires \(expires) is no time: write 90s, 15m, 12h or 7d")
+            throw CommandError("--expires \(expires) is not a time; write 90s, 15m, 12h or 7d")
         }
         let (session, key) = try object.object()
         // A URL for nothing would only show later that it is of no use.

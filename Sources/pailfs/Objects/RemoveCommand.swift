@@ -19,7 +19,7 @@ struct RemoveCommand: ParsableCommand {
         let (session, key) = try object.object(whole: recursive, following: false, changing: true)
         defer { session.target?.noteChange() }
         guard recursive || session.target?.isDirectory != true else {
-            throw CommandError("\(object.url) is a directory; -r deletes it with all that is below")
+            throw CommandError("\(object.url) is a directory; use -r to delete it with all keys below")
         }
         guard recursive, session.target?.isDirectory != false else {
             return try session.answer { store async throws(ObjectStoreError) in

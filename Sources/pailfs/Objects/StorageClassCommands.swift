@@ -20,7 +20,8 @@ struct ClassCommand: ParsableCommand {
             return print(info.storageClass ?? classes.first ?? "standard")
         }
         guard classes.isEmpty || classes.contains(wanted) else {
-            throw CommandError("\(wanted) is no storage class here; there are \(classes.joined(separator: ", "))")
+            throw CommandError(
+                "\(wanted) is not a storage class of this store; write one of \(classes.joined(separator: ", "))")
         }
         let info = try session.answer { store async throws(ObjectStoreError) in
             try await store.head(key, condition: nil)
@@ -43,7 +44,7 @@ struct RestoreCommand: ParsableCommand {
     @Option(help: "Speed, as the store spells it: Standard, Expedited or Bulk.") var tier: String?
 
     mutating func validate() throws {
-        guard days.map({ $0 > 0 }) ?? true else { throw ValidationError("--days takes a number above 0") }
+        guard days.map({ $0 > 0 }) ?? true else { throw ValidationError("--days must be a number above 0") }
     }
 
     mutating func run() throws {
@@ -54,7 +55,7 @@ struct RestoreCommand: ParsableCommand {
             return try await store.head(key, condition: nil).restore
         }
         switch state {
-        case .ongoing?: print("ongoing; \"pailfs stat\" tells when it is done")
+        case .ongoing?: print("ongoing; \"pailfs stat\" shows when it is done")
         case .restored(let until)?: print(until.map { "readable until \($0.iso8601())" } ?? "readable")
         case nil: print("asked for")
         }

@@ -24,7 +24,7 @@ struct StoreCheckup {
             try session.answer { store async throws(ObjectStoreError) in try await store.checkAccess() }
             return request.url
         }
-        guard isOpen else { return skip("everything else", "the store must be open to us first", report) }
+        guard isOpen else { return skip("everything else", "the check \"bucket, credentials\" failed", report) }
         report.check("list") { () throws(CommandError) in
             let page = try session.answer { store async throws(ObjectStoreError) in
                 try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
@@ -32,7 +32,7 @@ struct StoreCheckup {
             return page.isEmpty && page.next == nil ? "empty" : nil
         }
         guard !session.isAccount else { return skip("writing", "the URL names no bucket", report) }
-        guard writes else { return skip("writing", "not asked for", report) }
+        guard writes else { return skip("writing", "--read-only or ro is set", report) }
         let (key, copy) = (place.key("object"), place.key("object-copy"))
         guard
             report.check(
@@ -46,7 +46,7 @@ struct StoreCheckup {
                     }
                     return nil
                 })
-        else { return skip("everything else", "there is no object to try it on", report) }
+        else { return skip("everything else", "the check \"put\" failed", report) }
         clock(key, report)
         objects(key, copy, report)
         multipart(copy, report)
@@ -94,7 +94,7 @@ struct StoreCheckup {
             }
             guard info.metadata.user["pailfs-doctor"] == "1" else {
                 throw CommandError(
-                    "the store forgot the metadata of an object: mode, owner and times of files will not be kept")
+                    "the store does not keep the metadata of an object: mode, owner and times of files are lost")
             }
             return nil
         }
@@ -104,7 +104,7 @@ struct StoreCheckup {
                 _ = try await store.get(GetRequest(key), into: sink)
                 return sink.bytes
             }
-            guard bytes == DoctorPlace.body else { throw CommandError("other bytes came back than were sent") }
+            guard bytes == DoctorPlace.body else { throw CommandError("the store returned other bytes than were sent") }
             return nil
         }
         report.check("copy") { () throws(CommandError) in

@@ -27,7 +27,7 @@ struct TagCommand: ParsableCommand {
             var wanted: [String: String] = [:]
             for text in tags {
                 guard let equals = text.firstIndex(of: "="), equals > text.startIndex else {
-                    throw CommandError("\(text) is no tag: write name=value")
+                    throw CommandError("\(text) is not a tag; write name=value")
                 }
                 wanted[String(text[..<equals])] = String(text[text.index(after: equals)...])
             }

@@ -43,7 +43,7 @@ struct UploadsCommand: ParsableCommand {
 
         mutating func run() throws {
             guard let age = DurationText.parse(olderThan) else {
-                throw CommandError("--older-than \(olderThan) is no time: write 90m, 12h or 7d")
+                throw CommandError("--older-than \(olderThan) is not a time; write 90m, 12h or 7d")
             }
             let (session, path) = try location.open(url, changing: true)
             let limit = SystemTime().now() + (.zero - age)
@@ -60,7 +60,9 @@ struct UploadsCommand: ParsableCommand {
                 Output.line(
                     naming: ByteString("aborted  \(begun.iso8601())  \(upload.upload.text)  ") + upload.key.bytes)
             }
-            if unknown > 0 { Entry.say("pailfs: \(unknown) uploads were left: the store does not tell their age") }
+            if unknown > 0 {
+                Entry.say("pailfs: \(unknown) uploads were not aborted: the store does not return their age")
+            }
         }
     }
 
@@ -70,7 +72,8 @@ struct UploadsCommand: ParsableCommand {
         _ session: ObjectStoreSession, _ path: ByteString
     ) throws(CommandError) -> [UploadInProgress] {
         guard !session.isAccount else {
-            throw CommandError("\(session.request.url) names no bucket: uploads are listed bucket by bucket")
+            throw CommandError(
+                "\(session.request.url) names no bucket; name one, since uploads are listed bucket by bucket")
         }
         guard session.capabilities.listUploads else {
             throw CommandError("the store of \(session.request.url) cannot list its unfinished uploads")

@@ -62,11 +62,12 @@ extension Composition {
         let pair = ["PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"]
         let given = pair.filter { request.environment[$0].map { !$0.isEmpty } ?? false }
         if let one = given.first, given.count == 1, let other = pair.first(where: { $0 != one }) {
-            throw CommandError("\(one) is set and \(other) is not; set both, or none for the provider's own")
+            throw CommandError(
+                "\(one) is set and \(other) is not; set both, or none for the credentials of the provider's tools")
         }
         if let file = request.settings.caFile, access(file, R_OK) != 0 {
             throw CommandError(
-                "the ca-file \(file) cannot be read: \(String(cString: strerror(errno))); give a file of certificates (PEM)"
+                "the ca-file \(file) cannot be read: \(String(cString: strerror(errno))); set ca-file to a file of certificates (PEM)"
             )
         }
     }

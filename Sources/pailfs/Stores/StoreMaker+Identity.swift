@@ -27,13 +27,13 @@ extension StoreMaker {
         case .oss:
             let sources = OSSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
             return try await identity(
-                sources.provider(engine: engine, time: time), found: "what OSS's tools use, or a role")
+                sources.provider(engine: engine, time: time), found: "the credentials of OSS's tools, or a role")
         case .cos:
             let sources = COSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
             let isHere = sources.find() != nil
             return try await identity(
                 sources.provider(engine: engine, time: time),
-                found: isHere ? "what COS's tools use" : "a role of this machine")
+                found: isHere ? "the credentials of COS's tools" : "a role of this machine")
         case .kodo:
             return KodoCredentials(environment: environment, profile: profile, text: text).find().map {
                 Identity(keyID: $0.credentials.accessKeyID, origin: $0.origin)

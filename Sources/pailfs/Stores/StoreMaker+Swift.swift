@@ -12,7 +12,8 @@ extension StoreMaker {
         guard let found = try sources.find() else {
             throw ObjectStoreError(
                 .credentialsRejected, .checkAccess, code: "NoCredentials",
-                message: "nothing says how to log in: set OS_AUTH_URL and its like, ST_AUTH, ST_USER and ST_KEY, or "
+                message:
+                    "the login URL and the credentials are missing; set OS_AUTH_URL and the other OS_ variables, ST_AUTH, ST_USER and ST_KEY, or "
                     + "auth-url with PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
         }
         let authenticator = found.authenticator(engine, time: time)

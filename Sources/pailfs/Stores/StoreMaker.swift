@@ -33,7 +33,7 @@ struct StoreMaker: Sendable {
             throw ObjectStoreError(
                 .notSupported, .listBuckets, code: "NoListing",
                 message:
-                    "the buckets of an account cannot be listed here; name one as in \(request.scheme.rawValue)://bucket"
+                    "the buckets of an account cannot be listed at this store; name one, such as \(request.scheme.rawValue)://bucket"
             )
         }
         return AccountStore(directory, capabilities: provider.capabilities, open: provider.open)
@@ -71,7 +71,7 @@ struct StoreMaker: Sendable {
         do { bytes = try File(path, followsLinks: true).read(0..<4096) } catch { throw bad("\(error)") }
         if bytes.count == 32 { return Secret(Base64.encode(bytes)) }
         let text = String(decoding: bytes, as: UTF8.self).filter { !$0.isWhitespace }
-        guard let key = Base64.decode(text), key.count == 32 else { throw bad("it holds no key of 32 bytes") }
+        guard let key = Base64.decode(text), key.count == 32 else { throw bad("it has no key of 32 bytes") }
         return Secret(text)
     }
 }

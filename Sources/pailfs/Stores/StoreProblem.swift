@@ -6,8 +6,8 @@ extension CommandError {
     init(anonymous error: ObjectStoreError, _ request: MountRequest) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         self.init(
-            "no credentials were found, and \(bucket) does not answer without: \(Self.told(error)); "
-                + "set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or what the store's own tools use")
+            "no credentials were found, and \(bucket) refuses anonymous requests: \(Self.told(error)); "
+                + "set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or the credentials of the provider's tools")
     }
 
     private static func told(_ error: ObjectStoreError) -> String {
@@ -35,11 +35,11 @@ extension CommandError {
             self.init("the store \(place) cannot do this: \(told)")
         case .noSuchBucket, .notFound:
             self.init(
-                "\(bucket) is not there \(place): \(told); check its name and the options endpoint and region")
+                "\(bucket) does not exist \(place): \(told); check its name and the options endpoint and region")
         case .credentialsRejected where error.status == nil:
             self.init("there are no credentials for \(bucket): \(told)")
         case .invalidRequest where error.status == nil:
-            self.init("\(bucket) cannot be asked for: \(told); correct that option")
+            self.init("\(bucket) cannot be requested: \(told); correct that option")
         case .credentialsRejected:
             self.init(
                 "the store \(place) does not accept the credentials: \(told); "
@@ -61,27 +61,27 @@ extension CommandError {
         case .insecure:
             self.init(
                 "the store \(place) has no certificate that this machine trusts: \(told); "
-                    + "give the authority's certificate as ca-file, or check host and scheme of the option endpoint")
+                    + "set ca-file to the authority's certificate, or check host and scheme of the option endpoint")
         case .interrupted, .timedOut, .cancelled:
             self.init(
                 "the store \(place) does not answer: \(told); check \(Self.way(request)) and the network, or raise timeout"
             )
         case .malformedAnswer, .integrity:
-            self.init("what answers \(place) is no object store: \(told); check the option endpoint")
+            self.init("the server \(place) does not answer as an object store: \(told); check the option endpoint")
         case .throttled, .serverFault, .conflict, .quotaExceeded, .storageFull:
-            self.init("the store \(place) refuses for now: \(told); try again later")
+            self.init("the store \(place) cannot do this now: \(told); try again later")
         case .archived:
             self.init(
-                "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows it, and "
-                    + "\"pailfs restore URL\" asks for a readable copy of what is archived")
+                "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows the class, and "
+                    + "\"pailfs restore URL\" requests a readable copy of an archived object")
         case _ where error.key != nil:
-            self.init("the store \(place) refuses this: \(told); check what was asked for")
+            self.init("the store \(place) refuses this: \(told); check the key and the arguments")
         case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong, .keyRefused, .contradiction,
             .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest:
             self.init(
                 "the store \(place) refuses \(bucket): \(told); check the options endpoint and path-style")
         case .local(let errno):
-            self.init("\(bucket) cannot be asked for: \(told) (errno \(errno)); check this machine's disk")
+            self.init("\(bucket) cannot be requested: \(told) (errno \(errno)); check this machine's disk")
         }
     }
 }
