@@ -1,7 +1,6 @@
 import FuseBridge
 
-/// `pailfs unmount`: the mount goes, if somebody has not unmounted it already, then its process stores what is left, and then
-/// this returns.
+/// `pailfs unmount`: unmounts unless fusermount3(1) already has, and waits until the mount's process has stored what is left.
 enum Unmounting {
     static func run(_ path: String) throws(CommandError) {
         let (mountpoint, records): (Mountpoint, [MountRecord])
@@ -24,7 +23,7 @@ enum Unmounting {
                         "nothing is mounted on \(mountpoint.path); \"findmnt -t fuse.pailfs\" lists the mounts")
                 }
             }
-            // Where another mount namespace has a copy of the mount, the kernel goes on with it and tells nobody.
+            // Where another mount namespace has a copy of the mount, the kernel keeps the connection, and the process would serve it.
             for record in records { record.endProcess() }
         } catch { throw CommandError(error) }
         var unstored: [String] = []
@@ -38,7 +37,9 @@ enum Unmounting {
         }
         for line in unstored { Entry.say("pailfs: not stored: \(line)") }
         if !unstored.isEmpty {
-            throw CommandError("\(unstored.count) of the files of \(mountpoint.path) could not be stored; see the log")
+            throw CommandError(
+                "\(mountpoint.path) is unmounted, and the bucket lacks \(StatusText.count(unstored.count, "file")) of it; "
+                    + "the next mount uploads the acknowledged ones, and \"pailfs recover list\" shows the others")
         }
         if isUnknown {
             throw CommandError(
