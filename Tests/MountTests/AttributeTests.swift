@@ -168,7 +168,7 @@ extension RealMounts {
                     for one in 'acl private' 'storage-class IA' 'restore 1'; do
                         refused 'not supported' set ${one% *} ${one#* } a
                     done
-                    get lasterror a | grep -q 'this store has no archived objects'
+                    get lasterror a | grep -q 'this store does not support archived objects'
                     """, in: world)
             }
         }
