@@ -56,9 +56,9 @@ extension OptionTable {
         }.joined(separator: "\n")
     }
 
-    /// What the manual says of each option, in groups or only of those named.
+    /// The manual's descriptions of the named options; without a name, of all options in their groups.
     ///
-    /// - Throws: `SettingsError.unknown` for a name that is none.
+    /// - Throws: `SettingsError.unknown` if no option has the name.
     package static func descriptions(of names: [String]) throws(SettingsError) -> String {
         guard names.isEmpty else {
             var wanted: [MountOption] = []

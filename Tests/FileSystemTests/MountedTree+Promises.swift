@@ -13,7 +13,7 @@ extension MountedTree {
         }
     }
 
-    /// Time goes on meanwhile: what failed is tried again after a while.
+    /// Advances the time by `pace` after each check, so that failed requests are retried.
     func waitUntil(
         _ what: String, each pace: Duration = .milliseconds(100), sourceLocation: SourceLocation = #_sourceLocation,
         _ condition: () async throws -> Bool

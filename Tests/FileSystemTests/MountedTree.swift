@@ -382,7 +382,7 @@ extension MountedTree {
 }
 
 extension ManualTime {
-    /// The same, `pace` for each millisecond of ours, also where other tests keep this one from running for a while.
+    /// Advances by `pace` for each millisecond of real time until the task is cancelled, however seldom the task runs.
     func advancing(by pace: Duration = .milliseconds(2)) -> Task<Void, Never> {
         Task.detached { [self] in
             let clock = ContinuousClock()
@@ -390,7 +390,7 @@ extension ManualTime {
             while !Task.isCancelled {
                 try? await Task.sleep(for: .milliseconds(1))
                 let now = clock.now
-                // Not by more at once than the shortest deadline of the product.
+                // A step stays below the shortest deadline of the product.
                 advance(by: min(pace * ((now - last) / .milliseconds(1)), max(pace, .milliseconds(100))))
                 last = now
             }

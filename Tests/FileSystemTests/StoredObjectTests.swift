@@ -4,7 +4,7 @@ import ObjectStorage
 import TestSupport
 import Testing
 
-/// What the bucket has of a tree, and when.
+/// Objects that the bucket holds while programs change files, and after that.
 @Suite(.timeLimit(.minutes(2))) struct StoredObjectTests {
     private static let write = OpenFlags(reads: false, writes: true)
     private static let writeAnew = OpenFlags(reads: false, writes: true, truncate: true)

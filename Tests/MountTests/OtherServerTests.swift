@@ -72,7 +72,7 @@ extension RealMounts {
                 #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
                 // A server that answers is not away, whatever it answers.
                 let log = try String(contentsOfFile: world.logPath, encoding: .utf8)
-                #expect(!log.contains("the store is away"), "\(log)")
+                #expect(!log.contains("the store does not answer"), "\(log)")
                 try await world.unmount()
                 try await world.mount(cache: "another")
                 try await world.sh(

@@ -3,23 +3,13 @@ import Testing
 
 /// README.md and the pages below man/: their form, and that what one of them names is there.
 struct ManualTests {
-    private static let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-
-    private func text(_ name: String) throws -> String {
-        try String(contentsOf: Self.root.appendingPathComponent(name), encoding: .utf8)
-    }
-
     private func lines(_ name: String) throws -> [Substring] {
-        try text(name).split(separator: "\n", omittingEmptySubsequences: false)
+        try Repository.text(name).split(separator: "\n", omittingEmptySubsequences: false)
     }
 
     /// Names of pages, as `pailfs-mount.8`.
     private func pages() throws -> Set<String> {
-        Set(try FileManager.default.contentsOfDirectory(atPath: Self.root.appendingPathComponent("man").path))
-    }
-
-    private func rules() throws -> [String] {
-        try lines("man/pailfs-semantics.7").filter { $0.hasPrefix(".It Li ") }.map { String($0.dropFirst(7)) }
+        Set(try FileManager.default.contentsOfDirectory(atPath: Repository.root.appendingPathComponent("man").path))
     }
 
     @Test func readMeIsShort() throws {
@@ -31,20 +21,20 @@ struct ManualTests {
     }
 
     @Test func rulesHaveWellFormedNames() throws {
-        let rules = try rules()
+        let rules = try Repository.rules()
         #expect(rules.count > 80)
         for rule in rules { #expect(rule.wholeMatch(of: /[a-z]+(\.[a-z]+)?/) != nil, "\(rule)") }
     }
 
     @Test func rulesHaveDifferentNames() throws {
-        let rules = try rules()
+        let rules = try Repository.rules()
         for (rule, count) in Dictionary(rules.map { ($0, 1) }, uniquingKeysWith: +) {
             #expect(count == 1, "\(rule) names \(count) rules")
         }
     }
 
     @Test func rulesThatThePageNamesAreThere() throws {
-        let rules = Set(try rules())
+        let rules = Set(try Repository.rules())
         var found = 0
         for line in try lines("man/pailfs-semantics.7") where line.hasPrefix(".Pq Li ") {
             for name in line.dropFirst(7).split(whereSeparator: { " ,".contains($0) }) where name != "." {
@@ -57,8 +47,8 @@ struct ManualTests {
 
     /// A rule, or the first word of several.
     @Test func rulesThatTheReadMeNamesAreThere() throws {
-        let rules = try rules()
-        let page = try text("README.md")
+        let rules = try Repository.rules()
+        let page = try Repository.text("README.md")
         let names = page.matches(of: /\(((`[a-z.]+`(, )?)+)\)[.;]/).flatMap {
             $0.output.1.split { "`, ".contains($0) }.map(String.init)
         }
@@ -83,11 +73,11 @@ struct ManualTests {
         let pages = try pages()
         #expect(pages.count == 7)
         for page in pages {
-            for match in try text("man/\(page)").matches(of: /\.?Xr (pail[a-z.-]+) ([0-9])/) {
+            for match in try Repository.text("man/\(page)").matches(of: /\.?Xr (pail[a-z.-]+) ([0-9])/) {
                 #expect(pages.contains("\(match.output.1).\(match.output.2)"), "\(page): \(match.output.0)")
             }
         }
-        for match in try text("README.md").matches(of: /\]\(man\/([^)]+)\)/) {
+        for match in try Repository.text("README.md").matches(of: /\]\(man\/([^)]+)\)/) {
             #expect(pages.contains(String(match.output.1)), "\(match.output.0)")
         }
     }

@@ -6,8 +6,6 @@ import Testing
 /// A message names what failed, where, why, and what to do: "THING FAILED: CAUSE; REMEDY". It is no full sentence: it
 /// begins in lower case and ends without a full stop. `PAILFS_PRINT_MESSAGES=1` prints all of them, with file and line.
 struct MessageTests {
-    private static let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-
     /// In files with a protocol's own texts.
     private static let protocolTexts = [
         "0 0 4294967295", "Request has expired", "Metadata value longer than", "AWS4-HMAC-SHA256 Credential=",
@@ -37,6 +35,7 @@ struct MessageTests {
     }
 
     private static let texts: [SourceText] = {
+        let root = Repository.root
         let sources = root.appendingPathComponent("Sources")
         let files = FileManager.default.enumerator(at: sources, includingPropertiesForKeys: nil)
         let paths = (files?.compactMap { ($0 as? URL)?.path } ?? []).filter { $0.hasSuffix(".swift") }.sorted()
@@ -117,8 +116,7 @@ struct MessageTests {
     }
 
     @Test func commandsThatTheyNameAreInTheManual() throws {
-        let page = try String(
-            contentsOf: Self.root.appendingPathComponent("man/pailfs.1"), encoding: .utf8)
+        let page = try Repository.text("man/pailfs.1")
         var found = 0
         for text in Self.messages {
             for match in text.shown.matches(of: /"pailfs ([a-z]+)/) where match.output.1 != "help" {

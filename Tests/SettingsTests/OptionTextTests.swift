@@ -4,11 +4,6 @@ import Settings
 import Testing
 
 struct OptionTextTests {
-    private func text(_ name: String) throws -> String {
-        let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-        return try String(contentsOf: root.appendingPathComponent(name), encoding: .utf8)
-    }
-
     /// Entries of the manual's list of options: a line with the name, and sentences.
     private func entries(_ text: some StringProtocol) -> [String] {
         var entries: [String] = []
@@ -24,7 +19,7 @@ struct OptionTextTests {
 
     /// The section OPTIONS, which has the options in groups.
     private func optionsSection() throws -> [Substring] {
-        try text("man/pailfs-mount.8").split(separator: "\n")
+        try Repository.text("man/pailfs-mount.8").split(separator: "\n")
             .drop { $0 != ".Sh OPTIONS" }.dropFirst().prefix { !$0.hasPrefix(".Sh ") }
     }
 
@@ -33,9 +28,14 @@ struct OptionTextTests {
         #expect(section == OptionTable.manualText, "from .Ss Basic on, OPTIONS must be:\n\(OptionTable.manualText)")
     }
 
+    @Test func manualPageHasTheOptionsInGroups() throws {
+        let groups = try optionsSection().filter { $0.hasPrefix(".Ss ") }.map { String($0.dropFirst(4)) }
+        #expect(groups == ["Basic", "Cache", "Durability", "Identity", "Network", "One store only"])
+    }
+
     /// A store's section in pailfs-stores(7) names the options that are refused elsewhere.
     @Test func storesPageNamesTheOptionsOfEachStore() throws {
-        let page = try text("man/pailfs-stores.7")
+        let page = try Repository.text("man/pailfs-stores.7")
         let sections = [
             "S3": "AMAZON S3 AND ITS PROTOCOL", "OSS": "ALIBABA CLOUD OSS", "COS": "TENCENT CLOUD COS",
             "Kodo": "QINIU KODO", "CSSP": "IFLYTEK CSSP", "Swift": "OPENSTACK SWIFT",
@@ -56,7 +56,7 @@ struct OptionTextTests {
     }
 
     @Test func manualPageNamesWhatCanChangeWhileMounted() throws {
-        let page = try text("man/pailfs.1")
+        let page = try Repository.text("man/pailfs.1")
         let names =
             ".Cm \(OptionTable.liveNames.dropLast().joined(separator: " , ")) No and Cm \(OptionTable.liveNames.last ?? "") ."
         #expect(page.contains(names), "man/pailfs.1 must hold this:\n\(names)")
@@ -68,7 +68,7 @@ struct OptionTextTests {
     }
 
     @Test func exampleOfTheFilesPageIsAFile() throws {
-        let page = try text("man/pailfs.conf.5")
+        let page = try Repository.text("man/pailfs.conf.5")
         let lines = page.split(separator: "\n", omittingEmptySubsequences: false)
         let example = lines.drop { !$0.hasPrefix(".Bd") }.dropFirst().prefix { $0 != ".Ed" }.joined(separator: "\n")
         let file = try ConfigFile(parsing: example, path: "example")

@@ -3,17 +3,9 @@ import Testing
 
 /// Tests prove the rules of pailfs-semantics(7) and carry their names: the trait `rule` in Swift, a comment in Python.
 struct RuleTests {
-    private static let root = URL(fileURLWithPath: #filePath).appendingPathComponent("../../..").standardized
-
-    private func rules() throws -> Set<String> {
-        let page = Self.root.appendingPathComponent("man/pailfs-semantics.7")
-        let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n")
-        return Set(lines.filter { $0.hasPrefix(".It Li ") }.map { String($0.dropFirst(7)) })
-    }
-
     /// Each name that a test carries, with the files of those tests.
     private func carried() throws -> [String: Set<String>] {
-        let tests = Self.root.appendingPathComponent("Tests")
+        let tests = Repository.root.appendingPathComponent("Tests")
         var carried: [String: Set<String>] = [:]
         for folder in try FileManager.default.contentsOfDirectory(atPath: tests.path) where folder.hasSuffix("Tests") {
             let names = try FileManager.default.contentsOfDirectory(
@@ -29,7 +21,7 @@ struct RuleTests {
     private func rules(in file: URL) throws -> [String] {
         switch file.pathExtension {
         case "swift":
-            // What is between quotation marks in the trait's parentheses.
+            // The trait's arguments are the literals up to its closing parenthesis.
             return try String(contentsOf: file, encoding: .utf8).components(separatedBy: ".rule(").dropFirst()
                 .flatMap { text in
                     text.prefix { $0 != ")" }.split(separator: "\"", omittingEmptySubsequences: false).enumerated()
@@ -46,11 +38,11 @@ struct RuleTests {
 
     @Test func eachRuleIsProvedByATest() throws {
         let carried = try carried()
-        for rule in try rules().sorted() { #expect(carried[rule] != nil, "no test carries \(rule)") }
+        for rule in try Repository.rules() { #expect(carried[rule] != nil, "no test carries \(rule)") }
     }
 
     @Test func testsCarryRulesOfThePage() throws {
-        let (rules, carried) = (try rules(), try carried())
+        let (rules, carried) = (Set(try Repository.rules()), try carried())
         #expect(carried.count > 80)
         for (rule, files) in carried {
             #expect(rules.contains(rule), "\(files.sorted()): pailfs-semantics(7) has no \(rule)")

@@ -2,17 +2,17 @@ package import Testing
 
 /// The test proves rules of pailfs-semantics(7): `@Test(.rule("rename.replace"))`.
 ///
-/// A failure names them. RuleTests looks that each rule of the page has a test. Tests in Python carry a comment, `# rule: `
-/// and the names.
+/// A failure shows the rules. RuleTests checks that each rule of the page has a test. Tests in Python carry the rules in a
+/// comment that begins with `# rule: `.
 package struct RuleTrait: TestTrait, SuiteTrait, TestScoping {
     package let rules: [String]
 
-    /// Of a suite each test proves them.
+    /// A suite's rules apply to each of its tests.
     package var isRecursive: Bool { true }
 
     package var comments: [Comment] { ["pailfs-semantics(7): \(rules.joined(separator: ", "))"] }
 
-    /// Comments of a trait are shown with no failure: they are added to each.
+    /// Swift Testing 6.3 does not print the comments of a trait, so each issue gets them.
     package func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {

@@ -1,8 +1,8 @@
 package import Testing
 
-/// Waits until `condition` holds, with `step` before each look after the first, and fails the test where it does not hold in time.
+/// Waits until `condition` holds, and fails the test if it never does. `step` runs after each check that fails.
 ///
-/// The condition is asked no more once it has held: one that opens and reads a file takes long beside other tests.
+/// Returns at the first check that holds: a condition that opens and reads a file is slow while other tests run.
 package func waitUntil(
     _ what: String, _ step: () -> Void = {}, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool
@@ -12,7 +12,7 @@ package func waitUntil(
         step()
         try await Task.sleep(for: .milliseconds(1))
     }
-    Issue.record("in vain it was waited until \(what)", sourceLocation: sourceLocation)
+    Issue.record("timed out waiting until \(what)", sourceLocation: sourceLocation)
     throw WaitedInVain()
 }
 

@@ -71,7 +71,7 @@ extension FamilyStore {
         guard let asked else {
             return response.status == 200 ? nil : "requested the whole object, received status \(response.status)"
         }
-        // rclone serve s3 answers a range with 200; what Content-Range says of the body holds whatever the status.
+        // Content-Range decides, not the status: rclone serve s3 sends a range with status 200.
         guard let answered = contentRange(response.headers) else {
             return "requested a range, received status \(response.status) without Content-Range"
         }
