@@ -41,6 +41,9 @@ final class Scratch: Sendable {
         // Not this machine's.
         result["PAILFS_CONFIG"] = path("home/config")
         result["LC_ALL"] = "C.UTF-8"
+        // From Git 2.47 on, a commit starts maintenance in the background, which keeps the mount busy.
+        (result["GIT_CONFIG_COUNT"], result["GIT_CONFIG_KEY_0"], result["GIT_CONFIG_VALUE_0"]) =
+            ("1", "gc.autoDetach", "false")
         result["T"] = directory
         result["PYTHON"] = Programs.python
         result.merge(additions) { $1 }
