@@ -102,7 +102,7 @@ package final class BucketFileSystem: FileSystemOperations {
     /// What programs read, for the figures of the mount.
     let reads = ReadCounts()
     /// Tells all figures of the mount as text, which those who made it can.
-    private let figures = Mutex<(@Sendable () -> ByteString)?>(nil)
+    private let figures = LateBinding<ByteString>()
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
 
     var metadata: MetadataCache { rooms.metadata }
@@ -152,10 +152,10 @@ package final class BucketFileSystem: FileSystemOperations {
     package func attach(_ notifier: any KernelNotifier) { notifierBox.withLock { $0 = notifier } }
 
     /// Connects who answers `user.pailfs.stats`.
-    package func attach(figures tell: @escaping @Sendable () -> ByteString) { figures.withLock { $0 = tell } }
+    package func attach(figures tell: @escaping @Sendable () -> ByteString) { figures.bind(tell) }
 
     /// All figures of the mount; nil where nobody tells them. Reads the journal.
-    var figuresText: ByteString? { figures.withLock { $0 }?() }
+    var figuresText: ByteString? { figures() }
 
     var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
 

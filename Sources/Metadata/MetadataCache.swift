@@ -36,9 +36,9 @@ package final class MetadataCache: Sendable {
     /// Set inside a write transaction that moves or removes a directory, so that remembered keys go when it commits.
     let treeChanged = Atomic(false)
     /// Files with changes of ours that the bucket does not have yet.
-    private let dirtyFiles = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
+    private let dirtyFiles = LateBinding<Set<InodeNumber>>()
     /// Files and directories that programs have open.
-    private let openInodes = Mutex<@Sendable () -> Set<InodeNumber>>({ [] })
+    private let openInodes = LateBinding<Set<InodeNumber>>()
     let mostBytes = Atomic<Int64>(.max)
     let trimming = Mutex(Trimming())
     /// How many calls are about to forget rows.
@@ -195,19 +195,19 @@ package final class MetadataCache: Sendable {
     /// Connects who knows the files that have changes of ours beyond what the rows say. What the store no longer has of
     /// them stays, with the directories above: their commit decides. Called inside transactions, so it must not come back here.
     package func attach(dirtyFiles tell: @escaping @Sendable () -> Set<InodeNumber>) {
-        dirtyFiles.withLock { $0 = tell }
+        dirtyFiles.bind(tell)
     }
 
     /// Connects who knows the files and directories that programs have open, and those in which names are being changed: nothing
     /// of them is forgotten (`trim`). Whoever adds to them calls `awaitForgetting` before a look at rows. Called inside
     /// transactions, so it must not come back here.
     package func attach(openInodes tell: @escaping @Sendable () -> Set<InodeNumber>) {
-        openInodes.withLock { $0 = tell }
+        openInodes.bind(tell)
     }
 
     // MARK: Pieces for the extensions
 
-    var dirty: Set<InodeNumber> { dirtyFiles.withLock { $0 }() }
+    var dirty: Set<InodeNumber> { dirtyFiles() ?? [] }
 
     /// Comes back when no call forgets rows that has not heard of what is in use by now. True when rows that were read before
     /// may be gone.
@@ -220,7 +220,7 @@ package final class MetadataCache: Sendable {
         return true
     }
 
-    var kept: Set<InodeNumber> { openInodes.withLock { $0 }() }
+    var kept: Set<InodeNumber> { openInodes() ?? [] }
 
     static let reapedWithEach = 256
 
