@@ -94,7 +94,10 @@ class SwiftContainer:
         self.request("PUT", self.path(f"{prefix}/{key}"), body)
 
     def uploads(self, prefix):
-        return self.names(f"{self.bucket}_segments", f".pailfs/uploads/{prefix}/")
+        """Uploads that have segments, as in a bucket of S3's: one without any may be another program's."""
+        container = f"{self.bucket}_segments"
+        found = self.names(container, f".pailfs/uploads/{prefix}/")
+        return [name for name in found if self.names(container, f".pailfs/{name.rpartition('/')[2]}/")]
 
     def segments(self, _prefix):
         """Of every object: their names do not tell which one they are of."""
