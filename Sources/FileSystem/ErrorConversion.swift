@@ -2,12 +2,12 @@ import Blocks
 import Commits
 import Journaling
 import Metadata
-import ObjectStorage
+package import ObjectStorage
 import Staging
 
 /// Errors of the layers below in POSIX terms: the only place that chooses.
 extension FileSystemError {
-    init(_ error: ObjectStoreError) {
+    package init(_ error: ObjectStoreError) {
         guard error.kind != .contradiction else {
             self = .refusedForGood(String(describing: error))
             return
@@ -82,7 +82,9 @@ extension FileSystemError {
         case .noSuchBucket, .noSuchUpload: .inputOutput
         case .preconditionFailed: .stale
         case .notModified: .inputOutput
-        case .conflict: .busy
+        // EINVAL, EBUSY and their like would be read as the program's own mistake: `mv` says of EINVAL that a directory cannot
+        // go into itself. What the store refuses is EIO; a request that was never sent was wrong as the program made it.
+        case .conflict: .inputOutput
         case .accessDenied, .credentialsRejected, .credentialsExpired: .accessDenied
         case .clockSkew, .wrongRegion: .inputOutput
         case .invalidRange: .inputOutput
@@ -92,7 +94,7 @@ extension FileSystemError {
         case .metadataTooLarge: .argumentTooLong
         case .tooLarge: .fileTooLarge
         case .partRejected: .inputOutput
-        case .invalidRequest: .invalid
+        case .invalidRequest: error.status == nil ? .invalid : .inputOutput
         case .notSupported: .notSupported
         case .quotaExceeded: .quotaExceeded
         case .storageFull: .noSpace
