@@ -1,6 +1,6 @@
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// Files much bigger than the memory a mount may use.
     @Suite struct BigFiles {
         /// 1 GiB of bytes that no compression and no zero page makes cheap, the same each time, made as it is read.

@@ -1,6 +1,6 @@
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// In a container that an ordinary user has started, most users of the machine have no number, its root included.
     @Suite struct Containers {
         /// `unshare -Ur` has a number for one user alone. podman has one for many, among them the user whose number is also

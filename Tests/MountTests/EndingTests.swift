@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// However a mount is asked to end, what was written is in the bucket before its process is gone.
     @Suite struct Endings {
         @Test(.rule("away.end"), .timeLimit(.minutes(5)))

@@ -48,7 +48,7 @@ enum Pages {
     }
 }
 
-extension RealMounts {
+extension RealMountsAlone {
     /// What README.md and the manual pages show can be typed: it runs here against a pailstore.
     @Suite struct Examples {
         /// The programs under the names the pages have them, and the store as what the pages leave open.

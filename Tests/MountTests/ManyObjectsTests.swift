@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// A directory of 100,000 objects is listed at the price of its pages and in bounded memory.
     @Suite struct ManyObjects {
         @Test(.rule("readdir"), .timeLimit(.minutes(20)))

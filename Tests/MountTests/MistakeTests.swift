@@ -149,7 +149,7 @@ private enum Mistakes {
     ]
 }
 
-extension RealMounts {
+extension RealMountsAlone {
     /// What cannot be done is refused with one sentence that names the thing and the remedy, and leaves nothing.
     @Suite struct EveryMistake {
         @Test(.timeLimit(.minutes(5)))

@@ -15,7 +15,7 @@ struct OptionEffect: Sendable, CustomTestStringConvertible {
     var testDescription: String { options.joined(separator: ", ") }
 }
 
-extension RealMounts {
+extension RealMountsAlone {
     /// Every option of the table is tested by what it does.
     @Suite struct OptionEffects {
         @Test(

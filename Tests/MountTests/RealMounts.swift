@@ -1,14 +1,18 @@
 import Foundation
 import Testing
 
-/// Kernel mounts of the built program. One at a time: they measure memory, count requests and have deadlines.
-@Suite(
-    .serialized,
-    .enabled(if: FileManager.default.fileExists(atPath: "/dev/fuse"), "this machine has no /dev/fuse"))
+/// Kernel mounts of the built program, several at a time: each test has a world of its own, and mostly waits.
+@Suite(.enabled(if: Machine.hasFuse, "this machine has no /dev/fuse"))
 enum RealMounts {}
+
+/// Those that need the machine for themselves, one at a time: they count requests, bound times, or make a mount namespace,
+/// whose copies of all mounts there are keep those alive.
+@Suite(.serialized, .enabled(if: Machine.hasFuse, "this machine has no /dev/fuse"))
+enum RealMountsAlone {}
 
 /// What a test may need that not every machine gives.
 enum Machine {
+    static let hasFuse = FileManager.default.fileExists(atPath: "/dev/fuse")
     /// Mounting a tmpfs, hiding a device.
     static let isRoot = geteuid() == 0
 }

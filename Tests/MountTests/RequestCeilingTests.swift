@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// What each act may cost in requests, counted at the store (SEMANTICS, "Requests").
     @Suite struct RequestCeilings {
         /// 2,500 objects in `many/`, three pages of a listing; the root has been listed.

@@ -1,6 +1,6 @@
 import Testing
 
-extension RealMounts {
+extension RealMountsAlone {
     /// What each act may cost in requests at every store that pailstore serves, and how many bytes an edit of a big object
     /// may move (SEMANTICS, "Requests"); operations in S3's words.
     @Suite struct StoreCeilings {
