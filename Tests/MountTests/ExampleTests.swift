@@ -182,7 +182,8 @@ extension RealMounts {
                             findmnt -n -o FSTYPE \(place)
                             as alice sh -c "echo content >\(place)/file\(number); stat -c %U \(place)/file\(number)"
                             test -d $home/.cache/pailfs
-                            as \(user) /usr/local/sbin/pailfs unmount \(place)'
+                            as \(user) /usr/local/sbin/pailfs unmount \(place)
+                            test ! -d /tmp/pailfs-4711 || rmdir /tmp/pailfs-4711'
                         """)
                     #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
                     #expect(outcome.output == "fuse.pailfs\nalice\n", "\(fstab)\n\(outcome)")
