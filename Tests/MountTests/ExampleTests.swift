@@ -124,12 +124,15 @@ extension RealMountsAlone {
             }
         }
 
+        private func linesForFstab() throws -> [String] {
+            try Pages.fenced("README.md", "").filter { $0.contains("fuse.pailfs") }
+                + Pages.displays("man/pailfs-mount.8").filter { $0.contains("fuse.pailfs") }
+        }
+
         @Test(.timeLimit(.minutes(5)), .enabled(if: Machine.isRoot, "mount -T takes root"))
         func linesForFstabMount() async throws {
             try await withStore(bucket: "bucket") { world, _ in
-                let lines =
-                    try Pages.fenced("README.md", "").filter { $0.contains("fuse.pailfs") }
-                    + Pages.displays("man/pailfs-mount.8").filter { $0.contains("fuse.pailfs") }
+                let lines = try linesForFstab().filter { !$0.contains("alice") }
                 #expect(lines.count == 2)
                 for line in lines {
                     let fstab = here(line, world).replacing("https://s3.example", with: world.bucket.endpoint)
@@ -144,6 +147,48 @@ extension RealMountsAlone {
                     #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
                 }
                 await untilGone(world)
+            }
+        }
+
+        /// With no more of an environment than at boot, and the key in the files of the user that the page names.
+        @Test(.timeLimit(.minutes(5)), .enabled(if: Machine.isRoot, "mount -T takes root"))
+        func linesForFstabMountForAnotherUser() async throws {
+            try await withStore(bucket: "bucket") { world, _ in
+                let lines = try linesForFstab().filter { $0.contains("alice") }
+                #expect(lines.count == 2)
+                for (number, line) in lines.enumerated() {
+                    let user = line.contains("setuid=") ? "alice" : "root"
+                    let fstab = here(line, world)
+                        .replacing("_netdev", with: "_netdev,endpoint=\(world.bucket.endpoint),path-style")
+                    let place = fstab.split(separator: " ")[1]
+                    try fstab.write(toFile: world.scratch.path("fstab"), atomically: true, encoding: .utf8)
+                    // Users, their homes and the program, in this mount namespace only.
+                    let outcome = try await world.attempt(
+                        """
+                        export M; chmod 711 $T; chmod 755 $M; mkdir -p $T/sbin; install -m 755 \(Programs.pailfs) $T/sbin/pailfs
+                        (cat /etc/passwd; echo alice:x:4711:4711::/home/alice:/bin/sh) >$T/passwd
+                        (cat /etc/group; echo alice:x:4711:) >$T/group
+                        exec unshare --mount bash -euc '
+                            mount --bind $T/passwd /etc/passwd; mount --bind $T/group /etc/group
+                            mount --bind $T/sbin /usr/local/sbin
+                            mount -t tmpfs -o mode=755 tmpfs /home; mount -t tmpfs -o mode=700 tmpfs /root
+                            home=$(getent passwd \(user) | cut -d: -f6)
+                            mkdir -p /home/alice/bucket $home/.aws
+                            printf "[default]\naws_access_key_id = \(Store.accessKey)\n" >$home/.aws/credentials
+                            printf "aws_secret_access_key = \(Store.secretKey)\n" >>$home/.aws/credentials
+                            chown -R alice: /home/alice
+                            as() { user=$1; shift; setpriv --reuid=$user --regid=$user --init-groups env -i "$@"; }
+                            env -i /usr/bin/mount -T $T/fstab \(place)
+                            findmnt -n -o FSTYPE \(place)
+                            as alice sh -c "echo content >\(place)/file\(number); stat -c %U \(place)/file\(number)"
+                            test -d $home/.cache/pailfs
+                            as \(user) /usr/local/sbin/pailfs unmount \(place)
+                            test ! -d /tmp/pailfs-4711 || rmdir /tmp/pailfs-4711'
+                        """)
+                    #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
+                    #expect(outcome.output == "fuse.pailfs\nalice\n", "\(fstab)\n\(outcome)")
+                    #expect(try await world.outside("get", "file\(number)") == "content\n")
+                }
             }
         }
 

@@ -32,6 +32,18 @@ extension RealMountsAlone {
             }
         }
 
+        /// As many as pages, and a few until the walk is seen to be one: pailfs-stores(7), REQUESTS.
+        @Test(.timeLimit(.minutes(5)))
+        func walkingATreeCostsOneRequestAPageOfAllObjects() async throws {
+            try await withStore { world, store in
+                let program = Programs.helper("put_many.py")
+                try await world.sh("for d in {1..20}; do \"$PYTHON\" \(program) 100 d$d/name-%06d; done")
+                try await world.mount(["ttl=600"])
+                let cost = try await store.requests { try await world.sh("ls -lR | grep -c name- | grep -x 2000") }
+                #expect(cost.areWithin(["ListObjectsV2": 8]))
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func aRemountWithinTheTTLAsksNothingAgain() async throws {
             try await withManyObjects { world, store in

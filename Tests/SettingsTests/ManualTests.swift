@@ -68,6 +68,25 @@ struct ManualTests {
         }
     }
 
+    /// The list of questions in pailfs(1) names sections, and rows for a page before them.
+    @Test func questionsLeadToSectionsOfThePages() throws {
+        let rows = try lines("man/pailfs.1").drop { $0 != ".Ss Questions" }.dropFirst().prefix { !$0.hasPrefix(".S") }
+            .filter { $0.hasPrefix(".It ") }.map { $0.dropFirst(4).components(separatedBy: " Ta ") }
+        var page: [String] = []
+        var found = 0
+        for row in rows {
+            let section = try #require(row.last)
+            if let name = section.wholeMatch(of: /Xr (\S+) (\d)/) {
+                page = try lines("man/\(name.output.1).\(name.output.2)").filter { $0.hasPrefix(".S") }
+                    .map { String($0.dropFirst(4)) }
+            } else if !section.hasPrefix("the ") {
+                found += 1
+                #expect(page.contains { $0.hasPrefix(section) }, "\(row)")
+            }
+        }
+        #expect(found >= 12)
+    }
+
     /// Also those that README links to.
     @Test func pagesThatOthersNameAreThere() throws {
         let pages = try pages()
