@@ -363,6 +363,7 @@ extension FileCommit {
         }
         let isRefusal = error.kind == .preconditionFailed || error.kind == .notFound
         if isRefusal || error.isRetryable || error.kind == .noSuchUpload {
+            let before = withShared { $0.state.attempts.landed?.version }
             apply { $0.doubts(attempt) }
             let found = try await inspect()
             if let landed = found?.landed, landed.attempt.generation == attempt.generation { return landed }
@@ -375,7 +376,8 @@ extension FileCommit {
                 guard refusals < Self.mostRefusals else { throw .contradiction(error, refusals) }
                 return nil
             }
-            if found?.landed != nil { return nil }
+            // What this commit knew of before is no reason to try again: the store would be tried without end.
+            if let landed = found?.landed, landed.version != before { return nil }
         }
         throw isRefusal && condition != nil ? .conflict(error) : .store(error)
     }

@@ -240,7 +240,7 @@ package final class FileRecord: Sendable {
             intent.key = request.key.bytes
             intent.condition = ConditionRecord(condition)
             intent.headers = HeadersRecord(request.metadata)
-            intent.base = base.map { VersionRecord($0.key, $0.version) }
+            intent.rebase(on: base.map { VersionRecord($0.key, $0.version) })
             intent.setMap(request.extents)
         }
     }

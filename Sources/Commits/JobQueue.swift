@@ -26,15 +26,19 @@ package struct UnfinishedJob: Sendable, Hashable {
     package let act: Act
     /// Below the mount's prefix; of a tree the directory's, with the slash.
     package let key: ByteString
+    /// Other keys at which it deletes something.
+    package let others: [ByteString]
     /// When it was first refused.
     package let since: Timestamp
     package var tries: Int
     package var lastError: String
 
     package init(
-        id: IntentID, act: Act, key: ByteString, since: Timestamp, tries: Int = 1, lastError: String
+        id: IntentID, act: Act, key: ByteString, others: [ByteString] = [], since: Timestamp, tries: Int = 1,
+        lastError: String
     ) {
         (self.id, self.act, self.key, self.since, self.tries, self.lastError) = (id, act, key, since, tries, lastError)
+        self.others = others
     }
 
     /// In words, for people: what is not finished, without the key.
@@ -58,7 +62,7 @@ package struct UnfinishedJob: Sendable, Hashable {
         case .abort: return false
         case .row, .headers: return key == other
         case .removal, .removals: return meets(key)
-        case .rename(let to), .tree(let to): return meets(key) || meets(to)
+        case .rename(let to), .tree(let to): return meets(key) || meets(to) || others.contains(where: meets)
         }
     }
 }
@@ -123,9 +127,10 @@ package final class JobQueue: Sendable {
 
     /// Takes a job that was refused with `error`.
     package func add(
-        _ id: IntentID, _ act: UnfinishedJob.Act, _ key: ByteString, because error: String, _ attempt: @escaping Attempt
+        _ id: IntentID, _ act: UnfinishedJob.Act, _ key: ByteString, others: [ByteString] = [], because error: String,
+        _ attempt: @escaping Attempt
     ) {
-        let shown = UnfinishedJob(id: id, act: act, key: key, since: time.now(), lastError: error)
+        let shown = UnfinishedJob(id: id, act: act, key: key, others: others, since: time.now(), lastError: error)
         let isNew = state.withLock { state in
             defer { state.jobs[id] = Job(shown: state.jobs[id]?.shown ?? shown, attempt: attempt) }
             return state.jobs[id] == nil

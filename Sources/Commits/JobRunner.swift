@@ -38,7 +38,7 @@ package struct JobRunner: Sendable {
         do throws(ObjectStoreError) {
             switch job.intent {
             case .removal(let record): try await remove(record, files)
-            case .rename(let record): isDone = try await move(record.source, to: ObjectKey(record.to), record)
+            case .rename(let record): isDone = try await move(record, files)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
             case .moved, .removals: try await removeAll(job.items)
             // Who asked for it asks again, or has not heard that it was done.
@@ -69,9 +69,10 @@ package struct JobRunner: Sendable {
         do throws(ObjectStoreError) {
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
-                guard let original = try await info(ObjectKey(item.source.key)) else { return .withoutSource }
-                let key = ObjectKey(item.source.key).moved(from: from, to: to)
-                return isCopy(try await info(key), of: original) ? .copy(key) : .other
+                let source = ObjectKey(item.source.key)
+                guard let original = try await object(source) else { return .withoutSource }
+                let key = source.moved(from: from, to: to)
+                return try await isCopy(try await object(key), at: key, of: original, source) ? .copy(key) : .other
             }
             var copies: [ObjectKey] = []
             for item in found {
@@ -91,10 +92,10 @@ package struct JobRunner: Sendable {
     /// What the rename of a file, which is finished, has made at the new key; nil when that is not there.
     func renamed(_ rename: RenameRecord) async throws(CommitError) -> ObjectInfo? {
         do throws(ObjectStoreError) {
-            guard let found = try await info(ObjectKey(rename.to)), found.version.size == rename.source.size,
-                try await info(ObjectKey(rename.source.key)) == nil
+            guard let found = try await object(ObjectKey(rename.to)), found.isLeft(by: rename),
+                try await object(ObjectKey(rename.source.key)) == nil
             else { return nil }
-            return found
+            return found.info
         } catch { throw CommitError(error) }
     }
 
@@ -102,7 +103,7 @@ package struct JobRunner: Sendable {
     /// out, or when something else is there now.
     package func updated(_ update: HeadersUpdateRecord) async throws(CommitError) -> ObjectInfo? {
         let found: ObjectInfo?
-        do { found = try await info(ObjectKey(update.source.key)) } catch { throw CommitError(error) }
+        do { found = try await object(ObjectKey(update.source.key))?.info } catch { throw CommitError(error) }
         guard let found, found.version.etag.text != update.source.etag, found.version.size == update.source.size,
             found.metadata.user == update.headers.user
         else { return nil }
@@ -125,11 +126,13 @@ package struct JobRunner: Sendable {
         _ record: RemovalRecord, _ files: [IntentID: FileIntent]
     ) async throws(ObjectStoreError) -> Bool {
         let key = ObjectKey(record.key)
-        guard let found = try await info(key) else { return true }
+        guard let found = try await object(key)?.info else { return true }
         let commit = found.metadata.user[CommitOptions.commitHeader]
-        // A new file has taken the name and the object's place; with the same bytes it has the same ETag.
-        if let commit, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) { return true }
         let isOurs = commit.map { CommitOptions.isCommit($0, of: record.commits) } ?? false
+        // A new file has taken the name and the object's place; with the same bytes it has the same ETag.
+        if let commit, !isOurs, files.values.contains(where: { $0.key == record.key && $0.attempt == commit }) {
+            return true
+        }
         guard isOurs || found.version.etag.text == record.etag else {
             leave(key)
             return false
@@ -140,30 +143,44 @@ package struct JobRunner: Sendable {
 
     /// Nothing is deleted before its copy was seen. False when the objects are not those that were meant.
     private func move(
-        _ source: VersionRecord, to key: ObjectKey, _ rename: RenameRecord
+        _ rename: RenameRecord, _ files: [IntentID: FileIntent]
     ) async throws(ObjectStoreError) -> Bool {
-        let from = ObjectKey(source.key)
-        guard let original = try await info(from) else {
-            // Renamed by the process before, or removed by somebody else: what the copy was to replace is replaced only by that.
-            guard let found = try await info(key) else { return false }
-            return found.version.size == source.size && found.version.etag.text != rename.replaced
+        let (from, key) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
+        guard let original = try await object(from) else {
+            // An earlier process renamed it, or another host removed it: only a rename replaces what the copy was to replace.
+            guard let found = try await object(key), found.isLeft(by: rename) else { return false }
+            try await removeDisplaced(by: rename, files)
+            return true
         }
-        guard original.version.etag.text == source.etag else {
+        guard original.etag == rename.source.etag else {
             leave(from)
             return false
         }
-        let target = try await info(key)
-        if !isCopy(target, of: original, rename) {
+        let target = try await object(key)
+        if try await !isCopy(target, at: key, of: original, rename) {
             // What was there when the rename began may be replaced, nothing else.
-            guard target?.version.etag.text == rename.replaced else {
+            guard target?.etag == rename.replaced else {
                 leave(key)
                 return false
             }
-            _ = try await copier.copy(
-                from, source.version, to: key, metadata: rename.headers?.metadata, storageClass: rename.storageClass)
+            if original.isLink {
+                _ = try await store.copyLink(from, to: key, rename.headers?.metadata ?? ObjectMetadata())
+            } else {
+                _ = try await copier.copy(
+                    from, rename.source.version, to: key, metadata: rename.headers?.metadata,
+                    storageClass: rename.storageClass)
+            }
         }
-        try await store.delete(from, ifMatch: store.capabilities.deleteIfMatch ? original.version.etag : nil)
+        try await removeDisplaced(by: rename, files)
+        try await store.delete(from, ifMatch: store.capabilities.deleteIfMatch ? original.info.version.etag : nil)
         return true
+    }
+
+    /// The object of the replaced target, where no copy takes its place. Another host's newer one stays.
+    private func removeDisplaced(
+        by rename: RenameRecord, _ files: [IntentID: FileIntent]
+    ) async throws(ObjectStoreError) {
+        if let displaced = rename.displaced { try await remove(displaced, files) }
     }
 
     private func moveTree(
@@ -172,19 +189,23 @@ package struct JobRunner: Sendable {
         let verified = try await concurrently(items, width: Self.width) {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)
-            guard let original = try await info(source) else { return nil }
-            guard original.version.etag.text == item.source.etag else {
+            guard let original = try await object(source) else { return nil }
+            guard original.etag == item.source.etag else {
                 leave(source)
                 return nil
             }
             let key = ObjectKey(item.source.key).moved(from: from, to: to)
-            let target = try await info(key)
-            if !isCopy(target, of: original) {
+            let target = try await object(key)
+            if try await !isCopy(target, at: key, of: original, source) {
                 guard target == nil else {
                     leave(key)
                     return nil
                 }
-                _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
+                if original.isLink {
+                    _ = try await store.copyLink(source, to: key, ObjectMetadata())
+                } else {
+                    _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
+                }
             }
             return source
         }
@@ -196,8 +217,8 @@ package struct JobRunner: Sendable {
         let found = try await concurrently(items, width: Self.width) {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let key = ObjectKey(item.source.key)
-            guard let object = try await info(key) else { return nil }
-            if object.version.etag.text == item.source.etag { return key }
+            guard let object = try await object(key) else { return nil }
+            if object.etag == item.source.etag { return key }
             leave(key)
             return nil
         }
@@ -211,30 +232,6 @@ package struct JobRunner: Sendable {
         for start in stride(from: 0, to: keys.count, by: batch) {
             let failed = try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
             if let error = failed.first { throw error }
-        }
-    }
-
-    /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them.
-    private func isCopy(_ copy: ObjectInfo?, of original: ObjectInfo) -> Bool {
-        guard let copy, copy.version.size == original.version.size else { return false }
-        if copy.version.etag == original.version.etag { return true }
-        return original.metadata.user[CommitOptions.commitHeader] != nil
-            && copy.metadata.user == original.metadata.user
-    }
-
-    /// A copy with headers of its own is known by the commit id among them. The same bytes that were there before are none.
-    private func isCopy(_ copy: ObjectInfo?, of original: ObjectInfo, _ rename: RenameRecord) -> Bool {
-        if let id = rename.headers?.user[CommitOptions.commitHeader], let copy {
-            if copy.metadata.user[CommitOptions.commitHeader] == id { return true }
-            if copy.version.etag.text == rename.replaced { return false }
-        }
-        return isCopy(copy, of: original)
-    }
-
-    private func info(_ key: ObjectKey) async throws(ObjectStoreError) -> ObjectInfo? {
-        do { return try await store.head(key, condition: nil) } catch {
-            if error.kind == .notFound { return nil }
-            throw error
         }
     }
 

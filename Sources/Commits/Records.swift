@@ -61,7 +61,8 @@ extension JobIntent {
         switch self {
         // A file that was there before may have been renamed to it since, so its row's number tells nothing.
         case .removal(let record): record.commits.contains(file.identity)
-        case .rename(let record): row < job && file.key == record.to
+        case .rename(let record):
+            row < job && file.key == record.to || record.displaced?.commits.contains(file.identity) ?? false
         case .tree, .moved, .removals, .headers: false
         }
     }

@@ -244,7 +244,7 @@ package struct Recovery: Sendable {
     private static func keys(of job: JobIntent) -> [ByteString] {
         switch job {
         case .removal(let record): [record.key]
-        case .rename(let record): [record.source.key, record.to]
+        case .rename(let record): record.keys
         case .tree(let from, let to), .moved(let from, let to): [from, to]
         case .removals(let below): [below]
         case .headers(let record): [record.source.key]

@@ -24,7 +24,7 @@ extension BucketFileSystem {
         case .job(let id, let job, let replaced):
             if case .headers(let update) = job.intent { return followLater(update, id, because: left.reason) }
             let (act, keys) = Self.shown(job.intent)
-            jobs.add(id, act, keys[0], because: left.reason) { [weak self] () async throws(CommitError) in
+            jobs.add(id, act, keys[0], others: Array(keys.dropFirst()), because: left.reason) { [weak self] () async throws(CommitError) in
                 guard let self else { throw .cancelled }
                 try await jobs.runner.finish(id, job, files: replaced)
                 // The next use of the names asks the store.
@@ -39,7 +39,7 @@ extension BucketFileSystem {
     private static func shown(_ intent: JobIntent) -> (UnfinishedJob.Act, keys: [ByteString]) {
         switch intent {
         case .removal(let record): (.removal, [record.key])
-        case .rename(let record): (.rename(to: record.to), [record.source.key, record.to])
+        case .rename(let record): (.rename(to: record.to), record.keys)
         case .tree(let from, let to): (.tree(to: to), [from, to])
         case .removals(let below), .moved(let below, _): (.removals, [below])
         case .headers(let record): (.headers, [record.source.key])

@@ -125,6 +125,7 @@ extension BucketFileSystem {
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
+        let displaced = try displaced(target, by: component)
         if let active {
             // A target that copies the source goes itself, and is not to be waited for: it is entered.
             let isCopy = try replacedFile?.isCopy(of: key(of: source.ino)) ?? false
@@ -143,8 +144,10 @@ extension BucketFileSystem {
                 $0.replacedObject != nil || $0.overlay?.record.hasReachedStore ?? false
             }
             if !(try entry(source.ino)).isPending || needsCommit { try await commitAlone(file) }
-            // What was promised of the target ends with the rename: until then, what takes its place is promised as well.
-            if replacedFile?.hasPromise ?? false, !file.hasPromise { try await promiseAlone(file) }
+            // What was promised of the target ends with the rename, and a link's object goes with it: until then, what takes its
+            // place is promised as well.
+            let mustStay = replacedFile?.hasPromise ?? false || displaced?.etag != nil
+            if mustStay, !file.hasPromise { try await promiseAlone(file) }
         }
         var current = try entry(source.ino)
         if current.isPending {
@@ -156,7 +159,8 @@ extension BucketFileSystem {
             let rows = file?.state.withLock { ($0.overlay, $0.fallback) }
             let (overlay, fallback) = (rows?.0, rows?.1)
             // What is promised under the new name from now on takes the place of what was, in one step.
-            let replacedRows = target.map { self.rows(of: $0) } ?? []
+            let removal = displaced.flatMap { $0.etag == nil ? nil : Removal(of: $0, as: rooms.journal.newID()) }
+            let replacedRows = (target.map { self.rows(of: $0) } ?? []) + (removal.map { [$0.row] } ?? [])
             let commits = replacedFile?.state.withLock { $0.overlay?.record.commits } ?? []
             let key = try key(of: source.ino)
             let retyped = { [types = policy.contentTypes] in types.renamed($0, from: key, to: newKey) }
@@ -179,7 +183,7 @@ extension BucketFileSystem {
                 commit?.replaces(commits)
                 commit?.moved(to: newKey)
             }
-            try await detach(target, unlessAt: component)
+            try await detach(target, unlessAt: component, removal)
             try moveEntry(current, to: newParent, component)
             return
         }
@@ -199,7 +203,7 @@ extension BucketFileSystem {
             let replaced = replaced ?? takeover?.version
             // A process that ends from here on leaves this one to who finds the new object in its place.
             if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
-            try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: removal)
+            try begin(job, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: removal)
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
             do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
@@ -209,7 +213,7 @@ extension BucketFileSystem {
                 let first = job
                 job = rooms.journal.newID()
                 headers = try headersForRename(of: current, from: key, to: newKey)
-                try begin(job, current, key, to: newKey, headers, replacing: replaced, insteadOf: first)
+                try begin(job, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: first)
                 version = try await transfer(current, from: key, to: newKey, headers)
             }
             try await detach(target, unlessAt: component)
@@ -282,23 +286,16 @@ extension BucketFileSystem {
         }
     }
 
-    /// The end of everything promised of an entry.
-    private func rows(of entry: Entry) -> [JournalChange] {
-        guard let file = files.find(entry.ino) else { return [] }
-        let overlays = file.state.withLock { [$0.overlay, $0.fallback] }
-        return overlays.compactMap { $0.map { .endFile($0.record.id) } }
-    }
-
     /// The intent to rename, before the first request; it takes the place of the one that it goes without.
     private func begin(
         _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?,
-        replacing replaced: ObjectVersion?, insteadOf other: IntentID?
+        replacing replaced: ObjectVersion?, _ displaced: RemovalRecord?, insteadOf other: IntentID?
     ) throws(FileSystemError) {
         var changes = other.map { [JournalChange.endJob($0)] } ?? []
         if let version = entry.attributes.version {
             let record = RenameRecord(
                 source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
-                replaced: replaced?.etag.text, headers: headers.map { HeadersRecord($0) })
+                replaced: replaced?.etag.text, headers: headers.map { HeadersRecord($0) }, displaced: displaced)
             changes.append(.job(job, .rename(record), items: []))
         }
         guard !changes.isEmpty else { return }
@@ -339,69 +336,17 @@ extension BucketFileSystem {
         }
     }
 
-    /// The replaced target is no longer reachable: open handles keep what they have. Where file replaces symlink or the
-    /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place.
-    private func detach(_ target: Entry?, unlessAt component: ByteString) async throws(FileSystemError) {
-        guard let target else { return }
-        var hasObject = !target.isPending
-        if let file = files.find(target.ino) {
-            hasObject = hasObject || file.state.withLock { $0.replacedObject } != nil
-            file.interruptUpload(isAway: watch.isAway)
-            // Nothing else will know them.
-            let headers = (try? metadata.metadata(of: target.ino)) ?? nil
-            let (overlay, fallback) = file.state.withLock { state in
-                state.isUnlinked = true
-                state.metadata = state.metadata ?? headers
-                state.isPromised = false
-                return (state.overlay, state.fallback.take())
-            }
-            if files.isOpen(target.ino) { keepUnlinked(file) }
-            if let overlay {
-                if target.component == component {
-                    try end(overlay.record, isRemoved: true, also: fallback.map { [.endFile($0.record.id)] } ?? [])
-                } else {
-                    try await endForGood(overlay, fallback, of: target, at: try key(of: target.ino))
-                }
-                await overlay.commit.abandon()
-                overlay.staged.keep(false)
-                if let fallback { await giveUp(fallback) }
-            }
-            files.settle(file)
-        }
-        targets.withLock { _ = $0.removeValue(for: target.ino) }
-        guard target.component != component else { return }
-        let isLeft = hasObject ? try await !deleteReplaced(target) : false
-        try cached { metadata throws(MetadataError) in try metadata.remove(target.ino, pending: isLeft) }
-    }
-
-    /// False when it goes later: something else has the name by now, so there is no way back.
-    private func deleteReplaced(_ target: Entry) async throws(FileSystemError) -> Bool {
-        let key = try key(of: target.ino)
-        do throws(ObjectStoreError) {
-            try await store.delete(key, ifMatch: nil)
-            return true
-        } catch {
-            let etag = target.attributes.version?.etag ?? files.find(target.ino)?.state.withLock { $0.replacedObject }
-            let removal = JobIntent.removal(RemovalRecord(key: key.bytes, etag: etag?.text, commits: []))
-            let job = rooms.journal.newID()
-            try journalled { journal throws(JournalingError) in
-                try journal.write([.job(job, removal, items: [])], flushed: true)
-            }
-            removeLater(
-                job, JournalContents.Job(intent: removal, items: []), target.component, in: target.parent,
-                because: "\(error)")
-            return false
-        }
-    }
-
     /// What the copy of an object carries at its new key; nil where that is what the object has: its type is not the name's,
     /// nobody has seen its headers, or the store moves it as it is. None of that is worth a request.
     private func headersForRename(
         of entry: Entry, from key: ObjectKey, to newKey: ObjectKey
     ) throws(FileSystemError) -> ObjectMetadata? {
-        guard entry.attributes.kind == .file, entry.attributes.headersKnown, !store.capabilities.move,
-            let known = try cached({ metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) })
+        guard let known = try cached({ metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) })
         else { return nil }
+        if isNative(entry) { return known }
+        guard entry.attributes.kind == .file, entry.attributes.headersKnown, !store.capabilities.move else {
+            return nil
+        }
         var headers = policy.contentTypes.renamed(known, from: key, to: newKey)
         guard headers != known else { return nil }
         // After a crash it is told from the source's equals by this.
@@ -415,9 +360,8 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) -> ObjectVersion? {
         guard let version = entry.attributes.version else { return nil }
         if isNative(entry) {
-            let headers = try cached { metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) }
             do {
-                let version = try await putNativeLink(key, as: newKey, headers ?? ObjectMetadata())
+                let version = try await store.copyLink(key, to: newKey, headers ?? ObjectMetadata())
                 targets.withLock { _ = $0.removeValue(for: entry.ino) }
                 return version
             } catch { throw FileSystemError(error) }

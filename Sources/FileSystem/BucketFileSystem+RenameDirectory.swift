@@ -295,7 +295,8 @@ extension BucketFileSystem {
                 group.addTask { [self] in
                     do throws(ObjectStoreError) {
                         if object.isSymlink, store.capabilities.symlinks {
-                            return .success((newKey, try await putNativeLink(object.key, as: newKey, ObjectMetadata())))
+                            let version = try await store.copyLink(object.key, to: newKey, ObjectMetadata())
+                            return .success((newKey, version))
                         }
                         return .success(
                             (

@@ -163,7 +163,7 @@ extension BucketFileSystem {
         if attributes.kind == .directory {
             attributes.version = try await putMarker(key, headers, over: attributes.version)
         } else if isNative(entry) {
-            do { attributes.version = try await putNativeLink(key, as: key, headers) } catch {
+            do { attributes.version = try await store.copyLink(key, to: key, headers) } catch {
                 throw FileSystemError(error)
             }
         } else {

@@ -1,5 +1,6 @@
 package import Basics
 import Blocks
+import Commits
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -168,18 +169,6 @@ extension BucketFileSystem {
         else { return false }
         guard policy.linksInHeaders, let headers = try? metadata.metadata(of: entry.ino) else { return true }
         return !AttributeCodec.isLink(headers)
-    }
-
-    /// Makes the link of `key` anew, at `newKey`, where it leads to what it led to by its relative path if that is in the
-    /// mount: a copy would be one of its target's content.
-    func putNativeLink(
-        _ key: ObjectKey, as newKey: ObjectKey, _ headers: ObjectMetadata
-    ) async throws(ObjectStoreError) -> ObjectVersion {
-        let linked = try await store.symlinkTarget(of: key)
-        let path = NativeLink.path(to: linked, from: key.bytes)
-        let target = NativeLink.target(of: path, from: newKey.bytes) ?? linked
-        let answer = try await store.putSymlink(PutRequest(newKey, metadata: headers), target: target)
-        return ObjectVersion(etag: answer.etag, size: 0, modified: answer.modified ?? .epoch)
     }
 
     func borrow(_ capacity: Int) async throws(FileSystemError) -> Buffer {

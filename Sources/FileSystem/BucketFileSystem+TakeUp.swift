@@ -52,16 +52,27 @@ extension BucketFileSystem {
         }
     }
 
-    /// Whoever has the file open goes on with the object at its new name.
+    /// Open handles of the file go on with the object at its new name, and those of the replaced target without a name.
     private func follow(_ rename: RenameRecord, to info: ObjectInfo) throws(FileSystemError) {
         let (key, newKey) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
+        if let displaced = rename.displaced, let target = try known(displaced.key) {
+            try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
+        }
         let (parent, component) = try place(of: rename.to)
-        guard let entry = try known(key.bytes), let parent, entry.attributes.kind == .file,
+        guard let entry = try known(key.bytes), let parent, entry.attributes.kind != .directory,
             entry.attributes.version?.etag.text == rename.source.etag
         else { return }
         try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
         rooms.blocks.move(key, rename.source.version, to: newKey, info.version)
-        try adopt(info, as: entry.ino)
+        if entry.attributes.kind == .file { return try adopt(info, as: entry.ino) }
+        // The object need not tell that it is a link, nor the length of its target.
+        var attributes = entry.attributes
+        attributes.version = info.version
+        let link = attributes
+        try cached { metadata throws(MetadataError) in
+            let headers = try metadata.metadata(of: entry.ino)
+            try metadata.update(entry.ino, link, metadata: rename.headers?.metadata ?? headers, pending: false)
+        }
     }
 
     /// The journal may have renamed a file of which nothing was stored, and the process have ended before the metadata cache knew.

@@ -29,6 +29,8 @@ package struct UnlinkedFile: Sendable {
         var base: VersionRecord?
         var isCopy: Bool
         var staging: String?
+        /// How many bytes of a version the staging file began with; nil: as many as `base` has, or none of a copy.
+        var stagedOver: Int64?
         var headers: HeadersRecord
         var size: Int64
         var removal: Removal?
@@ -125,7 +127,8 @@ extension BucketFileSystem {
         let record = file.state.withLock { state in
             UnlinkedFile.Record(
                 base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,
-                staging: state.overlay?.staged.name, headers: headers, size: state.attributes.size,
+                staging: state.overlay?.staged.name, stagedOver: state.overlay?.staged.baseSize, headers: headers,
+                size: state.attributes.size,
                 removal: (deletion ?? state.deleteAtRelease).map { deletion in
                     UnlinkedFile.Record.Removal(
                         job: deletion.job.rawValue, parent: deletion.parent.rawValue,
@@ -164,7 +167,8 @@ extension BucketFileSystem {
         let modified = record.staging.flatMap { rooms.staging.modified($0) }
         if let name = record.staging {
             do throws(FileSystemError) {
-                overlay = try goOn(name, base, baseSize: record.isCopy ? 0 : record.base?.size ?? 0)
+                let baseSize = record.stagedOver ?? (record.isCopy ? 0 : record.base?.size ?? 0)
+                overlay = try goOn(name, base, baseSize: baseSize)
             } catch {
                 rooms.logger.error(
                     "an unlinked open file cannot be restored after the restart",

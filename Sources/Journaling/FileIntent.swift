@@ -50,6 +50,9 @@ package struct FileIntent: Codable, Sendable, Hashable {
     package var isLeft: Bool?
     /// The inode number of the file that lost its name to another host's, if these bytes of it were to be stored at a `key` beside.
     package var besideOf: UInt64?
+    /// How many bytes of a version the staging file began with, once a commit has made another version the `base`; nil: as many as
+    /// `base` has.
+    package var stagedOver: Int64?
 
     package init(staging: String, key: ByteString, base: VersionRecord?, identity: String, boot: String) {
         (self.staging, self.key, self.base, self.identity, self.boot) = (staging, key, base, identity, boot)
@@ -59,8 +62,17 @@ package struct FileIntent: Codable, Sendable, Hashable {
         changed = 0
     }
 
-    /// How many bytes of `base` the file began with.
-    package var baseSize: Int64 { isCopy == true ? 0 : base?.size ?? 0 }
+    /// How many bytes of a version the staging file began with.
+    package var baseSize: Int64 { stagedOver ?? (isCopy == true ? 0 : base?.size ?? 0) }
+
+    /// What was not written is in this version from now on; the staging file stays as it is.
+    package mutating func rebase(on version: VersionRecord?) {
+        guard version != base else { return }
+        stagedOver = baseSize
+        base = version
+        // A version at the file's own key was made of this file: nothing is copied any more.
+        if version?.key == key { isCopy = nil }
+    }
 
     /// Whether the store was asked to make an object of the file, in any process.
     package var isTried: Bool { attempt != nil || wasTried == true }

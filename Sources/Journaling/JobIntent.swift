@@ -46,7 +46,7 @@ package struct RemovalRecord: Codable, Sendable, Hashable {
     }
 }
 
-/// A file takes another key: a copy, then the deletion of the source.
+/// A file takes another key: a copy, then the deletion of the displaced target, then that of the source.
 package struct RenameRecord: Codable, Sendable, Hashable {
     /// The version that moves.
     package var source: VersionRecord
@@ -56,13 +56,20 @@ package struct RenameRecord: Codable, Sendable, Hashable {
     package var replaced: String?
     /// What the copy carries where that is not what the source does; a commit id among it is of this copy alone.
     package var headers: HeadersRecord?
+    /// The replaced file where its key is not `to`, as of a link and a file of one name: no copy takes its object's place. nil:
+    /// there is none.
+    package var displaced: RemovalRecord?
 
     package init(
-        source: VersionRecord, to: ByteString, storageClass: String?, replaced: String?, headers: HeadersRecord? = nil
+        source: VersionRecord, to: ByteString, storageClass: String?, replaced: String?, headers: HeadersRecord? = nil,
+        displaced: RemovalRecord? = nil
     ) {
         (self.source, self.to, self.storageClass, self.replaced) = (source, to, storageClass, replaced)
-        self.headers = headers
+        (self.headers, self.displaced) = (headers, displaced)
     }
+
+    /// Every key at which the rename changes something.
+    package var keys: [ByteString] { [source.key, to] + (displaced.map { [$0.key] } ?? []) }
 }
 
 /// An object's headers are replaced; its bytes stay.

@@ -39,6 +39,7 @@ struct RowText {
             text.member("changed", intent.changed)
             if let isLeft = intent.isLeft { text.member("isLeft", isLeft) }
             if let besideOf = intent.besideOf { text.member("besideOf") { $0.bytes += String(besideOf).utf8 } }
+            if let stagedOver = intent.stagedOver { text.member("stagedOver", stagedOver) }
         }
     }
 

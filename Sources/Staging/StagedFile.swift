@@ -43,7 +43,7 @@ package final class StagedFile: Sendable {
     /// What it is called in `staging/`; a later process may have given its row another number.
     package var name: String { String(path.split(separator: "/").last ?? "") }
     /// The length of the version that its row says is below it.
-    let baseSize: Int64
+    package let baseSize: Int64
     let file: LocalFile
     /// In which the file takes space.
     package let unit: DiskUnit

@@ -153,6 +153,36 @@ def recreate_case(stop, same):
     return run
 
 
+def links_case(stop):
+    """Files and links replace each other, which are objects of different keys: the replaced one does not come back."""
+    def run(mount):
+        record = Record()
+        root, body = mount.path, content(55, 3000)
+        mount.start(stop)
+
+        def replaced(old, new, gone):
+            rest = {key: data for key, data in record.files.items() if key not in (old, gone)}
+            return {**rest, new: record.files[old]}
+
+        try:
+            for name in ("a", "b"):
+                record.act(lambda: write(root / name, body), {**record.files, name: body})
+            for name in ("k", "l", "m"):
+                record.act(lambda: os.symlink("x", root / name), {**record.files, f"{name}.rclonelink": b"x"})
+            record.act(lambda: os.rename(root / "a", root / "l"), replaced("a", "l", "l.rclonelink"))
+            record.act(lambda: os.rename(root / "m", root / "b"), replaced("m.rclonelink", "b.rclonelink", "b"))
+            with open(root / "new", "wb", buffering=0) as file:
+                file.write(body)
+                # From here on the file is promised.
+                after = {key: data for key, data in record.files.items() if key != "k.rclonelink"}
+                record.act(lambda: os.rename(root / "new", root / "k"), {**after, "k": body})
+        except OSError:
+            pass
+        mount.died()
+        settle(mount, record)
+    return run
+
+
 def in_a_row_case(stop):
     """Files are removed one after the other, as rm -r does, and one of their names taken again, with the same bytes."""
     def run(mount):
@@ -372,6 +402,10 @@ def main(names):
     for stop in ("before:removal:1", "after:removal:1", "after:removal:3", "after:removal:6", "before:end-job:1",
                  "after:end-job:1", "before:attempt:1", "after:attempt:1"):
         cases.append((f"in a row {stop}", in_a_row_case(stop)))
+    for stop in ("after:rename:1", "after:rename:2", "before:end-job:1", "before:end-job:2", "after:removal:1",
+                 "before:end-job:3", "after:end-job:3"):
+        for options in ([], ["durable=local"]):
+            cases.append((f"{' '.join(options)} links {stop}".strip(), links_case(stop), *options))
     # Two at a time: those under way at the kill are sent again.
     cases.append(("local resume", resume_case, "durable=local", "uploads=2"))
     cases.append(("local outage", outage_case, "durable=local", "timeout=2", "retries=1"))

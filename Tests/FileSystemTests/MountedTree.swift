@@ -24,6 +24,7 @@ final class MountedTree {
     private let directory: TemporaryDirectory
     private let capacity: Int64
     private let ttl: Duration
+    private let codec: NameCodec
     private let listener = Listener()
     private(set) var system: BucketFileSystem
     private(set) var rooms: BucketFileSystem.Rooms
@@ -46,7 +47,8 @@ final class MountedTree {
     init(
         capabilities: Capabilities = Capabilities(), ttl: Duration = .seconds(60), capacity: Int64 = 1 << 30,
         deliverySize: Int = 64 << 10, over front: (any ObjectStore)? = nil,
-        durability: MountPolicy.Durability = .remote, partSize: Int64 = CommitOptions().partSize
+        durability: MountPolicy.Durability = .remote, partSize: Int64 = CommitOptions().partSize,
+        codec: NameCodec = NameCodec()
     ) throws {
         time = ManualTime()
         store = MemoryStore(capabilities: capabilities, time: time, deliverySize: deliverySize)
@@ -54,14 +56,15 @@ final class MountedTree {
         directory = try TemporaryDirectory()
         self.capacity = capacity
         policy = MountPolicy(uid: 0, gid: 0)
-        self.ttl = ttl
+        (self.ttl, self.codec) = (ttl, codec)
         policy.hostName = "here"
         policy.durability = durability
         commitOptions.partSize = partSize
         let journal = try Journal(path: directory.path("journal.db"))
         (rooms, databases) = try Self.open(
-            directory.path, listener, Self.lasting(self.front, life, time), journal, kept: [], time, pool, ttl, capacity
-        )
+            directory.path, listener, Self.lasting(self.front, life, time), journal, kept: [], time, pool, ttl,
+            capacity,
+            codec: codec)
         system = BucketFileSystem(rooms: rooms, policy: policy, commitOptions: commitOptions, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
     }
@@ -98,13 +101,13 @@ final class MountedTree {
     private static func open(
         _ path: String, _ listener: Listener, _ store: any ObjectStore, _ journal: Journal, kept: Set<String>,
         _ time: ManualTime, _ pool: WorkerPool, _ ttl: Duration, _ capacity: Int64,
-        keepingPending: Bool = false
+        codec: NameCodec, keepingPending: Bool = false
     ) throws -> (rooms: BucketFileSystem.Rooms, databases: [Database]) {
         let database = try Database(.file(path + "/meta.db"), migrations: MetadataCache.migrations)
         let index = try Database(.file(path + "/blocks.db"), migrations: BlockCache.migrations)
         let metadata = try MetadataCache(
             database: database, time: time, ttl: ttl, negativeTTL: .seconds(1),
-            listingLag: store.capabilities.listingLag, keepingPending: keepingPending)
+            listingLag: store.capabilities.listingLag, codec: codec, keepingPending: keepingPending)
         metadata.remind(store)
         let ledger = SpaceLedger(limit: capacity, floor: 0, commitShare: capacity / 4) { .max }
         let buffers = BufferPool(budget: MemoryBudget(limit: 64 << 20))
@@ -202,7 +205,7 @@ final class MountedTree {
         let plan = policy.readOnly ? try recovery.look() : try await recovery.run()
         (rooms, databases) = try Self.open(
             directory.path, listener, store, journal, kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
-            time, pool, ttl, capacity, keepingPending: isRestart)
+            time, pool, ttl, capacity, codec: codec, keepingPending: isRestart)
         if isRestart { generation += 1 }
         system = BucketFileSystem(
             rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
@@ -216,7 +219,8 @@ final class MountedTree {
         defer { database.close() }
         return UnlinkedFile.all(
             in: try MetadataCache(
-                database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), keepingPending: true))
+                database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), codec: codec,
+                keepingPending: true))
     }
 
     func run<Value: Sendable>(_ outcome: Outcome<Value>) async throws(Failure) -> Value {

@@ -32,7 +32,7 @@ import Testing
         full.headers = HeadersRecord(standard: [text: text, "b": ""], user: ["": text])
         full.extents = [ExtentRecord(end: 1, source: 0), ExtentRecord(end: .max, source: 255)]
         (full.isAcknowledged, full.isFlushed, full.changed) = (true, false, .min)
-        (full.isLeft, full.besideOf) = (true, .max)
+        (full.isLeft, full.besideOf, full.stagedOver) = (true, .max, .min)
         var odd = FileIntent(staging: "", key: "", base: nil, identity: "", boot: text)
         (odd.condition, odd.extents, odd.headers) = (.absent, [], HeadersRecord(standard: [:], user: [:]))
         let least = FileIntent(staging: "1", key: "k", base: nil, identity: text, boot: "")
@@ -93,7 +93,10 @@ import Testing
                     case 2: .tree(from: "a/", to: "b/")
                     default:
                         .rename(
-                            RenameRecord(source: version("a", &dice), to: "b", storageClass: "COLD", replaced: nil))
+                            RenameRecord(
+                                source: version("a", &dice), to: "b", storageClass: "COLD", replaced: nil,
+                                displaced: Bool.random(using: &dice)
+                                    ? RemovalRecord(key: "b%", etag: nil, commits: ["c"]) : nil))
                     }
                 changes.append(.job(id, job, items: items))
             case 8: changes.append(.advance(id, .removals(below: "c/")))
@@ -107,6 +110,40 @@ import Testing
         VersionRecord(
             key: ByteString(key), etag: "e\(Int.random(in: 0...9, using: &dice))", size: 7,
             modified: Timestamp(seconds: -3, nanoseconds: 5), versionID: Bool.random(using: &dice) ? "v" : nil)
+    }
+
+    /// The version before knew nothing of a displaced target, nor of what a staging file began with.
+    @Test func rowsOfTheVersionBeforeAreRead() throws {
+        let rename = """
+            {"source":{"key":"l","etag":"e","size":1,"modified":{"seconds":1,"nanoseconds":2}},"to":"b","replaced":"r"}
+            """
+        let read = try JSONDecoder().decode(RenameRecord.self, from: Data(rename.utf8))
+        #expect(read.displaced == nil && read.replaced == "r" && read.keys == ["l", "b"])
+        let file = """
+            {"staging":"1","key":"k","base":{"key":"k","etag":"e","size":7,"modified":{"seconds":1,"nanoseconds":2}},
+            "condition":{"any":{}},"identity":"i","ancestors":[],"isAcknowledged":false,"boot":"b","isFlushed":false,
+            "changed":5}
+            """
+        let intent = try JSONDecoder().decode(FileIntent.self, from: Data(file.utf8))
+        #expect(intent.stagedOver == nil && intent.baseSize == 7)
+    }
+
+    /// A commit whose answer was lost has made another version, of any length: the staging file is the one it was.
+    @Test(arguments: [true, false]) func theStagingFileBeganWithWhatItBeganWith(isCopy: Bool) {
+        func version(_ key: ByteString, _ size: Int64) -> VersionRecord {
+            VersionRecord(key: key, etag: "\(size)", size: size, modified: Timestamp(seconds: 1), versionID: nil)
+        }
+        var intent = FileIntent(staging: "1", key: "k", base: nil, identity: "i", boot: "b")
+        if isCopy { (intent.base, intent.isCopy) = (version("other", 9), true) }
+        intent.rebase(on: version("k", 5))
+        #expect(intent.baseSize == 0 && intent.isCopy == nil)
+        intent.rebase(on: version("k", 6))
+        #expect(intent.baseSize == 0 && intent.base?.size == 6)
+        var other = FileIntent(staging: "1", key: "k", base: version("k", 7), identity: "i", boot: "b")
+        other.rebase(on: other.base)
+        #expect(other.stagedOver == nil && other.baseSize == 7)
+        other.rebase(on: version("k", 5))
+        #expect(other.baseSize == 7)
     }
 
     @Test func bytesStayAsLongAsTheirFile() throws {

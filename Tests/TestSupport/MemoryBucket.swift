@@ -63,6 +63,18 @@ package struct MemoryBucket: Sendable {
 
     mutating func setInfo(_ info: ObjectInfo, of key: ObjectKey) { objects[key]?.info = info }
 
+    /// The key whose object a read of `key` gives: of a link, as OSS does it, the one that it leads to.
+    func followed(
+        _ key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) throws(ObjectStoreError) -> ObjectKey {
+        guard capabilities.symlinks, let target = objects[key]?.target else { return key }
+        guard objects[ObjectKey(target)] != nil else {
+            throw ObjectStoreError(
+                .notFound, operation, key: key, status: 404, code: "SymlinkTargetNotExist", message: "no such target")
+        }
+        return ObjectKey(target)
+    }
+
     /// The object, when it is the one that `condition` asks for.
     func object(
         _ key: ObjectKey, condition: ReadCondition?, _ operation: ObjectStoreError.Operation

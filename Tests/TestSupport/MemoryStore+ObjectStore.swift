@@ -11,7 +11,7 @@ extension MemoryStore {
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
         try await perform(Request(operation: .head, key: key, readCondition: condition)) {
             (bucket) throws(ObjectStoreError) in
-            try bucket.object(key, condition: condition, .head).info
+            try bucket.object(bucket.followed(key, .head), condition: condition, .head).info
         }
     }
 
@@ -20,7 +20,7 @@ extension MemoryStore {
             operation: .get, key: request.key, range: request.range, readCondition: request.condition)
         // The reply's gate and fault stand between the head of the answer and its body.
         let object = try await perform(record) { (bucket) throws(ObjectStoreError) in
-            try bucket.object(request.key, condition: request.condition, .get)
+            try bucket.object(bucket.followed(request.key, .get), condition: request.condition, .get)
         }
         let size = Int64(object.content.count)
         if let wanted = request.range, wanted.isEmpty || wanted.lowerBound >= size {

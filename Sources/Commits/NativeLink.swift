@@ -1,9 +1,10 @@
-import Basics
+package import Basics
+package import ObjectStorage
 
 /// Links that the store itself knows: their target is a key, where POSIX has a path relative to the link (OSS's PutSymlink).
-enum NativeLink {
+package enum NativeLink {
     /// What readlink(2) tells of a link at `link` whose target is the key `target`, both from the mount's top.
-    static func path(to target: ByteString, from link: ByteString) -> ByteString {
+    package static func path(to target: ByteString, from link: ByteString) -> ByteString {
         var from = components(link).dropLast()[...]
         var to = components(target)[...]
         while let first = from.first, to.count > 1, first == to.first {
@@ -15,7 +16,7 @@ enum NativeLink {
     }
 
     /// The key that a link at `link` means with the relative `path`; nil when it leads out of the mount.
-    static func target(of path: ByteString, from link: ByteString) -> ByteString? {
+    package static func target(of path: ByteString, from link: ByteString) -> ByteString? {
         var target = Array(components(link).dropLast())
         for component in components(path) {
             guard component == ".." else {
@@ -28,7 +29,7 @@ enum NativeLink {
     }
 
     /// The same, if that is where the path leads and what the link then tells is its very text.
-    static func exactTarget(of path: ByteString, from link: ByteString) -> ByteString? {
+    package static func exactTarget(of path: ByteString, from link: ByteString) -> ByteString? {
         guard !components(path).contains(where: { $0.isEmpty || $0 == "." }),
             let target = target(of: path, from: link), self.path(to: target, from: link) == path
         else { return nil }
@@ -41,5 +42,24 @@ enum NativeLink {
 
     private static func joined(_ components: [ByteString]) -> ByteString {
         ByteString(components.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
+    }
+}
+
+extension ObjectStore {
+    /// The target that the link at `key` has at `newKey`: the same relative path if that stays in the mount, else the same key.
+    package func linkTarget(of key: ObjectKey, at newKey: ObjectKey) async throws(ObjectStoreError) -> ByteString {
+        let linked = try await symlinkTarget(of: key)
+        let path = NativeLink.path(to: linked, from: key.bytes)
+        return NativeLink.target(of: path, from: newKey.bytes) ?? linked
+    }
+
+    /// Makes the link of `key` anew at `newKey`: a copy would be one of its target's content.
+    package func copyLink(
+        _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata
+    ) async throws(ObjectStoreError) -> ObjectVersion {
+        let target = try await linkTarget(of: key, at: newKey)
+        let answer = try await putSymlink(PutRequest(newKey, metadata: headers), target: target)
+        return ObjectVersion(
+            etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }
 }

@@ -1,0 +1,81 @@
+import Basics
+import Journaling
+import ObjectStorage
+
+/// What the store has at the keys of a job, and whether that is the job's own copy.
+extension JobRunner {
+    /// An object, or a link of the store's own kind.
+    struct Found: Sendable {
+        /// Of a link without headers.
+        let info: ObjectInfo
+        let isLink: Bool
+
+        var etag: String { info.version.etag.text }
+
+        /// Whether it is what `rename` makes at its new key, where the source is gone. Equal bytes have the replaced object's ETag.
+        func isLeft(by rename: RenameRecord) -> Bool {
+            guard isLink || info.version.size == rename.source.size else { return false }
+            return etag != rename.replaced || etag == rename.source.etag
+        }
+    }
+
+    /// What is at a key. A HEAD of a link of the store's own kind describes the object that the link leads to, or finds none (OSS,
+    /// HeadObject, "symbolic link"); a listing shows the link itself.
+    func object(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
+        guard store.capabilities.symlinks else { return try await head(key) }
+        guard let listed = try await listed(key) else { return nil }
+        guard listed.isSymlink else { return try await head(key) }
+        let info = ObjectInfo(
+            version: listed.version, metadata: ObjectMetadata(), storageClass: listed.storageClass)
+        return Found(info: info, isLink: true)
+    }
+
+    private func head(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
+        do { return Found(info: try await store.head(key, condition: nil), isLink: false) } catch {
+            if error.kind == .notFound { return nil }
+            throw error
+        }
+    }
+
+    /// The first key with that prefix is the key itself, where there is such an object. Some pages are empty and have a next one.
+    private func listed(_ key: ObjectKey) async throws(ObjectStoreError) -> ListedObject? {
+        var request = ListRequest(prefix: key.bytes, limit: 1)
+        var progress = ListingProgress()
+        while true {
+            let page = try await store.list(request)
+            try progress.take(page)
+            if let first = page.objects.first { return first.key == key ? first : nil }
+            guard let next = page.next else { return nil }
+            request.cursor = next
+        }
+    }
+
+    /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them. The copy of a link leads
+    /// to where the link leads from the new place.
+    func isCopy(
+        _ copy: Found?, at key: ObjectKey, of original: Found, _ source: ObjectKey
+    ) async throws(ObjectStoreError) -> Bool {
+        guard let copy, copy.isLink == original.isLink else { return false }
+        if original.isLink {
+            return try await store.symlinkTarget(of: key) == store.linkTarget(of: source, at: key)
+        }
+        guard copy.info.version.size == original.info.version.size else { return false }
+        if copy.etag == original.etag { return true }
+        return original.info.metadata.user[CommitOptions.commitHeader] != nil
+            && copy.info.metadata.user == original.info.metadata.user
+    }
+
+    /// The same of the copy that a rename makes, which is known by its commit id where it has headers of its own. What was there
+    /// before may have the source's bytes and other headers, or be a link to the source: it is no copy.
+    func isCopy(
+        _ copy: Found?, at key: ObjectKey, of original: Found, _ rename: RenameRecord
+    ) async throws(ObjectStoreError) -> Bool {
+        if let id = rename.headers?.user[CommitOptions.commitHeader], let copy,
+            copy.info.metadata.user[CommitOptions.commitHeader] == id
+        {
+            return true
+        }
+        if copy?.etag == rename.replaced { return false }
+        return try await isCopy(copy, at: key, of: original, ObjectKey(rename.source.key))
+    }
+}
