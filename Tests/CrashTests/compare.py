@@ -1,0 +1,68 @@
+"""What a tree shows, and how two of them differ."""
+
+import os
+import stat
+
+from act_side import short
+
+# Names that stand for keys which several names would have. Without the other key, they have the plain name.
+ESCAPES = ("%%file", "%%link")
+
+
+def plain(name, others):
+    for escape in ESCAPES:
+        if name.endswith(escape) and name[:-len(escape)] not in others:
+            return name[:-len(escape)]
+    return name
+
+
+def entry(path, timed):
+    status = os.lstat(path)
+    if stat.S_ISLNK(status.st_mode):
+        return ("link", os.readlink(path))
+    owner, mode = (status.st_uid, status.st_gid), oct(stat.S_IMODE(status.st_mode))
+    attributes = sorted((name, os.getxattr(path, name)) for name in os.listxattr(path)
+                        if name.startswith("user.") and not name.startswith("user.pailfs."))
+    if stat.S_ISDIR(status.st_mode):
+        return ("directory", mode, owner, attributes)
+    with open(path, "rb", buffering=0) as file:
+        body = file.readall()
+    if len(body) != status.st_size:
+        body += b" of %d" % status.st_size
+    seconds = int(status.st_mtime) if timed else None
+    return ("file", short(body), mode, owner, attributes, seconds)
+
+
+def snapshot(root, timed=(), below=""):
+    """Every path below `root` with what it is. Paths in `timed` have their time compared as well."""
+    found = {}
+    names = os.listdir(os.path.join(root, below))
+    for name in names:
+        shown = plain(name, set(names) - {name})
+        inner = os.path.join(below, name)
+        try:
+            what = entry(os.path.join(root, inner), inner in timed)
+            if what[0] == "directory":
+                found.update({os.path.join(below, shown) + path[len(inner):]: each
+                              for path, each in snapshot(root, timed, inner).items()})
+        except OSError as error:
+            what = ("listed, but", error.strerror)
+        path = os.path.join(below, shown)
+        found[path if path not in found else path + " twice"] = what
+    return found
+
+
+def differences(label, expected, found):
+    """One line for each path or call that differs."""
+    lines = []
+    for path in sorted(expected.keys() | found.keys()):
+        if expected.get(path) != found.get(path):
+            lines.append(f"{label}: {path} is {found.get(path)}, locally {expected.get(path)}")
+    return lines
+
+
+def result_differences(expected, found):
+    lines = [f"{mine[0]} answered {mine[1]}, locally {theirs[1]}" for theirs, mine in zip(expected, found) if theirs != mine]
+    if len(expected) != len(found):
+        lines.append(f"{len(found)} calls, locally {len(expected)}: {found[len(expected) - 1:]}")
+    return lines[:6]
