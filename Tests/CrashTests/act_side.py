@@ -167,7 +167,8 @@ class Side:
 
     def remove_tree(self, name):
         """As rm -rf does it: a listing, and then each name that it had."""
-        if stat.S_ISDIR(os.lstat(self.path(name)).st_mode):
+        status = self.call(f"stat {name}", lambda: stat.S_IFMT(os.lstat(self.path(name)).st_mode))
+        if status == stat.S_IFDIR:
             for each in self.names(name):
                 self.remove_tree(f"{name}/{each}" if name else each)
             self.rmdir(name)

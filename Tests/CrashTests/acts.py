@@ -84,8 +84,10 @@ FILES = KINDS[6:]
 
 def rename(source, target):
     local_only = source.startswith("acked") or target.startswith("acked")
+    # A file under an escaped name of links stands for no key, and the other way round.
+    is_nothing = target.startswith("shared") and source not in ("dir", "empty") and ("link" in source) != ("link" in target)
 
-    @act(f"rename/{source}-over-{target}", local_only, "sharedlink" in (source, target),
+    @act(f"rename/{source}-over-{target}", local_only, is_nothing or "sharedlink" in (source, target),
          links="link" in (source, target), changes=("f",) if source != "dir" else ("f/file",))
     def body(t):
         # What is acknowledged comes last, since nothing reaches the bucket afterwards.
@@ -97,7 +99,10 @@ def rename(source, target):
             old = make(t, source, "f")
         t.settle_unless_stalled()
         yield
-        t.rename(old, new)
+        if is_nothing:
+            t.permitted(f"rename {old} {new}", "EINVAL", "name.escaped", os.rename, t.path(old), t.path(new))
+        else:
+            t.rename(old, new)
 
 
 for source in KINDS[:6]:

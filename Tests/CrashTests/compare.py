@@ -5,6 +5,8 @@ import stat
 
 from act_side import short
 
+# What another host stores.
+OTHER = b"of another host"
 # Names that stand for keys which several names would have. Without the other key, they have the plain name.
 ESCAPES = ("%%file", "%%link")
 
@@ -66,3 +68,15 @@ def result_differences(expected, found):
     if len(expected) != len(found):
         lines.append(f"{len(found)} calls, locally {len(expected)}: {found[len(expected) - 1:]}")
     return lines[:6]
+
+
+def after_another_host(point, results, tree):
+    """What no change of another host at an act's request may lead to. Which of both comes first is not promised."""
+    # rule: error.reason, conflict
+    lines = [f"{label} answered {result}" for label, result in results if result in ("EIO", "ETIMEDOUT", "EINVAL")]
+    lines += [f"in the mount: {path} is {what}" for path, what in tree.items() if what[0] == "listed, but"]
+    kept = [path for path, what in tree.items() if what[0] == "file" and what[1] == OTHER]
+    if point.what.endswith("-overwritten") and point.act.startswith("rename/") and not kept and not point.act.endswith("twice"):
+        # rule: rename.directory
+        lines.append("what the other host stored is gone")
+    return lines

@@ -5,7 +5,8 @@ with the same act on a local disk.
 
 A point is called ACT:STORE:DURABLE[:SYMLINKS]:WHAT, such as rename/file-over-link:s3:remote:DELETE-1-after. WHAT is whole
 (nothing happens), watched (another process uses the names at every request, with ttl=0), or kind and number of a request and
-what happens there: before, after (the worker is killed), overwritten, deleted (another host does that to the act's files).
+what happens there: before, after (the worker is killed), seen (another process uses the names, with ttl=0), overwritten, deleted (another
+host does that to the act's files; with --hosts).
 NAME runs the points whose names begin with it; a whole name runs that one alone.
 
 Without NAME one point in some is tried, always the same ones; PAILFS_TEST_LONG=1 tries every point, on each store, with both
@@ -25,6 +26,7 @@ import zlib
 
 import acts
 import bench
+from gate import CHANGES
 from lane import BUCKET, Point, Variant, run_batch
 
 LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
@@ -84,7 +86,7 @@ class Run:
     def batches(self, points):
         rows = collections.defaultdict(list)
         for point in points:
-            rows[point.variant, point.what == "watched"].append(point)
+            rows[point.variant, point.is_watched].append(point)
         for row in rows.values():
             for start in range(0, len(row), BATCH):
                 self.numbers += 1
@@ -157,10 +159,11 @@ def asked(arguments, run):
                 watched = Point(variant, act.name, "watched")
                 if run.wants(watched) and run.is_mine(watched):
                     every.append(watched)
-    traces = run.go([point for point in first if run.arguments.shard[1] == 1 or True])
+    traces = run.go(first)
     for point, trace in traces.items():
         for kind, number in trace:
-            sides = ["before", "after"]
+            # Another process that looks meets a change that was made, and whose end the mount does not know yet.
+            sides = ["before", "after", *(["seen"] if kind in CHANGES else [])]
             if acts.EVERY[point.act].changes and arguments.hosts:
                 sides += ["overwritten", "deleted"]
             found = [Point(point.variant, point.act, f"{kind}-{number}-{side}") for side in sides]

@@ -146,6 +146,10 @@ class Gate:
         with self.lock:
             return self.under_way == 0 and time.monotonic() - self.last >= seconds
 
+    def end_visits(self):
+        with self.lock:
+            self.visitor = None
+
     def visited(self):
         """The visitor is through with what it was called for; until then requests are not counted, since they may be its own."""
         with self.lock:

@@ -3,6 +3,7 @@ one of its requests. At the end the mount is ended in order, and another one wit
 
 import dataclasses
 import functools
+import json
 import os
 import pathlib
 import re
@@ -43,8 +44,9 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """`what` is 'whole' (nothing happens), 'watched', or KIND-number-side, where side is before, after (the worker is
-    killed), overwritten or deleted (another host does that)."""
+    """`what` is 'whole' (nothing happens), 'watched' (another process uses the names at every request), or KIND-number-side,
+    where side is before, after (the worker is killed), seen (another process uses the names when the store has done it),
+    overwritten or deleted (another host does that)."""
     variant: Variant
     act: str
     what: str
@@ -56,6 +58,15 @@ class Point:
     def target(self):
         found = re.fullmatch(r"([A-Z]+)-(\d+)-(\w+)", self.what)
         return (found[1], int(found[2]), found[3]) if found else None
+
+
+    @property
+    def is_watched(self):
+        return self.what == "watched" or self.what.endswith("-seen")
+
+    @property
+    def is_of_another_host(self):
+        return self.what.endswith(("-overwritten", "-deleted"))
 
 
 class Hang(AssertionError):
@@ -101,12 +112,12 @@ class Lane:
         self.gate = Gate(variant.store)
         self.mount = Mount(variant, store, f"case{number}", work, f"proxy={self.gate.url}", *(["ttl=0"] if watched else []))
         self.observer = None
-        self.problems, self.traces, self.done, self.missed = {}, {}, [], []
+        self.problems, self.traces, self.shown, self.done, self.missed = {}, {}, {}, [], []
 
     def run(self, points):
         """Problems by point; a point that did not run is missing in `done`."""
         try:
-            if any(point.what == "watched" for point in points):
+            if points[0].is_watched:
                 self.observer = subprocess.Popen(
                     [sys.executable, "-B", str(pathlib.Path(__file__).with_name("observer.py"))], stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE, text=True)
@@ -149,21 +160,27 @@ class Lane:
 
         program = threading.Thread(target=through, daemon=True)
         lasting = before & tree.keys() if re.match("rename/.*-over-", point.act) else ()
-        self.go(point, word, program, [name for name in lasting if "%%" not in name])
+        self.go(point, word, program, [sorted(before | tree.keys()), [name for name in lasting if "%%" not in name]])
         problems = self.problems[point]
+        if point.is_of_another_host:
+            # The mount shows what it knows for as long as `ttl`, unless it is told to look again.
+            os.setxattr(side.root, "user.pailfs.refresh", b"1")
+            self.shown[point] = self.limited("a look at the tree", lambda: compare.snapshot(side.root))
+            problems += compare.after_another_host(point, side.results, self.shown[point])
+            return
         problems += compare.result_differences(results, side.results)
         shown = self.limited("a look at the tree", lambda: compare.snapshot(side.root, act.timed))
         problems += compare.differences("in the mount", tree, shown)
 
-    def go(self, point, word, program, lasting):
+    def go(self, point, word, program, names):
         """Runs the act, and does at its request what the point says."""
         target = point.target
         visitor = None
         if point.what == "watched":
             def visitor(where):
-                self.visit(point, where, word, lasting)
+                self.visit(point, where, word, names)
         # Another host makes its change before the store does what was asked for.
-        gated = target and (*target[:2], "after" if target[2] == "after" else "before")
+        gated = target and (*target[:2], "after" if target[2] in ("after", "seen") else "before")
         self.gate.begin(word, gated, visitor)
         program.start()
         if target:
@@ -178,17 +195,22 @@ class Lane:
             else:
                 # What goes on beside the request may come as far as it comes.
                 time.sleep(0.03)
-                self.strike(point, word)
+                self.strike(point, word, names)
         program.join(PATIENCE)
         if program.is_alive():
             raise Hang("the act does not end")
+        self.gate.end_visits()
         if not target:
             bench.wait_for("the end of the requests", lambda: self.gate.is_quiet(QUIET))
         self.traces[point] = list(self.gate.trace)
         self.gate.begin(None)
 
-    def strike(self, point, word):
+    def strike(self, point, word, names):
         side = point.target[2]
+        if side == "seen":
+            self.visit(point, point.what, word, names)
+            self.gate.release()
+            return
         if side in ("before", "after"):
             worker = self.mount.worker()
             os.kill(worker, signal.SIGKILL)
@@ -200,13 +222,13 @@ class Lane:
             if side == "deleted":
                 self.store.s3.delete_object(Bucket=self.store.bucket, Key=key)
             else:
-                self.store.put(self.mount.prefix, f"{word}/{name}", b"of another host")
+                self.store.put(self.mount.prefix, f"{word}/{name}", compare.OTHER)
         self.gate.release()
 
-    def visit(self, point, where, word, lasting):
+    def visit(self, point, where, word, names):
         """Another process stats, lists and opens every name below the directory, as far as it comes in a moment."""
         try:
-            self.observer.stdin.write("\t".join([str(self.mount.path / word), *lasting]) + "\n")
+            self.observer.stdin.write(json.dumps([str(self.mount.path / word), *names]) + "\n")
             self.observer.stdin.flush()
         except OSError:
             self.problems[point].append(f"the observer is gone at {where}")
@@ -221,7 +243,7 @@ class Lane:
             answered.set()
 
         threading.Thread(target=wait, daemon=True).start()
-        answered.wait(0.4)
+        answered.wait(1)
 
     def limited(self, what, function):
         """The function's result, or a hang."""
@@ -256,13 +278,16 @@ class Lane:
             for index, point in enumerate(self.done):
                 word = f"p{self.number}x{index}x"
                 act = acts.EVERY[point.act]
-                tree = locally(point.act)[1]
-                if point.target and point.target[2] in ("overwritten", "deleted"):
-                    continue
                 try:
-                    shown = compare.snapshot(str(fresh.path / word), act.timed)
+                    shown = compare.snapshot(
+                        str(fresh.path / word), () if point.is_of_another_host else act.timed)
                 except OSError as error:
                     shown = {"": str(error)}
+                if point.is_of_another_host:
+                    mine = self.shown.get(point, {})
+                    self.problems[point] += compare.differences("in the bucket and not in the mount", mine, shown)
+                    continue
+                tree = locally(point.act)[1]
                 self.problems[point] += compare.differences("in the bucket", tree, shown)
                 files = sum(1 for each in tree.values() if each[0] != "directory")
                 mine = [key for key in keys if key.startswith(word + "/") and ".cssp-parts" not in key]
@@ -284,7 +309,7 @@ def run_batch(job):
     number, store, points, keep = job
     os.umask(0o022)
     work = pathlib.Path(tempfile.mkdtemp(prefix="lane-", dir=store.work))
-    watched = any(point.what == "watched" for point in points)
+    watched = points[0].is_watched
     lane = Lane(store.client(), points[0].variant, work, number, watched)
     try:
         lane.run(points)

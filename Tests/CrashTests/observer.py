@@ -1,36 +1,58 @@
-"""Another process: for each line of its input, a directory and names in it that are there all the time, it stats, lists and
-opens every name below the directory."""
+"""Another process. For each line of its input it stats, lists and opens every name below a directory: those that it lists, and
+those that it is told, which may be there or not. Of some it is told that they are there all the time.
+Each name is used by a thread of its own, since the kernel lets some of them wait while a directory is changed. The answer
+comes when all are through, or in a moment; what goes wrong later is told in the next answer."""
 
+import errno
+import json
 import os
 import stat
 import sys
+import threading
+import time
+
+# A name that was listed may be gone, and may be of another kind, when it is used.
+GONE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
-def visit(path):
-    for name in os.listdir(path):
-        inner = os.path.join(path, name)
-        try:
-            status = os.lstat(inner)
-            if stat.S_ISDIR(status.st_mode):
-                visit(inner)
-            elif stat.S_ISLNK(status.st_mode):
-                os.readlink(inner)
-            else:
-                with open(inner, "rb", buffering=0) as file:
-                    file.read(1000)
-        except FileNotFoundError:
-            # It was listed, and is gone since.
-            pass
-
-
-for line in sys.stdin:
-    answer = "ok"
+def use(path):
     try:
-        root, *lasting = line.rstrip("\n").split("\t")
-        visit(root)
-        for name in lasting:
-            # rule: rename.replace
-            os.lstat(os.path.join(root, name))
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode):
+            for name in os.listdir(path):
+                use(os.path.join(path, name))
+        elif stat.S_ISLNK(status.st_mode):
+            os.readlink(path)
+        else:
+            with open(path, "rb", buffering=0) as file:
+                file.read(1000)
     except OSError as error:
-        answer = str(error)
-    print(answer, flush=True)
+        if error.errno not in GONE and (error.errno, stat.S_IFMT(status.st_mode)) != (errno.EINVAL, stat.S_IFLNK):
+            raise
+
+
+def there(path):
+    # rule: rename.replace
+    os.lstat(path)
+
+
+def guarded(function, path):
+    try:
+        function(path)
+    except OSError as error:
+        wrong.append(str(error))
+
+
+wrong = []
+for line in sys.stdin:
+    root, names, lasting = json.loads(line)
+    paths = [os.path.join(root, name) for name in names]
+    calls = [(use, path) for path in [*paths, root]] + [(there, os.path.join(root, name)) for name in lasting]
+    threads = [threading.Thread(target=guarded, args=call, daemon=True) for call in calls]
+    end = time.monotonic() + 0.3
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0, end - time.monotonic()))
+    said, wrong = wrong[:], []
+    print("; ".join(said) or "ok", flush=True)
