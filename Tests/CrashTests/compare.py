@@ -75,8 +75,11 @@ def after_another_host(point, results, tree):
     # rule: error.reason, conflict
     lines = [f"{label} answered {result}" for label, result in results if result in ("EIO", "ETIMEDOUT", "EINVAL")]
     lines += [f"in the mount: {path} is {what}" for path, what in tree.items() if what[0] == "listed, but"]
-    kept = [path for path, what in tree.items() if what[0] == "file" and what[1] == OTHER]
-    if point.what.endswith("-overwritten") and point.act.startswith("rename/") and not kept and not point.act.endswith("twice"):
+    kept = [path for path, what in tree.items()
+            if what[0] == "file" and isinstance(what[1], bytes) and what[1].startswith(OTHER)]
+    # rule: conflict.gap (between a rename's copy and the removal of its source)
+    is_in_gap = point.target[0] in ("DELETE", "BATCH")
+    if point.what.endswith("-overwritten") and point.act.startswith("rename/") and not kept and not is_in_gap:
         # rule: rename.directory
         lines.append("what the other host stored is gone")
     return lines

@@ -159,7 +159,7 @@ class Lane:
             side.finish()
 
         program = threading.Thread(target=through, daemon=True)
-        lasting = before & tree.keys() if re.match("rename/.*-over-", point.act) else ()
+        lasting = before & tree.keys() if re.fullmatch(r"rename/\w+-over-\w+", point.act) else ()
         self.go(point, word, program, [sorted(before | tree.keys()), [name for name in lasting if "%%" not in name]])
         problems = self.problems[point]
         if point.is_of_another_host:
