@@ -168,7 +168,7 @@ def exact(names):
 
 def asked(arguments, run):
     """Runs every point that was asked for."""
-    is_slice = not LONG and not arguments.names and arguments.shard[0] == 0
+    is_slice = arguments.is_slice and arguments.shard[0] == 0
     named = dict(exact(WRONG_ONCE if is_slice else arguments.names))
     if named:
         run.go(list(dict.fromkeys(named.values())))
@@ -205,6 +205,7 @@ def parse():
     arguments = parser.parse_args()
     arguments.shard = tuple(int(number) for number in arguments.shard.split("/"))
     arguments.variants = [Variant(*text.split(":")) for text in arguments.variant or []] or variants()
+    arguments.is_slice = not (LONG or arguments.names or arguments.variant or arguments.one_in)
     if arguments.one_in is None:
         arguments.one_in = 1 if LONG or arguments.names else SLICE
     return arguments
