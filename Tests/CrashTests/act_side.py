@@ -1,6 +1,7 @@
-"""Where an act is done: in a directory of a mount, or in one of a local disk, which says what is right. Both write down what
-each call answered, and end with what the open handles and the tree show."""
+"""An act runs in a directory of a mount and in one of a local disk, which shows the right result. Both write down the answer
+of each call, and use the open handles once more at the end."""
 
+import contextlib
 import errno
 import functools
 import hashlib
@@ -53,7 +54,7 @@ class Side:
         else:
             self.call(label, function, *arguments)
 
-    # Setting up what only a mount has.
+    # States that only a mount has.
 
     def settle(self):
         """Waits until the bucket has everything."""
@@ -108,7 +109,7 @@ class Side:
         return True
 
     def send(self, handle, body, offset=None):
-        number = self.handles[handle][0]
+        number = self.number(handle)
 
         def whole():
             done = 0
@@ -119,7 +120,7 @@ class Side:
         self.call(f"write {handle}", whole)
 
     def read(self, handle, size=64 << 20, offset=0):
-        number = self.handles[handle][0]
+        number = self.number(handle)
 
         def whole():
             pieces, place = [], offset
@@ -130,13 +131,26 @@ class Side:
         return self.call(f"read {handle}", whole)
 
     def ftruncate(self, handle, size):
-        self.call(f"ftruncate {handle}", os.ftruncate, self.handles[handle][0], size)
+        self.call(f"ftruncate {handle}", os.ftruncate, self.number(handle), size)
 
     def fsync(self, handle):
-        self.call(f"fsync {handle}", os.fsync, self.handles[handle][0])
+        self.call(f"fsync {handle}", os.fsync, self.number(handle))
 
     def close(self, handle):
-        self.call(f"close {handle}", os.close, self.handles.pop(handle)[0])
+        number = self.number(handle)
+        self.handles.pop(handle, None)
+        self.call(f"close {handle}", os.close, number)
+
+    def number(self, handle):
+        """The descriptor; of a file that could not be opened -1, with which every call is EBADF."""
+        return self.handles.get(handle, (-1, 0))[0]
+
+    def leave(self):
+        """Closes what an act that broke has left open."""
+        for number, _ in self.handles.values():
+            with contextlib.suppress(OSError):
+                os.close(number)
+        self.handles = {}
 
     def one(self, name, *arguments, **options):
         """A call of `os` that takes a path first."""
@@ -243,7 +257,3 @@ class MountSide(Side):
         os.listdir(self.root)
         return name + "%%link"
 
-
-# What the local side writes down while it sets up what another host would have stored is no result of the act.
-def setup_is_over(side):
-    side.results.clear()

@@ -1,4 +1,4 @@
-"""The acts that every request of is tried: what is there first, and then, after `yield`, what a program does."""
+"""The acts, renames first: each sets up its directory, yields, and then makes the calls whose requests are tried."""
 
 import os
 

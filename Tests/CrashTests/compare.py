@@ -1,11 +1,11 @@
-"""What a tree shows, and how two of them differ."""
+"""Snapshots of trees, and the differences between two of them."""
 
 import os
 import stat
 
 from act_side import short
 
-# What another host stores.
+# The bytes that another host stores.
 OTHER = b"of another host"
 # Names that stand for keys which several names would have. Without the other key, they have the plain name.
 ESCAPES = ("%%file", "%%link")
@@ -71,13 +71,14 @@ def result_differences(expected, found):
 
 
 def after_another_host(point, results, tree):
-    """What no change of another host at an act's request may lead to. Which of both comes first is not promised."""
+    """Problems that no change of another host may cause. The order of its change and the act's is not promised."""
     # rule: error.reason, conflict
     lines = [f"{label} answered {result}" for label, result in results if result in ("EIO", "ETIMEDOUT", "EINVAL")]
     lines += [f"in the mount: {path} is {what}" for path, what in tree.items() if what[0] == "listed, but"]
     kept = [path for path, what in tree.items()
             if what[0] == "file" and isinstance(what[1], bytes) and what[1].startswith(OTHER)]
-    # rule: conflict.gap (between a rename's copy and the removal of its source)
+    # Between a copy and the removal of its source.
+    # rule: conflict.gap
     is_in_gap = point.target[0] in ("DELETE", "BATCH")
     if point.what.endswith("-overwritten") and point.act.startswith("rename/") and not kept and not is_in_gap:
         # rule: rename.directory

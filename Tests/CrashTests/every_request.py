@@ -20,6 +20,7 @@ import os
 import pathlib
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -92,7 +93,7 @@ class Run:
         self.wrong, self.acts, self.missed = collections.Counter(), collections.defaultdict(set), []
 
     def wants(self, point, beginning=False):
-        """Whether the point was asked for by name; with `beginning`, whether one that its run tells of may be."""
+        """Whether a name asks for the point; with `beginning`, whether one may ask for some point of its act."""
         names = self.arguments.names
         text = f"{point.act}:{point.variant}:" if beginning else str(point)
         return not names or any(text.startswith(name) or beginning and name.startswith(text) for name in names)
@@ -116,7 +117,7 @@ class Run:
                 yield (self.numbers, self.view, row[start:start + BATCH], self.arguments.keep)
 
     def go(self, points):
-        """Runs the points; what was not reached, because its mount broke before, is run again. Traces by point."""
+        """Runs the points; those that a broken mount did not reach run again in another. Returns the traces by point."""
         traces, waiting = {}, list(points)
         while waiting:
             again, done_now = [], 0
@@ -211,6 +212,12 @@ def parse():
     return arguments
 
 
+def prepare_lane():
+    """A lane that is asked to end takes its mounts with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def main():
     arguments = parse()
     began = time.monotonic()
@@ -220,7 +227,7 @@ def main():
     context = multiprocessing.get_context("fork")
     store = bench.Store(work, bucket=BUCKET)
     try:
-        with context.Pool(arguments.lanes) as pool:
+        with context.Pool(arguments.lanes, prepare_lane) as pool:
             run = Run(arguments, pool, StoreView(store.endpoints, work))
             asked(arguments, run)
             pool.close()

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 
 CHANGES = {"PUT", "COPY", "CREATE", "PART", "PARTCOPY", "COMPLETE", "DELETE", "BATCH", "MOVE", "ABORT", "PUTLINK", "POST"}
-# What Kodo's requests are called by the first component of their path.
+# Kodo names its requests by the first component of their path.
 KODO = {"stat": "STAT", "move": "MOVE", "copy": "COPY", "delete": "DELETE", "list": "LIST", "v2": "LIST", "batch": "BATCH",
         "chgm": "CHANGE", "setmeta": "CHANGE", "chtype": "CHANGE", "mkblk": "PART", "mkfile": "COMPLETE"}
 
@@ -41,7 +41,7 @@ class Request:
         return any(name.endswith(end) for name in self.headers for end in ends)
 
     def kind(self, scheme):
-        """What the request does, in one word that every dialect shares."""
+        """The request's work, in one word that every dialect shares."""
         first = self.path.split("/")[1]
         if scheme == "kodo" and not self.path.startswith("/buckets/"):
             if first in KODO:
@@ -108,7 +108,7 @@ class Gate:
         self.under_way, self.last = 0, time.monotonic()
         threading.Thread(target=self.listen, daemon=True).start()
 
-    # What a test does.
+    # Called by a test.
 
     def begin(self, word, target=None, visitor=None):
         """Counts the requests about `word` from now on. `target` is (kind, number, side): that one is held. `visitor` is
@@ -160,7 +160,7 @@ class Gate:
         self.drop()
         self.listener.close()
 
-    # What its threads do.
+    # Run by its own threads.
 
     def listen(self):
         while True:

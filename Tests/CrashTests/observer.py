@@ -1,5 +1,5 @@
 """Another process. For each line of its input it stats, lists and opens every name below a directory: those that it lists, and
-those that it is told, which may be there or not. Of some it is told that they are there all the time.
+those that it reads from the input, which may be there or not. Some of them exist all the time.
 Each name is used by a thread of its own, since the kernel lets some of them wait while a directory is changed. The answer
 comes when all are through, or in a moment; what goes wrong later is told in the next answer."""
 
@@ -16,18 +16,20 @@ GONE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
 def use(path):
+    kind = None
     try:
-        status = os.lstat(path)
-        if stat.S_ISDIR(status.st_mode):
+        kind = stat.S_IFMT(os.lstat(path).st_mode)
+        if kind == stat.S_IFDIR:
             for name in os.listdir(path):
                 use(os.path.join(path, name))
-        elif stat.S_ISLNK(status.st_mode):
+        elif kind == stat.S_IFLNK:
             os.readlink(path)
         else:
             with open(path, "rb", buffering=0) as file:
                 file.read(1000)
     except OSError as error:
-        if error.errno not in GONE and (error.errno, stat.S_IFMT(status.st_mode)) != (errno.EINVAL, stat.S_IFLNK):
+        # readlink(2) of what is no link any more is EINVAL.
+        if error.errno not in GONE and (error.errno, kind) != (errno.EINVAL, stat.S_IFLNK):
             raise
 
 
