@@ -17,7 +17,8 @@ import threading
 import time
 
 import acts
-import acts_other  # noqa: F401 (its acts register themselves)
+import acts_content  # noqa: F401 (its acts register themselves)
+import acts_removal  # noqa: F401
 import bench
 import compare
 from act_side import MountSide, Side
