@@ -253,8 +253,10 @@ class Lane:
 
         def wait():
             answer = self.observer.stdout.readline().strip()
-            if answer != "ok":
-                self.problems[point].append(f"at {where} another process met {answer or 'its end'}")
+            for error in answer.split("; "):
+                if error != "ok":
+                    # One that came late may be of an act before.
+                    self.blame(self.done[-1:], f"at {where} another process met {error or 'its end'}")
             self.gate.visited()
             answered.set()
 
@@ -282,12 +284,11 @@ class Lane:
     def end(self):
         """Ends the mount in order, and compares what a fresh one shows."""
         ended = self.mount.unmount()
-        batch = [point for point in self.done]
         if ended.returncode or ended.stderr:
-            self.blame(batch, f"the unmount said: {ended.stderr.strip()[:400]}")
+            self.blame(self.done, f"the unmount said: {ended.stderr.strip()[:400]}")
         keys = self.store.keys(self.mount.prefix)
         for key, upload in self.store.uploads(self.mount.prefix):
-            self.blame(batch, f"the bucket: upload {upload} of {key} is left", key)
+            self.blame(self.done, f"the bucket: upload {upload} of {key} is left", key)
         fresh = Mount(self.variant, self.store, self.mount.prefix, self.work / "fresh", "attrs=exact", "restart=no")
         try:
             fresh.start()
@@ -314,8 +315,8 @@ class Lane:
             fresh.leave()
 
     def blame(self, points, what, key=""):
-        """Of the points of the batch those that the text names, or else all of them."""
-        named = [point for index, point in enumerate(points) if f"p{self.number}x{index}x" in what + key]
+        """Counts a problem for the points whose directories the text names, or else for all of `points`."""
+        named = [point for index, point in enumerate(self.done) if f"p{self.number}x{index}x" in what + key]
         for point in named or points:
             self.problems[point].append(what)
 
