@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--keep] [NAME...]: kills the worker of a mount at every
-request of every act, before the store does it and before its answer arrives, and compares calls, open handles, tree and bucket
-with the same act on a local disk.
+"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--variant V] [--side S] [--keep] [NAME...]: kills the worker
+of a mount at every request of every act, before the store does it and before its answer arrives, and compares calls, open
+handles, tree and bucket with the same act on a local disk.
 
 A point is called ACT:STORE:DURABLE[:SYMLINKS]:WHAT, such as rename/file-over-link:s3:remote:DELETE-1-after. WHAT is whole
-(nothing happens), watched (another process uses the names at every request, with ttl=0), or kind and number of a request and
-what happens there: before, after (the worker is killed), seen (another process uses the names, with ttl=0), overwritten, deleted (another
-host does that to the act's files; with --hosts).
+(nothing happens), watched (another process uses the names at every request, with ttl=0), or the kind and the number of a
+request with its event: before, after (the worker is killed), seen (another process uses the names, with ttl=0), overwritten,
+deleted (another host does that to the act's files).
 NAME runs the points whose names begin with it; a whole name runs that one alone.
 
-Without NAME one point in some is tried, always the same ones; PAILFS_TEST_LONG=1 tries every point, on each store, with both
-durabilities and each way to keep symbolic links."""
+Without NAME one point in some is tried, always the same ones, and those that were wrong once. PAILFS_TEST_LONG=1 tries every
+point, on each store, with both durabilities and each way to keep symbolic links: --shard divides that among machines."""
 
 import argparse
 import collections
@@ -182,15 +182,19 @@ def asked(arguments, run):
             if (act.fits(variant) and run.has_act(variant, act.name)
                     and run.wants(Point(variant, act.name, ""), beginning=True)):
                 whole.append(Point(variant, act.name, "whole"))
-                every.append(Point(variant, act.name, "watched"))
+                if not arguments.side:
+                    every.append(Point(variant, act.name, "watched"))
     # A run to which nothing happens shows which requests there are.
     for point, trace in run.go(whole).items():
         for kind, number in trace:
-            # Another process that looks meets a change that was made, and whose end the mount does not know yet.
-            sides = ["before", "after", *(["seen"] if kind in CHANGES else [])]
-            if acts.EVERY[point.act].changes and arguments.hosts:
+            sides = ["before", "after"]
+            if kind in CHANGES:
+                # Another process that looks meets a change that was made, and whose end the mount does not know yet.
+                sides += ["seen"]
+            if acts.EVERY[point.act].changes and (LONG or arguments.side):
                 sides += ["overwritten", "deleted"]
-            every += [Point(point.variant, point.act, f"{kind}-{number}-{side}") for side in sides]
+            every += [Point(point.variant, point.act, f"{kind}-{number}-{side}") for side in arguments.side or sides
+                      if side in sides]
     run.go([point for point in every if run.has_point(point)])
 
 
@@ -200,7 +204,7 @@ def parse():
     parser.add_argument("--shard", default="0/1", help="the points of this shard only")
     parser.add_argument("--one-in", type=int, default=None, help="of the acts, and of the points of each, one in so many")
     parser.add_argument("--variant", action="append", help="STORE:DURABLE[:SYMLINKS]")
-    parser.add_argument("--hosts", action="store_true", default=LONG, help="another host changes the files, too")
+    parser.add_argument("--side", action="append", help="before, after, seen, overwritten or deleted; may be repeated")
     parser.add_argument("--keep", action="store_true", help="the directories of the mounts stay")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
