@@ -29,6 +29,13 @@ def wait_for(what, condition, deadline=DEADLINE):
     raise AssertionError(f"{what} did not happen within {deadline} s")
 
 
+def s3_client(endpoint):
+    """A pailstore as boto3 sees it."""
+    return boto3.client(
+        "s3", endpoint_url=endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET, region_name="us-east-1",
+        config=botocore.config.Config(s3={"addressing_style": "path"}, max_pool_connections=32))
+
+
 class Store:
     """One pailstore process with one bucket. `before` is a command that runs it."""
 
@@ -39,10 +46,7 @@ class Store:
                         "--log-requests", str(self.log_path), "--seed", "1", *arguments]
         self.start()
         self.endpoint = self.endpoints["s3"]
-        self.s3 = boto3.client(
-            "s3", endpoint_url=self.endpoint, aws_access_key_id=KEY, aws_secret_access_key=SECRET,
-            region_name="us-east-1",
-            config=botocore.config.Config(s3={"addressing_style": "path"}, max_pool_connections=32))
+        self.s3 = s3_client(self.endpoint)
 
     def start(self):
         """Starts the process, or another one on what the one before it has left."""
