@@ -45,8 +45,10 @@ extension BucketFileSystem {
                     try newKey(newName, in: newParent, kind: .directory).key.bytes,
                 ]
             } _: { () async throws(FileSystemError) in
-                try await renameDirectory(
-                    source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
+                try await holding([source.ino, target?.ino], [from, to]) { () async throws(FileSystemError) in
+                    try await renameDirectory(
+                        source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
+                }
             }
         } else {
             if let target, target.attributes.kind == .directory {
@@ -146,6 +148,9 @@ extension BucketFileSystem {
             // What was promised of the target ends with the rename: until then, what takes its place is promised as well.
             if replacedFile?.hasPromise ?? false, !file.hasPromise { try await promiseAlone(file) }
         }
+        let hold = metadata.hold(
+            [source.ino, target?.ino].compactMap(\.self), [(source.parent, source.name), (newParent, newName)])
+        defer { metadata.release(hold) }
         var current = try entry(source.ino)
         if current.isPending {
             let replaced = target?.component == component ? target?.attributes.version : nil
@@ -205,7 +210,7 @@ extension BucketFileSystem {
             do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
-                current = try await learnHeaders(of: current)
+                current = try await learnHeaders(of: current, forHolder: true)
                 let first = job
                 job = rooms.journal.newID()
                 headers = try headersForRename(of: current, from: key, to: newKey)

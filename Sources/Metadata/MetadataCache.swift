@@ -30,6 +30,7 @@ package final class MetadataCache: Sendable {
     let sequence = Sequence()
     let keys = DirectoryKeys()
     private let recent = RecentEntries()
+    let held = HeldNames()
     let recollection = Mutex(Recollection())
     let listings = Mutex<[UInt64: RunningListing]>([:])
     let listingNumbers = Atomic<UInt64>(0)
