@@ -60,25 +60,28 @@ package struct JobRunner: Sendable {
     }
 
     /// Takes back what the rename of a directory had copied, and takes its row away: for a program that is about to ask for the
-    /// rename again, and whose open files have the names from before. False, and nothing happens, when a source is gone
-    /// already. Throws while the store does not let it; the row stays then.
+    /// rename again, and whose open files have the names from before. False, and nothing happens, when a copy is all that is left
+    /// of an object. Throws while the store does not let it; the row stays then.
     package func undo(
         _ id: IntentID, _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(CommitError) -> Bool {
-        enum Found { case copy(ObjectKey), other, withoutSource }
+        enum Found { case copy(ObjectKey), other, onlyCopy }
         do throws(ObjectStoreError) {
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
-                guard let original = try await info(ObjectKey(item.source.key)) else { return .withoutSource }
                 let key = ObjectKey(item.source.key).moved(from: from, to: to)
-                return isCopy(try await info(key), of: original) ? .copy(key) : .other
+                let (original, target) = (try await info(ObjectKey(item.source.key)), try await info(key))
+                // The copy may be older than what another host has stored since.
+                let isCopied = isCopy(target, of: item.source)
+                guard let original else { return isCopied ? .onlyCopy : .other }
+                return isCopied || isCopy(target, of: original) ? .copy(key) : .other
             }
             var copies: [ObjectKey] = []
             for item in found {
                 switch item {
                 case .copy(let key): copies.append(key)
                 case .other: break
-                case .withoutSource: return false
+                case .onlyCopy: return false
                 }
             }
             try await deleteAll(copies)
@@ -166,6 +169,7 @@ package struct JobRunner: Sendable {
         return true
     }
 
+    /// What another host stored at an item's key since it was listed moves as it is now; what it deleted is skipped.
     private func moveTree(
         _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(ObjectStoreError) {
@@ -173,18 +177,17 @@ package struct JobRunner: Sendable {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)
             guard let original = try await info(source) else { return nil }
-            guard original.version.etag.text == item.source.etag else {
-                leave(source)
-                return nil
-            }
+            let isListed = original.version.etag.text == item.source.etag
             let key = ObjectKey(item.source.key).moved(from: from, to: to)
             let target = try await info(key)
             if !isCopy(target, of: original) {
-                guard target == nil else {
+                guard target == nil || !isListed && isCopy(target, of: item.source) else {
                     leave(key)
                     return nil
                 }
-                _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
+                _ = try await copier.copy(
+                    source, isListed ? item.source.version : original.version, to: key,
+                    storageClass: isListed ? item.storageClass : original.storageClass)
             }
             return source
         }
@@ -212,6 +215,11 @@ package struct JobRunner: Sendable {
             let failed = try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
             if let error = failed.first { throw error }
         }
+    }
+
+    /// A copy of a version that may not be there any more has its ETag.
+    private func isCopy(_ copy: ObjectInfo?, of source: VersionRecord) -> Bool {
+        copy?.version.etag.text == source.etag && copy?.version.size == source.size
     }
 
     /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them.
