@@ -31,7 +31,10 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         do {
             let stream = try directoryStream(handle, of: ino)
-            if offset == 0 { stream.dropListing() }
+            if offset == 0 {
+                stream.dropListing()
+                try cached { metadata throws(MetadataError) in try metadata.forgetFormerNames(in: ino) }
+            }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             @Sendable func note() {
                 if let end = stream.end, let component = end.component {

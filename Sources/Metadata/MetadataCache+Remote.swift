@@ -125,6 +125,7 @@ extension MetadataCache {
             }
             row.ino = try self.sequence.take(connection)
             try row.put(connection)
+            try self.moveFormerNames(of: ino.row, to: row.ino, connection)
             try connection.run("UPDATE OR REPLACE headers SET ino = ?2 WHERE ino = ?1", ino.row, row.ino)
             return try self.entry(row, clock, connection)
         }
