@@ -50,6 +50,12 @@ extension JobRunner {
         }
     }
 
+    /// A copy of a version that may not be there any more has its ETag.
+    func isCopy(_ copy: Found?, of source: VersionRecord) -> Bool {
+        guard let copy, !copy.isLink else { return false }
+        return copy.etag == source.etag && copy.info.version.size == source.size
+    }
+
     /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them. The copy of a link leads
     /// to where the link leads from the new place.
     func isCopy(

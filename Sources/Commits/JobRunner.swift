@@ -60,26 +60,30 @@ package struct JobRunner: Sendable {
     }
 
     /// Takes back what the rename of a directory had copied, and takes its row away: for a program that is about to ask for the
-    /// rename again, and whose open files have the names from before. False, and nothing happens, when a source is gone
-    /// already. Throws while the store does not let it; the row stays then.
+    /// rename again, and whose open files have the names from before. False, and nothing happens, when a copy is all that is left
+    /// of an object. Throws while the store does not let it; the row stays then.
     package func undo(
         _ id: IntentID, _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(CommitError) -> Bool {
-        enum Found { case copy(ObjectKey), other, withoutSource }
+        enum Found { case copy(ObjectKey), other, onlyCopy }
         do throws(ObjectStoreError) {
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
                 let source = ObjectKey(item.source.key)
-                guard let original = try await object(source) else { return .withoutSource }
                 let key = source.moved(from: from, to: to)
-                return try await isCopy(try await object(key), at: key, of: original, source) ? .copy(key) : .other
+                let (original, target) = (try await object(source), try await object(key))
+                // The copy may be older than what another host has stored since.
+                let isOfListed = isCopy(target, of: item.source)
+                guard let original else { return isOfListed ? .onlyCopy : .other }
+                let isOfPresent = try await isCopy(target, at: key, of: original, source)
+                return isOfListed || isOfPresent ? .copy(key) : .other
             }
             var copies: [ObjectKey] = []
             for item in found {
                 switch item {
                 case .copy(let key): copies.append(key)
                 case .other: break
-                case .withoutSource: return false
+                case .onlyCopy: return false
                 }
             }
             try await deleteAll(copies)
@@ -183,6 +187,7 @@ package struct JobRunner: Sendable {
         if let displaced = rename.displaced { try await remove(displaced, files) }
     }
 
+    /// What another host stored at an item's key since it was listed moves as it is now; what it deleted is skipped.
     private func moveTree(
         _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(ObjectStoreError) {
@@ -190,21 +195,20 @@ package struct JobRunner: Sendable {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)
             guard let original = try await object(source) else { return nil }
-            guard original.etag == item.source.etag else {
-                leave(source)
-                return nil
-            }
-            let key = ObjectKey(item.source.key).moved(from: from, to: to)
+            let isListed = original.etag == item.source.etag
+            let key = source.moved(from: from, to: to)
             let target = try await object(key)
             if try await !isCopy(target, at: key, of: original, source) {
-                guard target == nil else {
+                guard target == nil || !isListed && isCopy(target, of: item.source) else {
                     leave(key)
                     return nil
                 }
                 if original.isLink {
                     _ = try await store.copyLink(source, to: key, ObjectMetadata())
                 } else {
-                    _ = try await copier.copy(source, item.source.version, to: key, storageClass: item.storageClass)
+                    _ = try await copier.copy(
+                        source, isListed ? item.source.version : original.info.version, to: key,
+                        storageClass: isListed ? item.storageClass : original.info.storageClass)
                 }
             }
             return source

@@ -143,6 +143,7 @@ package struct Recovery: Sendable {
                     plan.updated.append((record, info))
                 }
                 plan.ended += try await runner.carryOut(id, job, files: contents.files)
+                if isRestart, case .tree(let from, let to) = job.intent { plan.moved.append((from, to)) }
                 if isRestart, case .rename(let record) = job.intent, let info = try await runner.renamed(record) {
                     plan.renamed.append((record, info))
                 }

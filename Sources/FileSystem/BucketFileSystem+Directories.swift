@@ -31,7 +31,10 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         do {
             let stream = try directoryStream(handle, of: ino)
-            if offset == 0 { stream.dropListing() }
+            if offset == 0 {
+                stream.dropListing()
+                try cached { metadata throws(MetadataError) in try metadata.forgetFormerNames(in: ino) }
+            }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             @Sendable func note() {
                 if let end = stream.end, let component = end.component {
@@ -174,6 +177,8 @@ extension BucketFileSystem {
         attributes.gid = group ?? caller.gid
         attributes.headersKnown = true
         let headers = AttributeCodec.encode(attributes, over: Self.markerHeaders)
+        let hold = metadata.hold([], [(parent, name)])
+        defer { metadata.release(hold) }
         attributes.version = try await putMarker(key, headers, over: nil, isNew: true)
         return reply(for: try takeIn(component, in: parent, attributes, headers))
     }
@@ -227,6 +232,8 @@ extension BucketFileSystem {
     private func remove(directory: Entry) async throws(FileSystemError) {
         let key = try key(of: directory.ino)
         try await requireEmpty(directory)
+        let hold = metadata.hold([directory.ino], [(directory.parent, directory.name)])
+        defer { metadata.release(hold) }
         try await keepDirectory(directory.parent, without: directory)
         try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
         try cached { metadata throws(MetadataError) in try metadata.remove(directory.ino) }

@@ -252,6 +252,8 @@ extension BucketFileSystem {
     private func storeHeaders(
         _ headers: ObjectMetadata, of entry: Entry, _ file: ActiveFile?
     ) async throws(FileSystemError) {
+        let hold = metadata.hold([entry.ino])
+        defer { metadata.release(hold) }
         let key = try key(of: entry.ino)
         var attributes = file?.attributes ?? entry.attributes
         let headers = AttributeCodec.encode(attributes, over: headers)

@@ -72,6 +72,8 @@ extension BucketFileSystem {
 
     /// The store has not told what became of it: it is asked until it does.
     func followLater(_ update: HeadersUpdateRecord, _ row: IntentID, because reason: String) {
+        // An answer of the store about the new version would pass for another host's.
+        let hold = (try? known(update.source.key)).flatMap { $0 }.map { metadata.hold([$0.ino]) }
         jobs.add(row, .headers, update.source.key, because: reason) { [weak self] () async throws(CommitError) in
             guard let self else { throw .cancelled }
             if let info = try await jobs.runner.updated(update) {
@@ -80,6 +82,7 @@ extension BucketFileSystem {
                 }
             }
             try await jobs.runner.finish(row, JournalContents.Job(intent: .headers(update), items: []))
+            if let hold { metadata.release(hold) }
         }
     }
 

@@ -17,8 +17,7 @@ extension BucketFileSystem {
         }
         switch answer {
         case .present(let entry, isFresh: true) where !needsHeaders(entry): return .success(reply(for: entry))
-        case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true:
-            return .success(reply(for: entry))
+        case .present(let entry, isFresh: false) where isOurs(entry): return .success(reply(for: entry))
         case .absent(let until): return .success(absence(until: until))
         case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
@@ -39,7 +38,7 @@ extension BucketFileSystem {
         }
         do {
             let entry = try entry(ino)
-            if ino == .root || isFresh(entry) && !needsHeaders(entry) {
+            if ino == .root || isFresh(entry) && !needsHeaders(entry) || metadata.isHeld(entry) {
                 return .success(
                     AttributeReply(
                         status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
@@ -109,8 +108,14 @@ extension BucketFileSystem {
             && entry.attributes.kind == .file && Self.targetLengths.contains(entry.attributes.size)
     }
 
+    /// Whether the store has nothing to add to what is known: the file has changes that wait for their commit, or an operation of
+    /// this host is changing the entry.
+    private func isOurs(_ entry: Entry) -> Bool {
+        files.find(entry.ino)?.isDirty == true || metadata.isHeld(entry)
+    }
+
     func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
-        guard needsHeaders(entry) else { return entry }
+        guard needsHeaders(entry), !metadata.isHeld(entry) else { return entry }
         return try await asking(about: entry.ino) { () async throws(FileSystemError) in
             try await learnHeaders(of: entry)
         }
@@ -190,7 +195,7 @@ extension BucketFileSystem {
         let answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }
         switch answer {
         case .present(let entry, isFresh: true): return entry
-        case .present(let entry, isFresh: false) where files.find(entry.ino)?.isDirty == true: return entry
+        case .present(let entry, isFresh: false) where isOurs(entry): return entry
         case .absent: return nil
         case .present(let entry, isFresh: false):
             if watch.isAway { return entry }
@@ -204,6 +209,7 @@ extension BucketFileSystem {
             }
         case .unknown:
             if isKnownOfOld(parent) || isImpossible(name, in: parent) { return nil }
+            if metadata.isHeld(name, in: parent) { return nil }
             do throws(FileSystemError) {
                 return try await lookups.value(for: LookupKey(parent: parent, name: name)) { [self] in
                     await asking { () async throws(FileSystemError) in try await discover(name, in: parent) }
@@ -294,8 +300,8 @@ extension BucketFileSystem {
     }
 
     /// Keeps what a HEAD told; answers what programs see now.
-    private func record(
-        _ info: ObjectInfo, of entry: Entry, since start: RequestStart
+    func record(
+        _ info: ObjectInfo, of entry: Entry, since start: RequestStart, forHolder: Bool = false
     ) throws(FileSystemError) -> Entry? {
         var attributes = Attributes(
             kind: entry.attributes.kind, size: info.version.size, mtime: info.version.modified, version: info.version,
@@ -307,12 +313,13 @@ extension BucketFileSystem {
         }
         return try cached { metadata throws(MetadataError) in
             try metadata.recordRemote(
-                entry.component, in: entry.parent, attributes, metadata: info.metadata, since: start)
+                entry.component, in: entry.parent, attributes, metadata: info.metadata, since: start,
+                forHolder: forHolder)
         }
     }
 
-    /// Asks for the headers of a listed object, once for each ETag.
-    func learnHeaders(of entry: Entry) async throws(FileSystemError) -> Entry {
+    /// Asks for the headers of a listed object, once for each ETag. `forHolder`: the caller holds the entry.
+    func learnHeaders(of entry: Entry, forHolder: Bool = false) async throws(FileSystemError) -> Entry {
         let start = metadata.beginRequest()
         let key = try key(of: entry.ino)
         let info: ObjectInfo
@@ -321,7 +328,7 @@ extension BucketFileSystem {
             markersMissing.withLock { _ = $0.insert(start.at, for: entry.ino) }
             return entry
         }
-        guard let learned = try record(info, of: entry, since: start) else {
+        guard let learned = try record(info, of: entry, since: start, forHolder: forHolder) else {
             throw FileSystemError(.notFound, "\(entry.name) was removed")
         }
         return learned

@@ -32,8 +32,10 @@ extension BucketFileSystem {
         defer { leaving.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
-            try await removeObject(try self.entry(entry.ino), mayWait: true)
-            return
+            let entry = try self.entry(entry.ino)
+            return try await holding([entry.ino], [Place(parent: entry.parent, name: entry.name)]) {
+                () async throws(FileSystemError) in try await removeObject(entry, mayWait: true)
+            }
         }
         try await enterToLose(file)
         defer { file.writing.leave(alone: true) }
@@ -42,6 +44,8 @@ extension BucketFileSystem {
         try await storeForHandles(of: file)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
+        let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
+        defer { metadata.release(hold) }
         let (overlay, fallback, base, replaced) = file.state.withLock {
             ($0.overlay, $0.fallback, $0.isCopy ? nil : $0.base, $0.replacedObject)
         }

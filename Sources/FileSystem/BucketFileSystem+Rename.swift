@@ -45,8 +45,10 @@ extension BucketFileSystem {
                     try newKey(newName, in: newParent, kind: .directory).key.bytes,
                 ]
             } _: { () async throws(FileSystemError) in
-                try await renameDirectory(
-                    source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
+                try await holding([source.ino, target?.ino], [from, to]) { () async throws(FileSystemError) in
+                    try await renameDirectory(
+                        source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
+                }
             }
         } else {
             if let target, target.attributes.kind == .directory {
@@ -149,6 +151,9 @@ extension BucketFileSystem {
             let mustStay = replacedFile?.hasPromise ?? false || displaced?.etag != nil
             if mustStay, !file.hasPromise { try await promiseAlone(file) }
         }
+        let hold = metadata.hold(
+            [source.ino, target?.ino].compactMap(\.self), [(source.parent, source.name), (newParent, newName)])
+        defer { metadata.release(hold) }
         var current = try entry(source.ino)
         if current.isPending {
             let replaced = target?.component == component ? target?.attributes.version : nil
@@ -209,7 +214,7 @@ extension BucketFileSystem {
             do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
-                current = try await learnHeaders(of: current)
+                current = try await learnHeaders(of: current, forHolder: true)
                 let first = job
                 job = rooms.journal.newID()
                 headers = try headersForRename(of: current, from: key, to: newKey)

@@ -59,13 +59,10 @@ extension BucketFileSystem {
                 at: newKey, newName, butCopiesOf: objects, from: oldPrefix, noReplace: noReplace)
         }
         let job = rooms.journal.newID()
-        let items = objects.map {
-            ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass)
-        }
         try journalled { journal throws(JournalingError) in
-            try journal.write([.job(job, .tree(from: oldPrefix, to: newKey.bytes), items: items)], flushed: true)
+            let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
+            try journal.write([.job(job, tree, items: Self.items(objects))], flushed: true)
         }
-        let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: items)
         // What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
         var takeovers: [Takeover] = []
         let targets = Set(objects.map { $0.key.moved(from: oldPrefix, to: newKey.bytes) })
@@ -79,20 +76,27 @@ extension BucketFileSystem {
         var isMoved = false
         // What could not be written down of a switch that was made.
         let lack: FileSystemError?
+        let copied: [ListedObject]
         do throws(FileSystemError) {
-            try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
+            copied = try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
-            if objects.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
+            if copied.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
             // Programs are about to see the copies, and may remove them: no replay may copy again.
             isMoved = true
             try journalled { journal throws(JournalingError) in
                 let moved = JobIntent.moved(from: oldPrefix, to: newKey.bytes)
-                try journal.write([.advance(job, moved)] + ended, flushed: true)
+                // The versions that may be deleted are those that were copied.
+                let changes: [JournalChange] =
+                    copied == objects
+                    ? [.advance(job, moved)] : [.endJob(job), .job(job, moved, items: Self.items(copied))]
+                try journal.write(changes + ended, flushed: true)
             }
             if let target {
                 try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
             }
-            lack = try switchView(of: source, to: newParent, component, newKey.bytes, copies)
+            let sources = copied.map { ($0.key.moved(from: oldPrefix, to: newKey.bytes), $0.version) }
+            lack = try switchView(
+                of: source, to: newParent, component, newKey.bytes, copies, of: Dictionary(sources) { $1 })
         } catch {
             // Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to
             // be replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot
@@ -112,6 +116,7 @@ extension BucketFileSystem {
             throw error
         }
         triedRenames.withLock { _ = $0.remove(tried) }
+        let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: Self.items(copied))
         let areAllGone: Bool
         do throws(FileSystemError) {
             if let lack { throw lack }
@@ -120,7 +125,7 @@ extension BucketFileSystem {
                 try journal.write([.advance(job, rest.intent)], flushed: false)
             }
             // What is below before the directory: some stores keep a directory whose marker goes while it has children.
-            areAllGone = try await delete(objects.reversed().map { ($0.key, $0.version) }, below: oldPrefix)
+            areAllGone = try await delete(copied.reversed().map { ($0.key, $0.version) }, below: oldPrefix)
         } catch {
             // It is renamed: what the store refuses now is tried again, and named at the end of the mount. Nor must what could not be
             // written down leave the rest to a later process, to which what is made at the old names by then would be what was copied.
@@ -133,11 +138,15 @@ extension BucketFileSystem {
         }
     }
 
+    private static func items(_ objects: [ListedObject]) -> [ItemRecord] {
+        objects.map { ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass) }
+    }
+
     /// Programs see the directory, and what is below, at the new place from here on; throws when they do not. What could not be
-    /// written down after that is the answer.
+    /// written down after that is the answer. `sources` are the versions that were copied, by their new keys.
     private func switchView(
         of directory: Entry, to newParent: InodeNumber, _ component: ByteString, _ prefix: ByteString,
-        _ copies: [ObjectKey: ObjectVersion]
+        _ copies: [ObjectKey: ObjectVersion], of sources: [ObjectKey: ObjectVersion]
     ) throws(FileSystemError) -> FileSystemError? {
         // Rows may tell the versions of the copies before the open files below do.
         rowsAhead.add(1, ordering: .sequentiallyConsistent)
@@ -145,7 +154,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in
             _ = try metadata.rename(directory.ino, to: newParent, component, pending: true)
         }
-        defer { reopenBases(copies) }
+        defer { reopenBases(copies, of: sources) }
         do throws(FileSystemError) {
             try moveRows(below: prefix)
             try adopt(copies, for: try entry(directory.ino), prefix)
@@ -275,57 +284,6 @@ extension BucketFileSystem {
         }
     }
 
-    /// With an error `copies` are those that were made.
-    private func copyAll(
-        _ objects: [ListedObject], from oldPrefix: ByteString, to newPrefix: ByteString,
-        into copies: inout [ObjectKey: ObjectVersion]
-    ) async throws(FileSystemError) {
-        let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
-        let longest = store.capabilities.longestKey
-        for object in objects where object.key.bytes.count - oldPrefix.count + newPrefix.count > longest {
-            throw FileSystemError(.nameTooLong, "the new key of \(object.key) would exceed \(longest) bytes")
-        }
-        typealias Copied = Result<(ObjectKey, ObjectVersion), ObjectStoreError>
-        let results = await withTaskGroup(of: Copied.self) { group in
-            var results: [Copied] = []
-            var rest = objects.makeIterator()
-            func addNext() {
-                guard let object = rest.next() else { return }
-                let newKey = object.key.moved(from: oldPrefix, to: newPrefix)
-                group.addTask { [self] in
-                    do throws(ObjectStoreError) {
-                        if object.isSymlink, store.capabilities.symlinks {
-                            let version = try await store.copyLink(object.key, to: newKey, ObjectMetadata())
-                            return .success((newKey, version))
-                        }
-                        return .success(
-                            (
-                                newKey,
-                                try await copier.copy(
-                                    object.key, object.version, to: newKey, storageClass: object.storageClass)
-                            ))
-                    } catch { return .failure(error) }
-                }
-            }
-            for _ in 0..<policy.copies { addNext() }
-            for await result in group {
-                results.append(result)
-                if case .success = result { addNext() }
-            }
-            return results
-        }
-        var failure: ObjectStoreError?
-        for result in results {
-            switch result {
-            case .success((let key, let version)): copies[key] = version
-            case .failure(let error): failure = failure ?? error
-            }
-        }
-        if let failure {
-            throw FileSystemError(.inputOutput, "the directory is not renamed because a copy failed: \(failure)")
-        }
-    }
-
     /// Deletes what is known below a prefix, in the order of `objects`. What another host has put in the place of one since stays,
     /// and then the answer is false.
     private func delete(
@@ -344,10 +302,14 @@ extension BucketFileSystem {
         return keys.count == objects.count
     }
 
-    /// Open clean files below the renamed directory read their copies from now on.
-    private func reopenBases(_ copies: [ObjectKey: ObjectVersion]) {
+    /// Open clean files below the renamed directory read their copies from now on, except those that are open on a version which
+    /// another host replaced before it was copied.
+    private func reopenBases(_ copies: [ObjectKey: ObjectVersion], of sources: [ObjectKey: ObjectVersion]) {
         for file in files.all {
-            guard let key = try? key(of: file.ino), let version = copies[key] else { continue }
+            guard let key = try? key(of: file.ino), let version = copies[key], let source = sources[key] else {
+                continue
+            }
+            if let base = file.state.withLock({ $0.base }), !base.version.hasContent(of: source) { continue }
             var attributes = file.attributes
             attributes.version = version
             if file.state.withLock({ $0.overlay == nil }) {

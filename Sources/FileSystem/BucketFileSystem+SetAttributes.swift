@@ -156,6 +156,8 @@ extension BucketFileSystem {
             }
             return attributes
         }
+        let hold = metadata.hold([entry.ino])
+        defer { metadata.release(hold) }
         let key = try key(of: entry.ino)
         let previous = try cached { metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) }
         let headers = AttributeCodec.encode(

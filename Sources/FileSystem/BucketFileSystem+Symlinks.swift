@@ -44,6 +44,8 @@ extension BucketFileSystem {
         attributes.headersKnown = true
         let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
         try await settleJobs(at: key)
+        let hold = metadata.hold([], [(parent, name)])
+        defer { metadata.release(hold) }
         // What was removed there, and is still read, is replaced.
         let takeover = await takeOverDoomed(key)
         var request = PutRequest(key, metadata: headers)

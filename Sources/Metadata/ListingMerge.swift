@@ -121,7 +121,7 @@ struct ListingMerge {
     private func apply(_ changes: [Change], _ connection: Connection) throws(SQLiteError) {
         let now = cache.clock.now
         let hasTombstones = try self.hasTombstones(connection)
-        for change in changes {
+        for change in changes where !isHeld(change) {
             switch change {
             case .insert(let item):
                 if try isOutdated(item.component, connection) { continue }
@@ -144,6 +144,15 @@ struct ListingMerge {
             case .vanish(let row):
                 _ = try cache.removeVanished(row, since: start, now: now, by: listing, connection)
             }
+        }
+    }
+
+    /// Whether an operation of this host is changing it: no listing knows its end.
+    private func isHeld(_ change: Change) -> Bool {
+        switch change {
+        case .insert(let item): cache.isHeld(item.component, in: directory)
+        case .update(let row, _), .agree(let row), .vanish(let row):
+            cache.isHeld(row.component, in: directory, row.ino)
         }
     }
 
@@ -213,7 +222,7 @@ struct ListingMerge {
     private func recordMarker(_ object: ListedObject, _ connection: Connection) throws(SQLiteError) {
         guard var row = try EntryRow.find(connection, ino: directory), row.ino != 1 else { return }
         if let ours = row.ours, ours > start.sequence { return }
-        if try isOutdated("", connection) { return }
+        if try isOutdated("", connection) || cache.isHeld(row.component, in: row.parent, row.ino) { return }
         var state = try DirectoryRow.find(connection, ino: directory)
         if state.hasMarker != true {
             state.hasMarker = true

@@ -64,7 +64,8 @@ extension MetadataCache {
         default: wanted = nil
         }
         guard let component = wanted else { throw .invalidName }
-        let shown = try read { (connection) throws(SQLiteError) in
+        let shown = try read { (connection) throws(SQLiteError) -> ByteString? in
+            if try self.findFormer(name, in: parent.row, connection)?.component == component { return name }
             let neighbours = try self.neighbours(of: component, in: parent.row, connection)
             return self.codec.shownName(of: component, beside: neighbours)
         }
@@ -82,9 +83,11 @@ extension MetadataCache {
         case .plain(let base):
             return try findFirst(base, in: parent, connection)
         case .object(let base):
-            return try findBeside(codec.component(base, .object), name, in: parent, connection)
+            let row = try findBeside(codec.component(base, .object), name, in: parent, connection)
+            return try row != nil ? row : findFormer(name, in: parent, connection)
         case .link(let base):
-            return try findBeside(codec.component(base, .link), name, in: parent, connection)
+            let row = try findBeside(codec.component(base, .link), name, in: parent, connection)
+            return try row != nil ? row : findFormer(name, in: parent, connection)
         case .ownObject:
             return try EntryRow.find(connection, parent: parent, component: "")
         case .abbreviated:
@@ -97,7 +100,7 @@ extension MetadataCache {
             for component in components {
                 if let row = try findBeside(component, name, in: parent, connection) { return row }
             }
-            return nil
+            return try findFormer(name, in: parent, connection)
         }
     }
 

@@ -178,9 +178,13 @@ extension MetadataCache {
                 try self.supersedeListings(below: row, movingTo: parent.row, connection)
                 self.treeChanged.store(true, ordering: .relaxed)
             }
+            try self.moveFormerNames(of: row.ino, to: nil, connection)
             if let replaced = try EntryRow.find(connection, parent: parent.row, component: component) {
                 try self.delete(replaced, connection)
+                // A name that leads to the replaced file leads to the new one.
+                try self.moveFormerNames(of: replaced.ino, to: row.ino, connection)
             }
+            try self.keepNames(beside: row, connection)
             let number = try self.sequence.take(connection)
             try Self.deleteRow(row, connection)
             let tombstone = Tombstone(removedAt: clock.now, ours: pending ? pendingChange : number)

@@ -10,11 +10,12 @@ extension MetadataCache {
     /// entry that is known keeps its inode number.
     ///
     /// Answers what programs now see: what is ours or was listed later stays as it is; nil when it is gone since.
+    /// What an operation of this host holds stays as well, unless the answer is to a question of that operation (`forHolder`).
     /// Throws `.notDirectory` when the parent is gone.
     @discardableResult
     package func recordRemote(
         _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata?,
-        since start: RequestStart
+        since start: RequestStart, forHolder: Bool = false
     ) throws(MetadataError) -> Entry? {
         let clock = clock
         let answer: Swift.Result<Entry?, MetadataError> = try write { (connection) throws(SQLiteError) in
@@ -25,11 +26,14 @@ extension MetadataCache {
             let isOutdated = try self.listedAt(component, in: parent.row, connection) > start.at.nanosecondCount
             if let known = try EntryRow.find(connection, parent: parent.row, component: component) {
                 row = known
+                if !forHolder, self.isHeld(component, in: parent.row, row.ino) {
+                    return .success(try self.entry(row, clock, connection))
+                }
                 if !isOutdated, !row.isNewer(than: start, now: clock.now) {
                     row = try self.replace(row, by: attributes, metadata, at: start, connection)
                 }
             } else {
-                if isOutdated { return .success(nil) }
+                if isOutdated || !forHolder && self.isHeld(component, in: parent.row) { return .success(nil) }
                 if let tombstone = try Tombstone.find(connection, parent: parent.row, component: component) {
                     if tombstone.ours > start.sequence { return .success(nil) }
                     try Tombstone.delete(connection, parent: parent.row, component: component)
@@ -121,6 +125,7 @@ extension MetadataCache {
             }
             row.ino = try self.sequence.take(connection)
             try row.put(connection)
+            try self.moveFormerNames(of: ino.row, to: row.ino, connection)
             try connection.run("UPDATE OR REPLACE headers SET ino = ?2 WHERE ino = ?1", ino.row, row.ino)
             return try self.entry(row, clock, connection)
         }
@@ -172,11 +177,11 @@ extension MetadataCache {
     }
 
     /// Removes a row that the store does not have (any more). False when it stays: ours and newer, or a directory with
-    /// something newer of ours below it; or a file that has yet to be stored.
+    /// something newer of ours below it; or a file that has yet to be stored; or held by an operation of this host.
     func removeVanished(
         _ row: EntryRow, since start: RequestStart, now: Int64, by listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Bool {
-        if row.isNewer(than: start, now: now) { return false }
+        if row.isNewer(than: start, now: now) || isHeld(row.component, in: row.parent, row.ino) { return false }
         if try listedAt(row.component, in: row.parent, except: listing, connection) > start.at.nanosecondCount {
             return false
         }
@@ -191,7 +196,7 @@ extension MetadataCache {
 
     /// All directories with something below them that a request begun at `start` cannot know of.
     func ancestorsOfOurs(since start: RequestStart, _ connection: Connection) throws(SQLiteError) -> Set<Int64> {
-        var parents: Set<Int64> = []
+        var parents = held.parents
         do {
             let statement = try connection.prepare("SELECT DISTINCT parent FROM entry WHERE ours > ?1")
             try statement.bind(start.sequence, at: 1)

@@ -12,6 +12,7 @@ extension MetadataCache {
 
     /// Deletes a live row. What lies below a directory is out of sight at once and is reaped later.
     func delete(_ row: EntryRow, _ connection: Connection) throws(SQLiteError) {
+        try keepNames(beside: row, connection)
         try Self.deleteRow(row, connection)
         try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         guard row.attributes.kind == .directory else { return }
@@ -34,6 +35,9 @@ extension MetadataCache {
             rest -= removed + 1
             if rest > 0 {
                 try connection.run("DELETE FROM directory WHERE ino = ?1", directory)
+                if formerNames.withLock({ $0.remove(directory) != nil }) {
+                    try connection.run("DELETE FROM former WHERE parent = ?1", directory)
+                }
                 try connection.run("DELETE FROM orphan WHERE ino = ?1", directory)
                 recollection.withLock { $0.forgetListings(of: directory) }
             }
@@ -94,6 +98,7 @@ extension MetadataCache {
                 DELETE FROM directory;
                 DELETE FROM headers;
                 DELETE FROM orphan;
+                DELETE FROM former;
                 """)
         }
         try connection.run("INSERT OR REPLACE INTO setting VALUES ('codec', ?1)", setting)

@@ -30,6 +30,9 @@ package final class MetadataCache: Sendable {
     let sequence = Sequence()
     let keys = DirectoryKeys()
     private let recent = RecentEntries()
+    let held = HeldNames()
+    /// Directories in which entries have former names.
+    let formerNames = Mutex<Set<Int64>>([])
     let recollection = Mutex(Recollection())
     let listings = Mutex<[UInt64: RunningListing]>([:])
     let listingNumbers = Atomic<UInt64>(0)
@@ -72,6 +75,7 @@ package final class MetadataCache: Sendable {
                 try connection.run("DELETE FROM unlinked")
                 try Self.removePending(connection)
             }
+            try self.loadFormerNames(keeping: keepingPending, connection)
             if let boot { try self.begin(under: boot, connection) }
             try self.reap(connection, limit: Self.reapedWithEach)
             // Draws a block now, so that `current` is above every number in the file before the first request begins.

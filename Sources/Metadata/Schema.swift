@@ -67,6 +67,14 @@ extension MetadataCache {
         """,
         "CREATE TABLE unlinked (ino INTEGER PRIMARY KEY, parent INTEGER, component BLOB, record BLOB NOT NULL);",
         "ALTER TABLE entry ADD COLUMN headers_at INTEGER;",
+        """
+        CREATE TABLE former (
+            parent INTEGER NOT NULL,
+            name BLOB NOT NULL,
+            ino INTEGER NOT NULL,
+            PRIMARY KEY (parent, name)
+        ) WITHOUT ROWID;
+        """,
     ]
 }
 
