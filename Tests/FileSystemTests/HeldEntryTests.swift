@@ -1,4 +1,5 @@
 import Basics
+import Blocks
 import FileSystem
 import Metadata
 import ObjectStorage
@@ -151,6 +152,7 @@ import Testing
         tree.store.setObject("f", [1])
         tree.store.setObject("g", [2])
         _ = try await tree.names("")
+        tree.time.advance(by: .seconds(1))
         tree.store.fault = { operation, key in
             guard operation == .copy else { return nil }
             return ObjectStoreError(.accessDenied, operation, key: key, message: "never")
