@@ -223,13 +223,14 @@ def parse():
 
 
 def prepare_lane():
-    """A lane that is asked to end takes its mounts with it."""
+    """A lane that is asked to end takes its mounts with it; the process that runs them all asks them."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main():
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
     work = pathlib.Path(tempfile.mkdtemp(prefix="pailfs-requests-"))
     # Lanes are processes, since one that starts programs must not have files of a mount open: their copies of the
