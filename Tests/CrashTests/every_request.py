@@ -48,6 +48,12 @@ rename/open-over-nothing:s3:remote:DELETE-1-seen rename/file-over-unstored:s3:lo
 rename/dir-over-nothing:s3:remote:LIST-1-overwritten rename/dir-over-nothing:s3:remote:LIST-2-overwritten
 rename/dir-over-nothing:s3:remote:LIST-2-deleted rename/dir-of-many:s3:remote:COPY-6-overwritten
 rename/dir-of-a-shared-name:s3:remote:LIST-3-before rename/dir-of-a-shared-name:s3:remote:BATCH-1-after
+rename/acked-dirty-then-closed:s3:local:PUT-3-before rename/ackeddirty-over-nothing:s3:local:PUT-3-before
+rename/link-over-ackeddirty:s3:local:HEAD-1-before rename/link-over-acked:s3:local:metadata:DELETE-1-before
+rename/link-over-unstored:s3:remote:metadata:COPY-1-before rename/link-over-open:s3:remote:metadata:DELETE-1-after
+rename/link-over-unstored:oss:remote:native:DELETE-1-before rename/link-over-open:oss:remote:native:DELETE-1-after
+rename/unstored-over-link:oss:remote:native:whole unlink/link-after-others:oss:remote:native:whole
+unlink/link-after-others-and-made-again:oss:remote:native:whole
 rmdir/dir-of-a-shared-name:s3:remote:whole rmdir/tree-with-shared-names:s3:local:whole
 """.split()
 # Twenty deaths in a row, each within two seconds of the worker's start, end a mount.
@@ -217,13 +223,14 @@ def parse():
 
 
 def prepare_lane():
-    """A lane that is asked to end takes its mounts with it."""
+    """A lane that is asked to end takes its mounts with it; the process that runs them all asks them."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main():
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     began = time.monotonic()
     work = pathlib.Path(tempfile.mkdtemp(prefix="pailfs-requests-"))
     # Lanes are processes, since one that starts programs must not have files of a mount open: their copies of the
