@@ -16,7 +16,7 @@ import Synchronization
 /// `CachedObject`, then this room's other mutexes, all leaves. After a crash files without a row are removed and
 /// unsettled files shrink to what their rows name.
 package final class BlockCache: Sendable {
-    private struct Identity: Hashable {
+    struct Identity: Hashable {
         let key: ObjectKey
         let etag: ETag
         let size: Int64
@@ -59,10 +59,13 @@ package final class BlockCache: Sendable {
     let options: BlockOptions
     let logger: Logger
     let onInfo: @Sendable (ObjectKey, ObjectInfo) -> Void
+    let onDamage: @Sendable (ObjectKey, ObjectVersion) -> Void
     let disk: DiskHealth
     let shelf: MemoryShelf
     let changes = ChangesUnderWay()
     private let state = Mutex(State())
+    /// What heads have told of versions that may be read.
+    let checksums = Mutex(LRU<Identity, [CheckedPart]>(capacity: 1024))
     private let counters = Mutex(BlockStatistics())
     /// How often files are lent, by their numbers. Read inside `CachedObject`'s mutex.
     private let lent: Mutex<[Int64: Int]>
@@ -72,17 +75,20 @@ package final class BlockCache: Sendable {
     /// Opens the cache in `directory`, which is created if need be. `database` is the cache's own; a corrupt one throws, and
     /// the caller starts over with a new one.
     ///
-    /// `onInfo` hears what each GET tells of its object, on a thread of `pool`. `lent` are files that an earlier process
+    /// `onInfo` hears what each GET tells of its object, and `onDamage` that readers may have had bytes of a version that
+    /// were damaged; both on a thread of `pool`. `lent` are files that an earlier process
     /// had lent and nobody has given back. Reads the index's sums and looks after files that were being written when the
     /// last process died; removes stray files in the background.
     package init(
         directory: String, database: Database, ledger: SpaceLedger, buffers: BufferPool, store: any ObjectStore,
         pool: WorkerPool, time: any TimeSource, options: BlockOptions = BlockOptions(), logger: Logger,
-        lent: [Int64] = [], onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
+        lent: [Int64] = [], onDamage: @escaping @Sendable (ObjectKey, ObjectVersion) -> Void = { _, _ in },
+        onInfo: @escaping @Sendable (ObjectKey, ObjectInfo) -> Void
     ) throws(SQLiteError) {
         (self.directory, self.ledger, self.buffers) = (directory, ledger, buffers)
         self.store = HedgedReads(store, time: time)
         (self.pool, self.time, self.options, self.logger, self.onInfo) = (pool, time, options, logger, onInfo)
+        self.onDamage = onDamage
         index = BlockIndex(database: database)
         disk = DiskHealth(time: time, retryInterval: options.diskRetryInterval, logger: logger)
         shelf = MemoryShelf(limit: buffers.budget.limit / 4, passingLimit: buffers.budget.limit / 2)
@@ -387,10 +393,4 @@ package final class BlockCache: Sendable {
     // MARK: Figures
 
     func count(_ change: (inout BlockStatistics) -> Void) { counters.withLock { change(&$0) } }
-
-    func foundCorrupt(_ blocks: Int, key: ObjectKey) {
-        count { $0.corruptBlocks += blocks }
-        logger.info(
-            "cached blocks do not match their checksums; the next read downloads them", metadata: ["key": "\(key)"])
-    }
 }

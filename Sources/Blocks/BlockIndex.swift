@@ -33,6 +33,11 @@ extension BlockCache {
         """,
         // Whether a file was lent once: `ObjectState.wasLent`.
         "ALTER TABLE files ADD COLUMN lent INTEGER NOT NULL DEFAULT 0;",
+        // What the blocks came to as they came in (`BlockSums.encoded`), and whether the version was judged.
+        """
+        ALTER TABLE chunks ADD COLUMN sums BLOB NOT NULL DEFAULT x'';
+        ALTER TABLE files ADD COLUMN judged INTEGER NOT NULL DEFAULT 0;
+        """,
     ]
 }
 
@@ -42,6 +47,8 @@ struct BlockIndex: Sendable {
         var chunk: Int
         var present: BlockSet
         var checksums: [UInt32]
+        /// `BlockSums.encoded`; empty of a chunk that an earlier version of this program wrote.
+        var sums: [UInt8]
         /// Charged against the quota.
         var bytes: Int64
         var used: Int64
@@ -51,6 +58,7 @@ struct BlockIndex: Sendable {
         var id: Int64
         var isSettled: Bool
         var wasLent: Bool
+        var isJudged = false
         var chunks: [ChunkRow]
     }
 
@@ -60,6 +68,8 @@ struct BlockIndex: Sendable {
         var upserts: [ChunkRow] = []
         var deletes: [Int] = []
         var settles = false
+        /// The bytes are the store's, as far as it says.
+        var isJudged = false
         /// Nothing is left: the row of the file goes.
         var drops = false
     }
@@ -79,13 +89,13 @@ struct BlockIndex: Sendable {
         try database.read { (connection) throws(SQLiteError) in
             try connection.snapshot { () throws(SQLiteError) -> StoredFile? in
                 let statement = try connection.prepare(
-                    "SELECT id, settled, lent FROM files WHERE key = ? AND etag = ? AND size = ?")
+                    "SELECT id, settled, lent, judged FROM files WHERE key = ? AND etag = ? AND size = ?")
                 try statement.bind(key.bytes, version.etag.text, version.size)
                 guard try statement.step() else { return nil }
                 let id = statement.int64(0)
                 return StoredFile(
                     id: id, isSettled: statement.int64(1) != 0, wasLent: statement.int64(2) != 0,
-                    chunks: try Self.chunks(of: id, connection))
+                    isJudged: statement.int64(3) != 0, chunks: try Self.chunks(of: id, connection))
             }
         }
     }
@@ -154,10 +164,11 @@ struct BlockIndex: Sendable {
         for row in changes.upserts {
             try connection.run(
                 """
-                INSERT INTO chunks(file, chunk, present, checksums, bytes, used) VALUES(?, ?, ?, ?, ?, ?)
+                INSERT INTO chunks(file, chunk, present, checksums, bytes, used, sums) VALUES(?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT DO UPDATE SET present = excluded.present, checksums = excluded.checksums,
-                    bytes = excluded.bytes, used = excluded.used
-                """, changes.file, Int64(row.chunk), row.present.bytes, encode(row.checksums), row.bytes, row.used)
+                    bytes = excluded.bytes, used = excluded.used, sums = excluded.sums
+                """, changes.file, Int64(row.chunk), row.present.bytes, encode(row.checksums), row.bytes, row.used,
+                row.sums)
         }
         for chunk in changes.deletes {
             try connection.run("DELETE FROM chunks WHERE file = ? AND chunk = ?", changes.file, Int64(chunk))
@@ -165,8 +176,12 @@ struct BlockIndex: Sendable {
         if changes.drops {
             try connection.run("DELETE FROM chunks WHERE file = ?", changes.file)
             try connection.run("DELETE FROM files WHERE id = ?", changes.file)
-        } else if changes.settles {
-            try connection.run("UPDATE files SET settled = 1 WHERE id = ?", changes.file)
+        } else {
+            if changes.settles { try connection.run("UPDATE files SET settled = 1 WHERE id = ?", changes.file) }
+            if !changes.upserts.isEmpty {
+                let judged: Int64 = changes.isJudged ? 1 : 0
+                try connection.run("UPDATE files SET judged = ? WHERE id = ?", judged, changes.file)
+            }
         }
     }
 
@@ -260,14 +275,15 @@ struct BlockIndex: Sendable {
 
     private static func chunks(of file: Int64, _ connection: Connection) throws(SQLiteError) -> [ChunkRow] {
         let statement = try connection.prepare(
-            "SELECT chunk, present, checksums, bytes, used FROM chunks WHERE file = ?")
+            "SELECT chunk, present, checksums, bytes, used, sums FROM chunks WHERE file = ?")
         try statement.bind(file)
         var rows: [ChunkRow] = []
         while try statement.step() {
             rows.append(
                 ChunkRow(
                     chunk: Int(clamping: statement.int64(0)), present: BlockSet(bytes: statement.blob(1)) ?? .empty,
-                    checksums: decode(statement.blob(2)), bytes: statement.int64(3), used: statement.int64(4)))
+                    checksums: decode(statement.blob(2)), sums: statement.blob(5), bytes: statement.int64(3),
+                    used: statement.int64(4)))
         }
         return rows
     }

@@ -9,6 +9,9 @@ package struct BlockOptions: Sendable {
     /// How long the disk is left alone after it failed.
     package var diskRetryInterval = Duration.seconds(30)
 
+    /// Whether what comes in is compared with the store's checksums.
+    package var verifies = true
+
     package init() {}
 }
 
@@ -25,5 +28,7 @@ package struct BlockStatistics: Sendable, Hashable {
     package var evictedBytes: Int64 = 0
     /// Blocks whose bytes on disk did not match their checksum.
     package var corruptBlocks: Int = 0
+    /// Versions that came otherwise than their checksum says.
+    package var damagedVersions: Int = 0
     package var isDiskFailing = false
 }

@@ -95,8 +95,11 @@ extension CachedObject {
             fetch.begin(with: buffer)
             try await get(fetch)
             guard state.withLock({ $0.fetches.markReceived(id) }) else { throw .cancelled }
+            let sums = sums(of: fetch, buffer)
+            try await vouch(for: fetch, sums)
             fetch.publishAll()
-            land(received(id, fetch, buffer))
+            hashOn()
+            land(Landing(id: id, fetch: fetch, buffer: buffer, checksums: sums.checksums))
         } catch {
             // Out of the table first, so that whoever tries again starts anew.
             state.withLock { $0.fetches.remove(id) }
@@ -133,5 +136,6 @@ extension CachedObject {
                     .integrity, .get, key: key, code: "length",
                     message: "the store answered with another range than was requested"))
         }
+        learn(answer.info)
     }
 }

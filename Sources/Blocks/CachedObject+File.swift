@@ -133,7 +133,7 @@ extension CachedObject {
         // One that has left since the caller asked for it may be a hole already.
         for block in blocks where present.contains(block) {
             let one = BlockSet(block..<block + 1)
-            if checksum(of: block, in: chunk, file) == checksums[block] {
+            if sums(of: block, in: chunk, file, .crc32c)?.checksum == checksums[block] {
                 right.formUnion(one)
             } else {
                 wrong.formUnion(one)
@@ -176,8 +176,10 @@ extension CachedObject {
         }
     }
 
-    /// nil when the file is too short or cannot be read.
-    private func checksum(of block: Int, in chunk: Int, _ file: File) -> UInt32? {
+    /// What the index keeps of a block, and its CRC of another kind; nil when the file is too short or cannot be read.
+    private func sums(
+        of block: Int, in chunk: Int, _ file: File, _ kind: CRCKind
+    ) -> (checksum: UInt32, value: UInt64)? {
         let bytes = geometry.bytes(of: block..<block + 1, in: chunk)
         // Outside the memory budget and freed at once: one block for each thread that checks.
         return unsafe withUnsafeTemporaryAllocation(byteCount: Int(bytes.length), alignment: 4096) { scratch in
@@ -187,7 +189,9 @@ extension CachedObject {
                 cache.disk.failed(error, doing: "read")
                 return nil
             }
-            return unsafe CRC32C.value(of: UnsafeRawBufferPointer(scratch).bytes)
+            let span = unsafe UnsafeRawBufferPointer(scratch).bytes
+            let checksum = CRC32C.value(of: span)
+            return (checksum, kind == .crc32c ? UInt64(checksum) : kind.value(of: span))
         }
     }
 
@@ -211,6 +215,8 @@ extension CachedObject {
                 state.presentBlocks += blocks.count
                 state.changed.insert(index)
             }
+            // The store has compared them when they were sent.
+            if state.isComplete { state.judgement.verdict = .right }
             return true
         }
     }
@@ -226,13 +232,14 @@ extension CachedObject {
             var failed = BlockSet.empty
             for run in blocks.runs {
                 for block in run {
-                    let generation = state.withLock { $0.generation }
-                    let sum = checksum(of: block, in: index, file)
+                    let (generation, kind) = state.withLock { ($0.generation, $0.judgement.kind) }
+                    let sum = sums(of: block, in: index, file, kind)
                     let one = BlockSet(block..<block + 1)
                     let isDone = state.withLock { state in
                         guard state.chunks[index]?.unsummed.contains(block) ?? false else { return true }
                         guard let sum, state.generation == generation else { return false }
-                        state.chunks[index]?.checksums[block] = sum
+                        state.chunks[index]?.checksums[block] = sum.checksum
+                        state.judgement.adopt(sum.value, kind, of: block, in: index, state.geometry)
                         state.chunks[index]?.unsummed.subtract(one)
                         state.changed.insert(index)
                         return true

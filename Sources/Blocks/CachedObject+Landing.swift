@@ -1,5 +1,4 @@
 import Basics
-import Digests
 import Synchronization
 
 /// From memory to disk: received fetches go to the object's file, one after the other, or stay in memory.
@@ -14,17 +13,6 @@ extension CachedObject {
         let buffer: Buffer
         /// Of each block of the fetch; none where they are of no use.
         let checksums: [UInt32]
-    }
-
-    /// What is known of a received fetch before its turn to be written comes.
-    func received(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer) -> Landing {
-        guard cache.options.usesDisk, cache.disk.isUsable else {
-            return Landing(id: id, fetch: fetch, buffer: buffer, checksums: [])
-        }
-        let checksums = fetch.blocks.map { block in
-            buffer.withBytes(place(of: block..<block + 1, in: fetch)) { CRC32C.value(of: $0) }
-        }
-        return Landing(id: id, fetch: fetch, buffer: buffer, checksums: checksums)
     }
 
     /// Writes a received fetch to the file, or keeps it in memory, and takes it off the table in the same step; later, if
@@ -58,7 +46,9 @@ extension CachedObject {
 
     private func land(_ landing: Landing, isBehind: Bool) {
         let (id, fetch, buffer) = (landing.id, landing.fetch, landing.buffer)
-        guard cache.changes.begin() else { return state.withLock { $0.fetches.remove(id) } }
+        // What was given up meanwhile is kept nowhere.
+        let isOutdated = state.withLock { $0.judgement.round != fetch.round }
+        guard !isOutdated, cache.changes.begin() else { return state.withLock { $0.fetches.remove(id) } }
         defer { cache.changes.end() }
         let epoch = cache.nextEpoch()
         guard cache.disk.isUsable, !landing.checksums.isEmpty else { return shelve(id, fetch, buffer, epoch: epoch) }
@@ -76,13 +66,17 @@ extension CachedObject {
             let isUnread = isUncached && !passing.take(0)
             let (queue, waits, freed) = state.withLock { state in
                 let freed = state.land(blocks, in: fetch.chunk, cost: cost, checksums: checksums, epoch: epoch)
-                let waits = isUnread && state.fetches.isHeld(id) && state.chunks[fetch.chunk] != nil
+                let isOutdated = state.judgement.round != fetch.round
+                if isOutdated { state.strand(state.withdraw(blocks, from: fetch.chunk), in: fetch.chunk) }
+                let waits =
+                    !isOutdated && isUnread && state.fetches.isHeld(id) && state.chunks[fetch.chunk] != nil
                 if waits { state.chunks[fetch.chunk]?.shelved.append(passing) }
                 state.fetches.remove(id)
                 return (state.needsQueueing(), waits, freed)
             }
             cache.release(freed)
             if queue { cache.enqueue(self) }
+            if state.withLock({ $0.judgement.round != fetch.round }) { discard(.empty, of: fetch.chunk) }
             if waits {
                 cache.shelf.admitPassing(passing, of: self)
                 // A reader may have been there before the shelf was.
@@ -155,7 +149,7 @@ extension CachedObject {
     }
 
     /// Where some blocks are in a fetch's buffer.
-    private func place(of blocks: Range<Int>, in fetch: Fetch) -> Range<Int> {
+    func place(of blocks: Range<Int>, in fetch: Fetch) -> Range<Int> {
         let bytes = geometry.bytes(of: blocks, in: fetch.chunk)
         return Int(bytes.lowerBound - fetch.range.lowerBound)..<Int(bytes.upperBound - fetch.range.lowerBound)
     }
@@ -164,11 +158,17 @@ extension CachedObject {
 
     private func shelve(_ id: FetchID, _ fetch: Fetch, _ buffer: Buffer, epoch: Int64) {
         let item = ShelvedBlocks(of: fetch, buffer: buffer, used: epoch)
-        state.withLock { state in
+        let isKept = state.withLock { state in
+            guard state.judgement.round == fetch.round else {
+                state.fetches.remove(id)
+                return false
+            }
             let count = state.geometry.blockCount(of: fetch.chunk)
             state.chunks[fetch.chunk, default: Chunk(blockCount: count, used: epoch)].shelved.append(item)
             state.fetches.remove(id)
+            return true
         }
+        guard isKept else { return }
         cache.shelf.admit(item, of: self)
         if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
     }

@@ -24,7 +24,9 @@ extension CachedObject {
         guard let claimed, isKnown || cache.noteLoan(of: claimed) else { return nil }
         let epoch = cache.epoch
         let number: Int64? = state.withLock { state in
-            guard state.file === file, let number = state.fileID, number == claimed, state.isKnownWhole else {
+            guard state.file === file, let number = state.fileID, number == claimed, state.isKnownWhole,
+                !state.judgement.isOpen
+            else {
                 return nil
             }
             // Inside the lock: from here on nothing is withdrawn.

@@ -14,6 +14,9 @@ package final class CachedObject: Sendable {
     package let version: ObjectVersion
     let cache: BlockCache
     let state: Mutex<ObjectState>
+    /// A judgement began a new round or has ended.
+    let verdicts = ChangeSignal()
+    let damageCounter = Atomic<Int>(0)
 
     init(_ key: ObjectKey, _ version: ObjectVersion, cache: BlockCache) {
         (self.key, self.version, self.cache) = (key, version, cache)
@@ -76,7 +79,7 @@ package final class CachedObject: Sendable {
                     }
                 }
                 guard verify(blocks, in: chunk) else { return false }
-            case .underWay: return false
+            case .underWay, .unjudged: return false
             case .missing:
                 // Before the index has been read everything is missing.
                 if state.withLock({ $0.isLoaded }) { return false }
@@ -108,15 +111,25 @@ package final class CachedObject: Sendable {
         _ range: ByteRange, _ demand: inout Demand, sequential: Bool, into buffer: Buffer, at offset: Int
     ) async throws(BlockError) {
         check(range, capacity: buffer.capacity - offset)
+        var watch = DamageWatch(self)
+        var mayDoubt = true
         var position = range.lowerBound
         do throws(BlockError) {
             while position < range.upperBound {
+                if watch.isBehind(self) {
+                    watch.cover(range.lowerBound..<position, of: self)
+                    if let error = watch.check(self, isWaiting: true) { throw .store(error) }
+                }
                 let epoch = cache.epoch
                 if let fetch = demand.first {
                     // Straight from the fetch: its blocks might be evicted before this reader came to them.
                     demand.first = nil
                     let end = min(range.upperBound, fetch.range.upperBound)
-                    try await fetch.wait(upTo: end)
+                    do throws(BlockError) { try await fetch.wait(upTo: end) } catch {
+                        guard fetch.isDoubted, mayDoubt else { throw error }
+                        mayDoubt = false
+                        continue
+                    }
                     guard let source = fetch.buffer else { throw .cancelled }
                     fetch.taken.add(end - position, ordering: .relaxed)
                     let target = unsafe slice(
@@ -138,6 +151,8 @@ package final class CachedObject: Sendable {
                 case .unverified(let chunk, let blocks):
                     // What cannot be looked at is fetched anew.
                     if !verify(blocks, in: chunk) { discard(BlockSet(blocks), of: chunk) }
+                case .unjudged:
+                    try await awaitVerdict()
                 case .underWay, .missing:
                     let more = self.demand(position..<range.upperBound, sequential: sequential, holding: false)
                     demand.waits += more.waits
@@ -145,6 +160,7 @@ package final class CachedObject: Sendable {
                 }
                 if Task.isCancelled { throw .cancelled }
             }
+            if watch.isBehind(self), let error = watch.note(range, of: self) { throw .store(error) }
         } catch {
             endWait(demand, gaveUp: true)
             throw error

@@ -4,7 +4,7 @@ import Synchronization
 /// One GET in flight: receives into a pooled buffer and wakes readers as their bytes arrive.
 ///
 /// The transport's thread is the only writer of the buffer; readers see bytes below the published count alone, and those
-/// are never written again. A fetch of a whole object publishes nothing until the store has verified it. Its mutex is a
+/// are never written again. The last byte waits until the fetch is vouched for, and everything of a whole object's. Its mutex is a
 /// leaf; continuations resume outside it. Lives as long as somebody reads from it, and its buffer as long as it lives.
 final class Fetch: ByteSink {
     private struct Waiter {
@@ -31,14 +31,22 @@ final class Fetch: ByteSink {
     let range: ByteRange
     /// Asks for the whole object and holds its bytes back until they are verified.
     let isWhole: Bool
+    /// The object's (`Judgement.round`) when it began.
+    let round: Int
     private let state = Mutex(State())
     private let published = Atomic<Int>(0)
     /// Bytes that readers have taken from here; those taken twice count twice.
     let taken = Atomic<Int64>(0)
 
-    init(chunk: Int, blocks: Range<Int>, range: ByteRange, isWhole: Bool) {
-        (self.chunk, self.blocks, self.range, self.isWhole) = (chunk, blocks, range, isWhole)
+    private let doubted = Atomic<Bool>(false)
+
+    init(chunk: Int, blocks: Range<Int>, range: ByteRange, isWhole: Bool, round: Int = 0) {
+        (self.chunk, self.blocks, self.range, self.isWhole, self.round) = (chunk, blocks, range, isWhole, round)
     }
+
+    /// It failed since its bytes are not what they should be: readers ask for them once more.
+    var isDoubted: Bool { doubted.load(ordering: .acquiring) }
+    func doubt() { doubted.store(true, ordering: .releasing) }
 
     var count: Int { Int(range.length) }
 
@@ -84,7 +92,7 @@ final class Fetch: ByteSink {
     /// Whether all bytes asked for have come.
     var isFilled: Bool { state.withLock { $0.received == count } }
 
-    /// Lets readers have everything: the store has verified it.
+    /// Lets readers have everything: it is vouched for.
     func publishAll() {
         let satisfied = state.withLock { state in
             published.store(count, ordering: .releasing)
@@ -106,11 +114,12 @@ final class Fetch: ByteSink {
     private func advance(to received: Int) {
         let satisfied: [Waiter] = state.withLock { state in
             state.received = received
-            guard !isWhole, received > published.load(ordering: .relaxed) else { return [] }
-            published.store(received, ordering: .releasing)
-            guard state.waiters.contains(where: { $0.count <= received }) else { return [] }
-            let satisfied = state.waiters.filter { $0.count <= received }
-            state.waiters.removeAll { $0.count <= received }
+            let shown = min(received, count - 1)
+            guard !isWhole, shown > published.load(ordering: .relaxed) else { return [] }
+            published.store(shown, ordering: .releasing)
+            guard state.waiters.contains(where: { $0.count <= shown }) else { return [] }
+            let satisfied = state.waiters.filter { $0.count <= shown }
+            state.waiters.removeAll { $0.count <= shown }
             return satisfied
         }
         for waiter in satisfied { waiter.continuation.resume(returning: nil) }

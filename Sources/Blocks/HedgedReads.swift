@@ -22,6 +22,10 @@ final class HedgedReads: Sendable {
     /// Second requests so far.
     var hedges: Int { count.load(ordering: .relaxed) }
 
+    func checksums(of key: ObjectKey, _ version: ObjectVersion) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await store.checksums(of: key, version)
+    }
+
     func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
         let race = Race(for: sink, time: time)
         defer { if let took = race.firstByte { policy.withLock { $0.record(took) } } }

@@ -4,7 +4,8 @@ import Synchronization
 
 /// Reads one object for one file handle: the object's shared blocks, and what this handle's reads say about the next ones.
 ///
-/// Owns the read-ahead state and its interest in fetches under way, both in its mutex, a leaf; the object is called outside it.
+/// Owns the read-ahead state, its interest in fetches under way and what it has had, all in its mutex; inside it the object
+/// says which bytes were damaged, and nothing else of it is called. One that has had damaged bytes reads nothing any more.
 /// Lives as long as the handle; `close` gives up what was fetched ahead for it alone.
 package final class ObjectReader: Sendable {
     private struct Hold {
@@ -16,6 +17,9 @@ package final class ObjectReader: Sendable {
         var readAhead: ReadAhead
         var holds: [Hold] = []
         var isClosed = false
+        var watch: DamageWatch
+        /// Why nothing is read any more.
+        var damage: ObjectStoreError?
     }
 
     package let object: CachedObject
@@ -29,13 +33,13 @@ package final class ObjectReader: Sendable {
         // What is fetched ahead must not push out what was fetched before it and not read yet.
         let room = cache.options.usesDisk ? cache.ledger.limit / 4 : Int64(cache.shelf.limit / 4)
         let limit = min(cache.options.readAhead, room, Int64(cache.buffers.budget.limit / 3 * 2))
-        state = Mutex(State(readAhead: ReadAhead(size: object.version.size, limit: limit)))
+        state = Mutex(State(readAhead: ReadAhead(size: object.version.size, limit: limit), watch: DamageWatch(object)))
     }
 
     /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was. Any thread; never
     /// waits for the network, but may start fetching ahead. After false call `read`, not this again.
     package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
-        guard unsafe object.readCached(range, into: destination) else { return false }
+        guard unsafe object.readCached(range, into: destination), note(range) == nil else { return false }
         // A small object comes whole: there is nothing to fetch ahead.
         if range.isEmpty || object.geometry.isSmall { return true }
         let plan = state.withLock { $0.readAhead.note(range) }
@@ -46,6 +50,7 @@ package final class ObjectReader: Sendable {
     /// Copies `range`, which lies within the object, to `offset` of `buffer`, fetching what is missing.
     package func read(_ range: ByteRange, into buffer: Buffer, at offset: Int) async throws(BlockError) {
         if range.isEmpty { return }
+        if let damage = note(nil) { throw .store(damage) }
         let plan = state.withLock { $0.readAhead.note(range) }
         object.load()
         var demand = object.demand(
@@ -53,6 +58,16 @@ package final class ObjectReader: Sendable {
         )
         follow(plan, holding: demand.held)
         try await object.fulfil(range, &demand, sequential: plan.isSequential, into: buffer, at: offset)
+        if let damage = note(range) { throw .store(damage) }
+    }
+
+    /// The reader has had `range`, if it is not too late. Answers why it is.
+    private func note(_ range: ByteRange?) -> ObjectStoreError? {
+        state.withLock { state in
+            if let range { state.watch.cover(range, of: object) }
+            if state.damage == nil { state.damage = state.watch.check(object) }
+            return state.damage
+        }
     }
 
     /// Cancels what was fetched ahead and nobody else waits for. Further reads work, without read-ahead.

@@ -53,6 +53,8 @@ struct ObjectState {
         case unverified(chunk: Int, blocks: Range<Int>)
         case underWay
         case missing
+        /// Nobody reads before the version is judged.
+        case unjudged
     }
 
     typealias Table = FetchTable<Fetch>
@@ -100,6 +102,7 @@ struct ObjectState {
     var readOut: [ShelvedBlocks] = []
     /// The cache has this object in its list of rows to write.
     var isQueued = false
+    var judgement = Judgement()
 
     init(geometry: Geometry) { self.geometry = geometry }
 
@@ -114,6 +117,7 @@ struct ObjectState {
 
     /// Where the byte at `position` is, with what follows it up to `limit`.
     mutating func source(at position: Int64, limit: Int64, epoch: Int64) -> Source {
+        if judgement.isOpen { return .unjudged }
         let index = Geometry.chunk(at: position)
         let block = Geometry.block(at: position)
         if let chunk = chunks[index] {
@@ -181,7 +185,7 @@ struct ObjectState {
 
     mutating func enter(_ blocks: Range<Int>, in chunk: Int, isWhole: Bool) -> Table.Entry {
         let range = geometry.bytes(of: blocks, in: chunk)
-        let fetch = Fetch(chunk: chunk, blocks: blocks, range: range, isWhole: isWhole)
+        let fetch = Fetch(chunk: chunk, blocks: blocks, range: range, isWhole: isWhole, round: judgement.round)
         return fetches.add(fetch, chunk: chunk, blocks: blocks)
     }
 
@@ -333,6 +337,7 @@ struct ObjectState {
             return nil
         }
         var changes = BlockIndex.Changes(file: fileID)
+        changes.isJudged = judgement.verdict != .open
         for index in changed {
             guard let chunk = chunks[index] else {
                 changes.deletes.append(index)
@@ -346,6 +351,7 @@ struct ObjectState {
                 changes.upserts.append(
                     BlockIndex.ChunkRow(
                         chunk: index, present: named, checksums: chunk.checksums,
+                        sums: judgement.sums?.encoded(index) ?? [],
                         bytes: geometry.charge(for: named, in: index), used: chunk.used))
             }
         }
@@ -383,6 +389,7 @@ struct ObjectState {
             chunk.shelved = theirs.shelved
             return chunk
         }
+        judgement.giveAway(to: &other.judgement)
         other.presentBlocks = presentBlocks
         other.changed.formUnion(changed)
         (fileID, file, wasLent, chunks, presentBlocks, changed) = (nil, nil, false, [:], 0, [])
@@ -410,6 +417,12 @@ struct ObjectState {
             chunk.charged = row.bytes
             presentBlocks += row.present.count
             chunks[row.chunk] = chunk
+            if let kind = BlockSums.kind(ofEncoded: row.sums) {
+                var sums = judgement.sums ?? BlockSums(kind, geometry)
+                sums.decode(row.sums, of: row.chunk, present: row.present)
+                judgement.sums = sums
+            }
         }
+        if stored.isJudged, isComplete, judgement.sums?.isComplete ?? false { judgement.verdict = .right }
     }
 }

@@ -411,9 +411,20 @@ package final class FileCommit: Sendable {
                 }
             } catch {
                 if let error = failure.error { throw .staging(error) }
+                if error.kind == .integrity { forgetBase(except: range) }
                 throw CommitError(base: error)
             }
             staged.confirmFill(piece.range)
+        }
+    }
+
+    /// What was read of the base before may be damaged: it is read anew, and every part but the one of `range`, which fails,
+    /// is sent anew.
+    private func forgetBase(except range: ByteRange) {
+        let size = staged.size
+        staged.unfill(0..<size)
+        for other in [0..<min(range.lowerBound, size), min(range.upperBound, size)..<size] where !other.isEmpty {
+            apply { $0.changed(other) }
         }
     }
 }

@@ -8,6 +8,9 @@ package protocol CRC: Digest {
     var value: Value { get }
     /// The checksum of two pieces in a row; `secondLength` in bytes.
     static func combine(_ first: Value, _ second: Value, secondLength: Int64) -> Value
+    /// What `combine` moves the first of two pieces by, for a second one of `length` bytes.
+    static func power(_ length: Int64) -> Value
+    static func combine(_ first: Value, _ second: Value, power: Value) -> Value
 }
 
 extension CRC {
@@ -42,6 +45,12 @@ package struct CRC32: CRC {
         table.combine(first, second, secondLength: secondLength)
     }
 
+    package static func power(_ length: Int64) -> UInt32 { table.power(length) }
+
+    package static func combine(_ first: UInt32, _ second: UInt32, power: UInt32) -> UInt32 {
+        table.combine(first, second, power: power)
+    }
+
     private static let inHardware = linux_has_crc32() != 0
     private static let table = CRCTable<UInt32>(polynomial: 0xEDB8_8320)
 }
@@ -67,6 +76,12 @@ package struct CRC32C: CRC {
         table.combine(first, second, secondLength: secondLength)
     }
 
+    package static func power(_ length: Int64) -> UInt32 { table.power(length) }
+
+    package static func combine(_ first: UInt32, _ second: UInt32, power: UInt32) -> UInt32 {
+        table.combine(first, second, power: power)
+    }
+
     private static let inHardware = linux_has_crc32c() != 0
     private static let table = CRCTable<UInt32>(polynomial: 0x82F6_3B78)
 }
@@ -83,6 +98,12 @@ package struct CRC64NVME: CRC {
         folding.table.combine(first, second, secondLength: secondLength)
     }
 
+    package static func power(_ length: Int64) -> UInt64 { folding.table.power(length) }
+
+    package static func combine(_ first: UInt64, _ second: UInt64, power: UInt64) -> UInt64 {
+        folding.table.combine(first, second, power: power)
+    }
+
     private static let folding = CRC64Folding(polynomial: 0x9A6C_9329_AC4B_C9B5)
 }
 
@@ -96,6 +117,12 @@ package struct CRC64ECMA: CRC {
 
     package static func combine(_ first: UInt64, _ second: UInt64, secondLength: Int64) -> UInt64 {
         folding.table.combine(first, second, secondLength: secondLength)
+    }
+
+    package static func power(_ length: Int64) -> UInt64 { folding.table.power(length) }
+
+    package static func combine(_ first: UInt64, _ second: UInt64, power: UInt64) -> UInt64 {
+        folding.table.combine(first, second, power: power)
     }
 
     private static let folding = CRC64Folding(polynomial: 0xC96C_5795_D787_0F42)

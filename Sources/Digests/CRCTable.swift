@@ -52,17 +52,25 @@ struct CRCTable<Word: FixedWidthInteger & UnsignedInteger & Sendable>: @unchecke
         }
     }
 
-    /// The CRC of two pieces in a row from the CRC of each: the first is moved up by the second's length, x^(8n) mod P.
+    /// The CRC of two pieces in a row from the CRC of each: the first is moved up by the second's length.
     func combine(_ first: Word, _ second: Word, secondLength: Int64) -> Word {
-        var moved = first
-        var power = Word(1) << (Word.bitWidth - 9)  // x^8; bit 0 of the polynomial is the highest bit of the word
-        var length = secondLength
+        combine(first, second, power: power(secondLength))
+    }
+
+    /// The same with the `power` of the second's length.
+    func combine(_ first: Word, _ second: Word, power: Word) -> Word { multiply(power, first) ^ second }
+
+    /// x^(8 * length) mod P.
+    func power(_ length: Int64) -> Word {
+        var result = Word(1) << (Word.bitWidth - 1)  // x^0; bit 0 of the polynomial is the highest bit of the word
+        var power = Word(1) << (Word.bitWidth - 9)  // x^8
+        var length = length
         while length > 0 {
-            if length & 1 == 1 { moved = multiply(power, moved) }
+            if length & 1 == 1 { result = multiply(power, result) }
             power = multiply(power, power)
             length >>= 1
         }
-        return moved ^ second
+        return result
     }
 
     private func multiply(_ left: Word, _ right: Word) -> Word {

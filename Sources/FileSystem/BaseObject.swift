@@ -2,11 +2,28 @@ import Basics
 import Blocks
 import Commits
 import ObjectStorage
+import Synchronization
 
 /// The committed bytes below an overlay, for parts that need them: read through the block cache.
 struct BaseObject: BaseContent {
     let object: CachedObject
     let buffers: BufferPool
+    private let history: History
+
+    init(object: CachedObject, buffers: BufferPool) {
+        (self.object, self.buffers, history) = (object, buffers, History(object))
+    }
+
+    /// What of the object went into the new one, whose commit fails if any of that was damaged.
+    private final class History: Sendable {
+        private let watch: Mutex<DamageWatch>
+
+        init(_ object: CachedObject) { watch = Mutex(DamageWatch(object)) }
+
+        func note(_ range: ByteRange, of object: CachedObject) throws(ObjectStoreError) {
+            if let error = watch.withLock({ $0.note(range, of: object) }) { throw error }
+        }
+    }
 
     /// Bytes asked for at once: what one ranged GET brings, if there is memory for it.
     static func step(_ buffers: BufferPool) -> Int64 { Int64(min(8 << 20, buffers.budget.limit)) }
@@ -34,6 +51,7 @@ struct BaseObject: BaseContent {
                     try deliver(bytes, offset)
                 }
             } catch { throw failure(.local(errno: error.errno), error.reason) }
+            try history.note(piece, of: object)
             offset = piece.upperBound
         }
     }

@@ -1,4 +1,5 @@
 package import Basics
+import Blocks
 package import Metadata
 import ObjectStorage
 import Synchronization
@@ -283,6 +284,7 @@ extension BucketFileSystem {
         let answer = await Result { () async throws(ObjectStoreError) in try await store.head(key, condition: nil) }
         switch answer {
         case .success(let info):
+            rooms.blocks.note(info, of: key)
             let fresh = try record(info, of: entry, since: start)
             if let fresh, fresh.attributes.version?.etag != known.etag { notifier?.invalidate(fresh.ino) }
             return fresh
@@ -328,6 +330,7 @@ extension BucketFileSystem {
             markersMissing.withLock { _ = $0.insert(start.at, for: entry.ino) }
             return entry
         }
+        rooms.blocks.note(info, of: key)
         guard let learned = try record(info, of: entry, since: start, forHolder: forHolder) else {
             throw FileSystemError(.notFound, "\(entry.name) was removed")
         }

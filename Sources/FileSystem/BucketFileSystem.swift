@@ -176,6 +176,15 @@ package final class BucketFileSystem: FileSystemOperations {
         }
     }
 
+    /// Programs may have had damaged bytes of a version: the kernel keeps none of them.
+    package func forgetPages(of key: ObjectKey, _ version: ObjectVersion) {
+        guard let ino = openedKeys.withLock({ $0.peek(key) }), let entry = try? metadata.entry(ino),
+            entry.attributes.version?.etag == version.etag
+        else { return }
+        pageCacheVersions.withLock { _ = $0.removeValue(for: ino) }
+        notifier?.invalidate(ino)
+    }
+
     // MARK: Answers
 
     /// An answer from memory or the metadata cache.

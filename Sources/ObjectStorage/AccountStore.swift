@@ -191,6 +191,12 @@ extension AccountStore {
         }
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await at(key, .head) { store, key throws(ObjectStoreError) in try await store.checksums(of: key, version) }
+    }
+
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
         try await at(request.key, .put) { store, key throws(ObjectStoreError) in
             try await store.put(request.at(key), body: body)

@@ -83,6 +83,14 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         }
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await run(context(.head, key)) { () async throws(ObjectStoreError) in
+            try await base.checksums(of: key, version)
+        }
+    }
+
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
         let settle: Settlement<PutAnswer> = { () async throws(ObjectStoreError) in try await landed(request, body) }
         return try await around.intercept(context(.put, request.key, bytes: body.count), settle: settle) {

@@ -34,6 +34,8 @@ package struct ObjectInfo: Sendable, Hashable {
     package var restore: RestoreState?
     /// CRC-64 (ECMA-182) of the content, from stores that have it.
     package var crc64: UInt64?
+    /// What the whole content comes to, where the answer tells it and the mount wants it compared.
+    package var checksum: ContentChecksum?
 
     package init(
         version: ObjectVersion, metadata: ObjectMetadata, storageClass: String? = nil, restore: RestoreState? = nil

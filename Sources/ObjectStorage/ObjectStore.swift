@@ -16,6 +16,12 @@ package protocol ObjectStore: ObjectPropertyStore {
     /// Delivers exactly the bytes of the answered range to `sink`, or throws `.integrity`, in which case what the sink got
     /// is worthless. Whole-object reads are checked against the store's checksum where it has one.
     func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer
+    /// What the version's content comes to, in one part or part by part, where only a request of its own tells it; empty,
+    /// and mostly without a request, where the store tells no more than heads and gets have told (`ObjectInfo.checksum`).
+    /// The parts make the object. `.preconditionFailed` or `.notFound` when that version is not there any more.
+    func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart]
     /// Sends `body` whole; the store checks it against a digest sent along.
     func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer
     func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer
@@ -54,6 +60,10 @@ package protocol ObjectStore: ObjectPropertyStore {
 }
 
 extension ObjectStore {
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] { [] }
+
     /// The same with the headers that the upload was begun with.
     package func completeUpload(
         _ key: ObjectKey, _ upload: UploadID, parts: [UploadedPart], condition: WriteCondition?

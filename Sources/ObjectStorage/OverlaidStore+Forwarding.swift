@@ -2,6 +2,12 @@ package import Basics
 
 /// What changes nothing that a listing shows.
 extension OverlaidStore {
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await base.checksums(of: key, version)
+    }
+
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         try await base.createUpload(request)
     }

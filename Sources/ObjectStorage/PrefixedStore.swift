@@ -65,6 +65,12 @@ package struct PrefixedStore: ObjectStore {
         return try await base.get(request, into: sink)
     }
 
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        try await base.checksums(of: down(key), version)
+    }
+
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {
         try await base.put(down(request), body: body)
     }

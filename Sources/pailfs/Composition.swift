@@ -27,6 +27,10 @@ private final class InfoListener: Sendable {
     func hear(_ info: ObjectInfo, of key: ObjectKey) {
         listener.withLock { $0.fileSystem }?.learn(info, of: key)
     }
+
+    func hearOfDamage(_ version: ObjectVersion, of key: ObjectKey) {
+        listener.withLock { $0.fileSystem }?.forgetPages(of: key, version)
+    }
 }
 
 /// Everything that one mount is made of, put together in the order in which it can fail: the store first, then the cache
@@ -121,7 +125,9 @@ final class Composition: Sendable {
             try BlockCache(
                 directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
-                lent: held?.backedInodes.map(\.file) ?? [], onInfo: { key, info in listener.hear(info, of: key) })
+                lent: held?.backedInodes.map(\.file) ?? [],
+                onDamage: { key, version in listener.hearOfDamage(version, of: key) },
+                onInfo: { key, info in listener.hear(info, of: key) })
         }
         do {
             staging = try StagingArea(
@@ -288,6 +294,7 @@ final class Composition: Sendable {
     private static func blockOptions(_ settings: MountSettings) -> BlockOptions {
         var options = BlockOptions()
         options.readAhead = settings.readAhead
+        options.verifies = settings.checksums == .verify
         return options
     }
 

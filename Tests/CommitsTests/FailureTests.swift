@@ -54,6 +54,35 @@ struct FailureTests {
         #expect(rig.store.content("file") == Rig.bytes(size, seed: 2))
     }
 
+    /// What was read before may be what was damaged.
+    @Test("reads all of a base anew of which damaged bytes have come")
+    func damagedBase() async throws {
+        let rig = try Rig(
+            MemoryStore(capabilities: Rig.capabilities { $0.partCopy = false }), base: "file",
+            content: Rig.bytes(4 * part))
+        let base = try #require(rig.store.info("file")).version.etag
+        try rig.write([1], at: 5)
+        let reads = Mutex(0)
+        rig.store.fault = { operation, _ in
+            guard operation == .get else { return nil }
+            let number = reads.withLock { reads in
+                reads += 1
+                return reads
+            }
+            return number == 4 ? Rig.error(.integrity, .get) : nil
+        }
+        await #expect(throws: CommitError.self) { try await rig.land(if: .match(base)) }
+        var content = Rig.bytes(4 * part)
+        #expect(rig.store.content("file") == content)
+        rig.store.fault = nil
+        rig.store.forgetRequests()
+        try await rig.land(if: .match(base))
+        content[5] = 1
+        #expect(rig.store.content("file") == content)
+        let read = rig.store.requests(.get).reduce(0) { $0 + ($1.range?.length ?? 0) }
+        #expect(read >= Int64(4 * part - 1), "\(rig.store.requests(.get).map(\.range))")
+    }
+
     @Test("takes its own object for its own when the answer is lost", arguments: [10, 3 * part])
     func lostReply(size: Int) async throws {
         for kind in [ObjectStoreError.Kind.interrupted, .timedOut, .preconditionFailed, .noSuchUpload] {

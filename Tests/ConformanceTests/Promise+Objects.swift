@@ -3,6 +3,27 @@ import Digests
 import ObjectStorage
 import Testing
 
+extension Bucket {
+    /// What the store tells of the whole object to somebody who reads a part of it.
+    func checksums(_ name: ByteString) async throws(ObjectStoreError) -> [CheckedPart] {
+        let info = try await get(name, 10..<20).answer.info
+        if let checksum = info.checksum { return [CheckedPart(size: info.version.size, checksum)] }
+        return try await store.checksums(of: key(name), info.version)
+    }
+
+    func expect(_ bytes: [UInt8], toComeTo parts: [CheckedPart], sourceLocation: SourceLocation = #_sourceLocation) {
+        if parts.isEmpty { return }
+        #expect(parts.reduce(0) { $0 + $1.size } == Int64(bytes.count), sourceLocation: sourceLocation)
+        var rest = bytes[...]
+        for part in parts {
+            var digest = part.checksum.begin()
+            digest.update(Array(rest.prefix(Int(part.size))))
+            #expect(digest.finish() == part.checksum.digest, "\(part.checksum.name)", sourceLocation: sourceLocation)
+            rest = rest.dropFirst(Int(part.size))
+        }
+    }
+}
+
 extension Promise {
     static let everyHeader: ObjectMetadata = {
         var metadata = ObjectMetadata(
@@ -67,6 +88,13 @@ extension Promise {
                 #expect(got.answer.info.version.size == 100)
                 #expect(got.answer.info.metadata == bucket.everyHeader)
             }
+        },
+        Promise("The answer to a range, or a request of its own, tells what the whole comes to") { bucket in
+            let bytes = content(100_000)
+            try await bucket.put("object", bytes)
+            let told = try await bucket.checksums("object")
+            #expect(told.count == 1)
+            bucket.expect(bytes, toComeTo: told)
         },
         Promise("A range past the end is invalid") { bucket in
             try await bucket.put("object", Array(0..<100))

@@ -54,6 +54,7 @@ extension Promise {
             #expect(
                 try await bucket.get("large + odd", ByteRange(at: Int64(partSize) - 5, count: 10)).bytes
                     == Array(bytes[(partSize - 5)..<(partSize + 5)]))
+            bucket.expect(bytes, toComeTo: try await bucket.checksums("large + odd"))
             #expect(try await bucket.list().objects == ["large + odd"])
         },
         Promise("A part sent again replaces the first") { bucket in

@@ -206,7 +206,8 @@ extension RealMountsAlone {
                 try await world.mount(["ttl=600"], cache: "another")
                 try await world.sh("ls >/dev/null")
                 let down = try await store.requests { try await world.sh("cmp $T/big big") }
-                #expect(down.areWithin(["GetObject": 9]))
+                // The ETag of an object in parts is no checksum: whether there is one is asked at its end.
+                #expect(down.areWithin(["GetObject": 9, "HeadObject": 1]))
                 let again = try await store.requests { try await world.sh("cmp $T/big big") }
                 #expect(again.areWithin([:]))
             }

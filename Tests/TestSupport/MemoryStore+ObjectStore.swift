@@ -9,10 +9,29 @@ extension MemoryStore {
     }
 
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
-        try await perform(Request(operation: .head, key: key, readCondition: condition)) {
+        let object = try await perform(Request(operation: .head, key: key, readCondition: condition)) {
             (bucket) throws(ObjectStoreError) in
-            try bucket.object(bucket.followed(key, .head), condition: condition, .head).info
+            try bucket.object(bucket.followed(key, .head), condition: condition, .head)
         }
+        return told(object)
+    }
+
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        guard let tell = checksumsApart else { return [] }
+        let condition = ReadCondition.ifMatch(version.etag)
+        let object = try await perform(Request(operation: .head, key: key, readCondition: condition)) {
+            (bucket) throws(ObjectStoreError) in
+            try bucket.object(key, condition: condition, .head)
+        }
+        return tell(object.content)
+    }
+
+    private func told(_ object: MemoryBucket.Object) -> ObjectInfo {
+        var info = object.info
+        info.checksum = checksum?(object.content)
+        return info
     }
 
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
@@ -49,7 +68,7 @@ extension MemoryStore {
             throw ObjectStoreError(
                 .integrity, .get, key: request.key, status: 200, message: "the body is not what was promised")
         }
-        return GetAnswer(info: object.info, range: range)
+        return GetAnswer(info: told(object), range: range)
     }
 
     package func put(_ request: PutRequest, body: any ByteSource) async throws(ObjectStoreError) -> PutAnswer {

@@ -33,6 +33,8 @@ package final class MemoryStore: ObjectStore {
         var fault: Fault?
         var faultAfter: Fault?
         var alterBody: (@Sendable (GetRequest, [UInt8]) -> [UInt8])?
+        var checksum: (@Sendable ([UInt8]) -> ContentChecksum?)?
+        var checksumsApart: (@Sendable ([UInt8]) -> [CheckedPart])?
         var beforeDelivery: (@Sendable (GetRequest, Int64) async -> Void)?
         var gates: [ObjectStoreError.Operation: Gate] = [:]
         var gatesAfter: [ObjectStoreError.Operation: Gate] = [:]
@@ -133,6 +135,16 @@ package final class MemoryStore: ObjectStore {
     package var alterBody: (@Sendable (GetRequest, [UInt8]) -> [UInt8])? {
         get { state.withLock { $0.hooks.alterBody } }
         set { state.withLock { $0.hooks.alterBody = newValue } }
+    }
+    /// What heads and gets tell of the content that they are given.
+    package var checksum: (@Sendable ([UInt8]) -> ContentChecksum?)? {
+        get { state.withLock { $0.hooks.checksum } }
+        set { state.withLock { $0.hooks.checksum = newValue } }
+    }
+    /// What a request of its own tells of the content that it is given; nil where there is none to make.
+    package var checksumsApart: (@Sendable ([UInt8]) -> [CheckedPart])? {
+        get { state.withLock { $0.hooks.checksumsApart } }
+        set { state.withLock { $0.hooks.checksumsApart = newValue } }
     }
     /// Awaited before each piece of a get's body, with the offset of the piece in the object.
     package var beforeDelivery: (@Sendable (GetRequest, Int64) async -> Void)? {

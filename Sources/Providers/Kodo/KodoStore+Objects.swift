@@ -133,7 +133,30 @@ extension KodoStore {
             }
         }
         let metadata = KodoMetadata.metadata(fields, contentType: headers["Content-Type"])
-        return ObjectInfo(version: ObjectVersion(etag: etag, size: size, modified: modified), metadata: metadata)
+        var info = ObjectInfo(version: ObjectVersion(etag: etag, size: size, modified: modified), metadata: metadata)
+        info.checksum = checksum(etag)
+        return info
+    }
+
+    /// The hash, when it can be checked without the sizes of parts.
+    func checksum(_ etag: ETag) -> ContentChecksum? {
+        guard settings.verifiesChecksums, !QETag.dependsOnParts(etag.text) else { return nil }
+        return Self.checksum(etag, parts: [])
+    }
+
+    private static func checksum(_ etag: ETag, parts: [Int64]) -> ContentChecksum? {
+        Base64.decode(etag.text, alphabet: .urlSafe).flatMap { $0.count == 21 ? .qetag($0, partSizes: parts) : nil }
+    }
+
+    /// A request for the sizes of the object's parts, where its hash depends on them.
+    package func checksums(
+        of key: ObjectKey, _ version: ObjectVersion
+    ) async throws(ObjectStoreError) -> [CheckedPart] {
+        guard settings.verifiesChecksums, QETag.dependsOnParts(version.etag.text) else { return [] }
+        let parts = try await stat(key, .head, .ifMatch(version.etag), withParts: true).object.parts ?? []
+        let size = parts.reduce(Int64(0)) { $0.addingReportingOverflow($1).partialValue }
+        guard size == version.size, let checksum = Self.checksum(version.etag, parts: parts) else { return [] }
+        return [CheckedPart(size: size, checksum)]
     }
 
     // MARK: Storing

@@ -132,9 +132,10 @@ package final class KodoStore: ObjectStore {
         guard !isImpossible(key) else { throw missing(operation, key) }
         let call = KodoClient.Call(operation, "/stat/\(entry(key))\(withParts ? "?needparts=true" : "")", key)
         let response = try await client.send(call)
-        guard let object = KodoDocuments.decode(KodoObject.self, response.body), let info = object.info else {
+        guard let object = KodoDocuments.decode(KodoObject.self, response.body), var info = object.info else {
             throw malformed(call, response, "the answer has no attributes of an object")
         }
+        info.checksum = checksum(info.version.etag)
         if let problem = Self.check(condition, info.version.etag, call, response) { throw problem }
         return (info, object)
     }

@@ -29,42 +29,8 @@ struct BodyDigests {
 ///
 /// Its mutex is held while bytes pass through, by the transport's one thread.
 final class VerifyingSink: ByteSink {
-    /// What the bytes must come to.
-    enum Promise: Sendable, Hashable {
-        case md5([UInt8])
-        case crc32([UInt8])
-        case crc32c([UInt8])
-        case crc64nvme([UInt8])
-        case crc64ecma([UInt8])
-        case sha1([UInt8])
-        case sha256([UInt8])
-        /// Kodo's hash; of content in one piece when there are no sizes of parts, in bytes.
-        case qetag([UInt8], partSizes: [Int64])
-
-        var digest: [UInt8] {
-            switch self {
-            case .md5(let digest), .crc32(let digest), .crc32c(let digest), .crc64nvme(let digest),
-                .crc64ecma(let digest), .sha1(let digest), .sha256(let digest), .qetag(let digest, _):
-                digest
-            }
-        }
-
-        func begin() -> any Digest {
-            switch self {
-            case .md5: MD5()
-            case .crc32: CRC32()
-            case .crc32c: CRC32C()
-            case .crc64nvme: CRC64NVME()
-            case .crc64ecma: CRC64ECMA()
-            case .sha1: SHA1()
-            case .sha256: SHA256()
-            case .qetag(_, let sizes): sizes.isEmpty ? QETag() : PartedQETag(sizes: sizes)
-            }
-        }
-    }
-
     private struct State {
-        var promise: Promise?
+        var promise: ContentChecksum?
         var digest: (any Digest)?
         var received: Int64 = 0
         var isTooLong = false
@@ -90,7 +56,7 @@ final class VerifyingSink: ByteSink {
     }
 
     /// Called when the headers are there, before the first byte.
-    func expect(_ promise: Promise?) {
+    func expect(_ promise: ContentChecksum?) {
         state.withLock { state in
             state.promise = promise
             state.digest = promise?.begin()

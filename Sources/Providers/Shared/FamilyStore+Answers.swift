@@ -32,6 +32,7 @@ extension FamilyStore {
             storageClass: storageClass == profile.standardClass ? nil : storageClass,
             restore: headers[profile.header("restore")].map(Self.restore))
         info.crc64 = crc64ecma(headers)
+        info.checksum = wholeChecksum(response)
         return info
     }
 
@@ -83,7 +84,7 @@ extension FamilyStore {
 
     /// What a whole body must come to: a checksum of the full object, or an ETag that is an MD5; nil when the mount does not
     /// want it checked.
-    func promise(_ headers: HTTPHeaders) -> VerifyingSink.Promise? {
+    func promise(_ headers: HTTPHeaders) -> ContentChecksum? {
         guard settings.verifiesChecksums else { return nil }
         if let crc = crc64ecma(headers) { return .crc64ecma(Self.bytes(crc)) }
         func checksum(_ name: String) -> [UInt8]? {
@@ -102,6 +103,13 @@ extension FamilyStore {
             return nil
         }
         return .md5(digest)
+    }
+
+    /// The same of the whole object from an answer that may be of a range. Where HEAD tells a CRC, the range's answer tells no
+    /// MD5: the bytes of an MD5 have to be hashed in their order.
+    private func wholeChecksum(_ response: HTTPResponse) -> ContentChecksum? {
+        if response.status == 206, profile.checksum == .crc64nvme { return nil }
+        return promise(response.headers)
     }
 
     /// The CRC-64 that an answer tells of the whole object or the part; nil without one, or when the mount does not want

@@ -23,6 +23,7 @@ extension FamilyStore {
         for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(condition, to: &call.headers)
         addCustomerKey(to: &call.headers)
+        if tellsChecksumsToHEAD { call.headers["x-amz-checksum-mode"] = "ENABLED" }
         let response = try await send(call)
         let names = ["server-side-encryption", profile.encryptionKeyHeader, profile.encryptionContextHeader]
         let encryption = names.compactMap { name -> (name: String, value: String)? in

@@ -196,9 +196,11 @@ extension SwiftStore {
         if let key = call.key {
             learned.withLock { _ = $0.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key) }
         }
-        return ObjectInfo(
+        var info = ObjectInfo(
             version: ObjectVersion(etag: ETag(etag), size: size, modified: modified(headers)),
             metadata: SwiftMetadata.read(headers))
+        if settings.verifiesChecksums { info.checksum = Self.md5(headers).map { .md5($0) } }
+        return info
     }
 
     /// `Last-Modified` is rounded up to a second; `X-Timestamp` is what listings show (swift.md section 4).

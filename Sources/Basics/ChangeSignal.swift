@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Lets tasks wait until something has changed. A leaf lock; waiters are resumed outside it.
-final class ChangeSignal: Sendable {
+package final class ChangeSignal: Sendable {
     private struct State {
         var changes: UInt64 = 0
         var nextID: UInt64 = 0
@@ -10,10 +10,12 @@ final class ChangeSignal: Sendable {
 
     private let state = Mutex(State())
 
-    /// How many changes there were.
-    var changes: UInt64 { state.withLock { $0.changes } }
+    package init() {}
 
-    func change() {
+    /// How many changes there were.
+    package var changes: UInt64 { state.withLock { $0.changes } }
+
+    package func change() {
         let waiters = state.withLock { state in
             state.changes += 1
             defer { state.waiters = [:] }
@@ -23,7 +25,7 @@ final class ChangeSignal: Sendable {
     }
 
     /// Returns when there were more changes than `seen`, or when the task is cancelled and `cancellable`.
-    func wait(after seen: UInt64, cancellable: Bool) async {
+    package func wait(after seen: UInt64, cancellable: Bool) async {
         let id = state.withLock { state in
             state.nextID += 1
             return state.nextID
