@@ -233,8 +233,11 @@ package struct JobRunner: Sendable {
 
     private func info(_ key: ObjectKey) async throws(ObjectStoreError) -> ObjectInfo? {
         do { return try await store.head(key, condition: nil) } catch {
-            if error.kind == .notFound { return nil }
-            throw error
+            switch error.kind {
+            // Nothing is at a key that the store does not take.
+            case .notFound, .keyRefused, .keyTooLong: return nil
+            default: throw error
+            }
         }
     }
 

@@ -18,6 +18,8 @@ package final class AccountStore: ObjectStore {
     package init(_ directory: any BucketDirectory, capabilities: Capabilities, open: @escaping Opener) {
         var capabilities = capabilities
         capabilities.bucketsInKeys = true
+        // Each bucket has its own.
+        capabilities.keyRules.reserved = nil
         // Figures are those of one bucket, and there is no bucket here.
         capabilities.usage = false
         (self.capabilities, self.directory, self.open) = (capabilities, directory, open)

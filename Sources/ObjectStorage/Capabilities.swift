@@ -24,6 +24,8 @@ package struct Capabilities: Sendable, Hashable {
     package var metadataBudget = 2048
     /// Most bytes of one value of user metadata, where that is less than all of them together.
     package var longestMetadataValue: Int?
+    /// Bytes of the longest value of user metadata that the server is known to keep; longer ones are untried.
+    package var longestTriedValue = Int.max
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true

@@ -15,6 +15,10 @@ package struct PrefixedStore: ObjectStore {
         var capabilities = base.capabilities
         capabilities.longestKey -= prefix.count
         capabilities.keyRules.refusedFirst = nil
+        capabilities.keyRules.reserved = capabilities.keyRules.reserved.flatMap {
+            $0.hasPrefix(prefix) ? $0.dropFirst(prefix.count) : nil
+        }
+        if capabilities.keyRules.longestTried < .max { capabilities.keyRules.longestTried -= prefix.count }
         return capabilities
     }
 

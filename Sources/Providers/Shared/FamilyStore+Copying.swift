@@ -6,7 +6,7 @@ package import ObjectStorage
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         do { return try await copyThere(request) } catch {
-            guard mayCarry(after: error) else { throw error }
+            guard mayCarry(after: error) else { throw await blaming(request.key, for: error) }
             return try await carry(request)
         }
     }
