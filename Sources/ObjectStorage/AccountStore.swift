@@ -386,10 +386,18 @@ extension AccountStore {
     }
 }
 
+extension ObjectKey {
+    /// What follows the first component.
+    fileprivate var withoutBucket: ObjectKey {
+        ObjectKey(bytes.dropFirst((bytes.bytes.firstIndex(of: UInt8(ascii: "/")) ?? -1) + 1))
+    }
+}
+
 extension PutRequest {
     fileprivate func at(_ key: ObjectKey) -> PutRequest {
         var request = self
         request.key = key
+        request.keeping = keeping.map(\.withoutBucket)
         return request
     }
 }
@@ -398,6 +406,7 @@ extension CopyRequest {
     fileprivate func at(_ key: ObjectKey, from source: CopySource) -> CopyRequest {
         var request = self
         (request.key, request.source) = (key, source)
+        request.keeping = keeping.map(\.withoutBucket)
         return request
     }
 }

@@ -49,6 +49,10 @@ package struct Capabilities: Sendable, Hashable {
     package var tags = false
     /// The classes an object can be moved to, the standard one first; empty when there is only one.
     package var storageClasses: [String] = []
+    /// Classes whose objects cannot be read before they are restored.
+    package var archiveClasses: Set<String> = [
+        "GLACIER", "DEEP_ARCHIVE", "ARCHIVE", "Archive", "ColdArchive", "DeepColdArchive",
+    ]
     /// Archived objects can be asked for.
     package var restore = false
     /// An object gets another key in one request (`move`).

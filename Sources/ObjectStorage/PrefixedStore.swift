@@ -31,12 +31,14 @@ package struct PrefixedStore: ObjectStore {
     private func down(_ request: CopyRequest) -> CopyRequest {
         var request = request
         (request.source, request.key) = (down(request.source), down(request.key))
+        request.keeping = request.keeping.map(down)
         return request
     }
 
     private func down(_ request: PutRequest) -> PutRequest {
         var request = request
         request.key = down(request.key)
+        request.keeping = request.keeping.map(down)
         return request
     }
 

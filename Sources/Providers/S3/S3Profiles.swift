@@ -79,6 +79,7 @@ extension FamilyProfile {
         profile.capabilities.tags = false
         profile.capabilities.restore = false
         profile.capabilities.storageClasses = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"]
+        profile.capabilities.archiveClasses = []
     }
 
     package static let scaleway = s3("scaleway") { profile in

@@ -16,7 +16,7 @@ extension FamilyStore {
         var call = Call(.createUpload, .post, request.key)
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
-        restate(restated, in: &call.headers)
+        restate(restated + (try await keptHeaders(request)), in: &call.headers)
         if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
             call.headers["x-amz-checksum-type"] = "FULL_OBJECT"

@@ -120,6 +120,7 @@ extension FamilyStore {
     func put(
         _ request: PutRequest, body: any ByteSource, restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let restated = restated + (try await keptHeaders(request))
         let answer: PutAnswer
         do {
             answer = try await conditionally(on: request.condition, .put, request.key) {
