@@ -39,6 +39,8 @@ package struct CommitOptions: Sendable, Hashable {
     /// Whether an object that carries `stored` need not be changed to carry `wanted`.
     func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata, at capabilities: Capabilities) -> Bool {
         var stored = stored
+        // No header: an upload that was begun with other ones is not completed.
+        stored.kept = wanted.kept
         if !capabilities.headersAtCompletion, let old = stored.user["mtime"].flatMap(Double.init),
             let new = wanted.user["mtime"].flatMap(Double.init),
             (0...mtimeDrift).contains(new - old)

@@ -179,6 +179,8 @@ struct CommitState: Sendable {
         guard upload.key == request.key, upload.layout == layout else { return false }
         // Nobody else has these bytes. A complete of other parts that is in doubt lands before this one or never.
         if request.needsUpload { return true }
+        // Tags, class and ACL are given when an upload is begun.
+        if upload.metadata.kept != request.metadata.kept { return false }
         if hasSurplus(size: request.size) { return false }
         guard upload.doubtedGeneration.map({ $0 == request.generation }) ?? true else { return false }
         if capabilities.headersAtCompletion

@@ -32,8 +32,11 @@ extension JobRunner {
 
     private func head(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
         do { return Found(info: try await store.head(key, condition: nil), isLink: false) } catch {
-            if error.kind == .notFound { return nil }
-            throw error
+            switch error.kind {
+            // Nothing is at a key that the store does not take.
+            case .notFound, .keyRefused, .keyTooLong: return nil
+            default: throw error
+            }
         }
     }
 

@@ -129,7 +129,7 @@ extension JobRunner {
         guard store.capabilities.deleteIfMatch, let etag = record.etag else { return try await remove(record, [:]) }
         do { try await store.delete(ObjectKey(record.key), ifMatch: ETag(etag)) } catch {
             switch error.kind {
-            case .notFound: return true
+            case .notFound, .keyRefused, .keyTooLong: return true
             case .preconditionFailed:
                 leave(ObjectKey(record.key))
                 return false

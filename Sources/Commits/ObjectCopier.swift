@@ -42,9 +42,9 @@ package struct ObjectCopier: Sendable {
         _ source: CopySource, _ version: ObjectVersion, to key: ObjectKey, _ metadata: ObjectMetadata?,
         _ storageClass: String?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        var request = CopyRequest(source, to: key, metadata: metadata)
-        // No store copies it by itself.
-        request.storageClass = storageClass
+        // No store copies the class by itself.
+        let request = CopyRequest(
+            source, to: key, metadata: metadata, storageClass: storageClass, keeping: source.key)
         do { return try await store.copy(request) } catch {
             // SeaweedFS lists and shows directory markers but finds none to copy.
             guard error.kind == .notFound, version.size == 0, source.key.bytes.hasSuffix("/") else { throw error }
@@ -81,7 +81,7 @@ package struct ObjectCopier: Sendable {
         }
         let copied = VersionRecord(source.key, version)
         var upload = try await earlierUpload(of: copied, to: key)
-        if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass) }
+        if upload == nil { upload = try await begin(copied, metadata, to: key, storageClass, keeping: source.key) }
         guard let upload else { preconditionFailure("an upload was created but is missing") }
         do throws(ObjectStoreError) {
             let size = upload.record.partSize
@@ -135,9 +135,11 @@ package struct ObjectCopier: Sendable {
     }
 
     private func begin(
-        _ copied: VersionRecord, _ metadata: ObjectMetadata, to key: ObjectKey, _ storageClass: String?
+        _ copied: VersionRecord, _ metadata: ObjectMetadata, to key: ObjectKey, _ storageClass: String?,
+        keeping source: ObjectKey
     ) async throws(ObjectStoreError) -> Upload {
-        let id = try await store.createUpload(PutRequest(key, metadata: metadata, storageClass: storageClass))
+        let id = try await store.createUpload(
+            PutRequest(key, metadata: metadata, storageClass: storageClass, keeping: source))
         // As small as is usual, unless that makes too many; in one size.
         let largest = store.capabilities.largestPart
         let fewest = (copied.size + Int64(store.capabilities.mostParts) - 1) / Int64(store.capabilities.mostParts)

@@ -39,12 +39,19 @@ extension HeadersRecord {
     package init(_ metadata: ObjectMetadata) {
         var standard: [String: String] = [:]
         for header in StoredHeader.allCases { standard[header.rawValue] = metadata[header] }
+        // No header has these names.
+        if metadata.kept.isTagged { standard["tagged"] = "yes" }
+        if metadata.kept.isOfObject { standard["replaces"] = "yes" }
+        standard["storage-class"] = metadata.kept.storageClass
         self.init(standard: standard, user: metadata.user)
     }
 
     package var metadata: ObjectMetadata {
         var metadata = ObjectMetadata(user: user)
         for header in StoredHeader.allCases { metadata[header] = standard[header.rawValue] }
+        metadata.kept.isTagged = standard["tagged"] != nil
+        metadata.kept.isOfObject = standard["replaces"] != nil
+        metadata.kept.storageClass = standard["storage-class"]
         return metadata
     }
 }

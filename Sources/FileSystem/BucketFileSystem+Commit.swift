@@ -71,7 +71,14 @@ extension BucketFileSystem {
 
     /// The headers a commit of the file to `key` carries.
     func headersForCommit(of file: ActiveFile, to key: ObjectKey) -> ObjectMetadata {
-        policy.contentTypes.completed(headers(of: file), at: key)
+        var headers = policy.contentTypes.completed(headers(of: file), at: key)
+        // What an earlier process has written down of a file stays.
+        if (try? metadata.entry(file.ino))?.isPending == false { headers.kept.isOfObject = true }
+        let storageClass = file.attributes.storageClass ?? headers.kept.storageClass
+        // The program that wrote the bytes could not read them.
+        let isArchive = storageClass.map(store.capabilities.archiveClasses.contains) ?? false
+        headers.kept.storageClass = isArchive ? nil : storageClass
+        return headers
     }
 
     /// The same without what only its name would add.

@@ -305,10 +305,24 @@ extension BucketFileSystem {
         return (component, ObjectKey(key))
     }
 
+    /// Has the store say whether it takes a key of a kind that it was not sent before: once it is acknowledged, a file that the
+    /// store refuses could never be stored.
+    func requireStorable(_ key: ObjectKey) async throws(FileSystemError) {
+        guard store.capabilities.keyRules.isUntried(key.bytes) else { return }
+        do {
+            try await remote { store throws(ObjectStoreError) in try await store.tryToKeep(key) }
+        } catch {
+            // A program sees no object that was made for this.
+            try? metadata.distrust(key.bytes)
+            throw error
+        }
+        try? metadata.distrust(key.bytes)
+    }
+
     /// Whether the store has no object of such a name.
     func isImpossible(_ name: ByteString, in parent: InodeNumber) -> Bool {
         let rules = store.capabilities.keyRules
-        guard rules != KeyRules(), let prefix = (try? metadata.key(of: parent)) ?? nil else { return false }
+        guard !rules.allowAll, let prefix = (try? metadata.key(of: parent)) ?? nil else { return false }
         return !rules.allows(prefix + name)
     }
 }

@@ -239,6 +239,15 @@ extension BucketFileSystem {
                 "\(long.key) needs \(long.value.utf8.count) bytes; the store keeps values of \(longest)")
         }
         guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
+        // A later commit could not be refused to this program any more.
+        let tried = store.capabilities.longestTriedValue
+        let untried = headers.user.filter { $0.value.utf8.count > tried && before.user[$0.key] != $0.value }
+        if !untried.isEmpty, !file.state.withLock({ $0.isUnlinked }) {
+            let key = try key(of: ino)
+            try await remote { store throws(ObjectStoreError) in
+                try await store.tryToKeep(key, ObjectMetadata(user: untried))
+            }
+        }
         // Carried by the commit that comes anyway, if the file has a name still.
         let (isPromised, isUnlinked) = file.state.withLock { state in
             state.metadata = headers

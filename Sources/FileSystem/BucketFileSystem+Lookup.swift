@@ -216,6 +216,8 @@ extension BucketFileSystem {
                     await asking { () async throws(FileSystemError) in try await discover(name, in: parent) }
                 }
             } catch {
+                // The answer may have been the first to say that the store has no such names.
+                if error.kind == .illegalBytes, isImpossible(name, in: parent) { return nil }
                 guard isKnownOfOld(parent), error.kind != .interrupted else {
                     throw self.error(error, of: name, in: parent)
                 }

@@ -193,8 +193,9 @@ extension BucketFileSystem {
         let place = Place(parent: parent, name: name)
         do {
             try requireWritable()
-            _ = try newKey(name, in: parent, kind: .file)
-            if case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
+            let key = try newKey(name, in: parent, kind: .file).key
+            if !store.capabilities.keyRules.isUntried(key.bytes),
+                case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
                 !changing.contains(place), let pass = names.tryEnter()
             {
                 defer { names.leave(pass) }
@@ -214,6 +215,7 @@ extension BucketFileSystem {
         let (parent, name) = (place.parent, place.name)
         while true {
             guard var entry = try await resolve(name, in: parent) else {
+                try await requireStorable(try newKey(name, in: parent, kind: .file).key)
                 return try await changingNames([place]) { () async throws(FileSystemError) in
                     try makeFile(name, in: parent, mode, flags, caller)
                 }

@@ -34,6 +34,12 @@ extension BucketFileSystem {
             throw FileSystemError(.crossDevice, "\(name) cannot be renamed to another bucket")
         }
         if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) already exists") }
+        // Of a directory any file may not be stored yet.
+        let kind = source.attributes.kind
+        let isPending = try entry(source.ino).isPending
+        if target == nil, kind == .directory || isPending {
+            try await requireStorable(try newKey(newName, in: newParent, kind: kind).key)
+        }
         try await settleCopies(ofObject: source.ino)
         if let target { try await settleCopies(ofObject: target.ino) }
         if source.attributes.kind == .directory {
@@ -55,7 +61,6 @@ extension BucketFileSystem {
                 throw FileSystemError(.isDirectory, "\(newName) is a directory")
             }
             if noReplace {
-                let kind = source.attributes.kind
                 try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
             }
             try await changingNames([from, to]) { () async throws(FileSystemError) in

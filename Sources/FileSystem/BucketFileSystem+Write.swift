@@ -79,7 +79,7 @@ extension BucketFileSystem {
         _ bytes: RawSpan, in file: ActiveFile, at offset: Int64?
     ) throws(FileSystemError) -> Int {
         let count = Int64(bytes.byteCount)
-        let limit = store.capabilities.largestObject
+        let limit = largestFile
         let overlay = try overlay(of: file)
         let place = offset ?? overlay.staged.size
         guard place >= 0, place <= limit - count else {
@@ -183,9 +183,9 @@ extension BucketFileSystem {
     @discardableResult
     func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) -> Bool {
         guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
-        guard size <= store.capabilities.largestObject else {
-            throw FileSystemError(
-                .fileTooLarge, "the file would exceed the store's limit of \(store.capabilities.largestObject) bytes")
+        let limit = largestFile
+        guard size <= limit else {
+            throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
         }
         return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
             let pass = try await enterToWrite(file, alone: true, emptying: size == 0)
@@ -222,7 +222,7 @@ extension BucketFileSystem {
         return later { [self] () async throws(FileSystemError) in
             let handle = try fileHandle(handle, of: ino)
             guard handle.flags.writes else { throw .badHandle }
-            let limit = store.capabilities.largestObject
+            let limit = largestFile
             guard range.upperBound <= limit else {
                 throw FileSystemError(.fileTooLarge, "the file would exceed the store's limit of \(limit) bytes")
             }

@@ -44,6 +44,10 @@ package final class BucketFileSystem: FileSystemOperations {
 
     let policy: MountPolicy
     let commitOptions: CommitOptions
+    /// What fits the parts that an upload can have.
+    private let largestOfParts: Int64
+    /// The largest file that can be stored, in bytes.
+    var largestFile: Int64 { min(store.capabilities.largestObject, largestOfParts) }
     let rooms: Rooms
     /// The store with the watch around it.
     let store: any ObjectStore
@@ -121,6 +125,7 @@ package final class BucketFileSystem: FileSystemOperations {
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions
+        largestOfParts = commitOptions.largestSize(for: rooms.store.capabilities)
         let bare = rooms.store
         watch = StoreWatch(pool: rooms.pool, time: rooms.time, logger: rooms.logger) {
             do throws(ObjectStoreError) { try await bare.checkAccess() } catch { return error }

@@ -1,7 +1,7 @@
 import ObjectStorage
 
 /// An object's headers as the bytes of a column: the version byte 1, then pairs of length-prefixed UTF-8 texts, a tag
-/// and a value. Tags of user metadata begin with `u`.
+/// and a value. Tags of user metadata begin with `u`; `g` says that the object has tags.
 enum StoredHeaders {
     private static let version: UInt8 = 1
 
@@ -23,6 +23,7 @@ enum StoredHeaders {
         append("e", metadata.contentEncoding)
         append("l", metadata.contentLanguage)
         append("x", metadata.expires)
+        if metadata.kept.isTagged { append("g", "") }
         for (name, value) in metadata.user.sorted(by: { $0.key < $1.key }) { append("u" + name, value) }
         return bytes
     }
@@ -49,6 +50,7 @@ enum StoredHeaders {
             case "e": metadata.contentEncoding = value
             case "l": metadata.contentLanguage = value
             case "x": metadata.expires = value
+            case "g": metadata.kept.isTagged = true
             default:
                 guard tag.first == "u" else { return nil }
                 metadata.user[String(tag.dropFirst())] = value

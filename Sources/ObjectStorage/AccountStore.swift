@@ -18,6 +18,8 @@ package final class AccountStore: ObjectStore {
     package init(_ directory: any BucketDirectory, capabilities: Capabilities, open: @escaping Opener) {
         var capabilities = capabilities
         capabilities.bucketsInKeys = true
+        // Each bucket has its own.
+        capabilities.keyRules.reserved = nil
         // Figures are those of one bucket, and there is no bucket here.
         capabilities.usage = false
         (self.capabilities, self.directory, self.open) = (capabilities, directory, open)
@@ -390,10 +392,18 @@ extension AccountStore {
     }
 }
 
+extension ObjectKey {
+    /// What follows the first component.
+    fileprivate var withoutBucket: ObjectKey {
+        ObjectKey(bytes.dropFirst((bytes.bytes.firstIndex(of: UInt8(ascii: "/")) ?? -1) + 1))
+    }
+}
+
 extension PutRequest {
     fileprivate func at(_ key: ObjectKey) -> PutRequest {
         var request = self
         request.key = key
+        request.keeping = keeping.map(\.withoutBucket)
         return request
     }
 }
@@ -402,6 +412,7 @@ extension CopyRequest {
     fileprivate func at(_ key: ObjectKey, from source: CopySource) -> CopyRequest {
         var request = self
         (request.key, request.source) = (key, source)
+        request.keeping = keeping.map(\.withoutBucket)
         return request
     }
 }

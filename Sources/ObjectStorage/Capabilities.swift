@@ -24,6 +24,8 @@ package struct Capabilities: Sendable, Hashable {
     package var metadataBudget = 2048
     /// Most bytes of one value of user metadata, where that is less than all of them together.
     package var longestMetadataValue: Int?
+    /// Bytes of the longest value of user metadata that the server is known to keep; longer ones are untried.
+    package var longestTriedValue = Int.max
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true
@@ -47,6 +49,10 @@ package struct Capabilities: Sendable, Hashable {
     package var tags = false
     /// The classes an object can be moved to, the standard one first; empty when there is only one.
     package var storageClasses: [String] = []
+    /// Classes whose objects cannot be read before they are restored.
+    package var archiveClasses: Set<String> = [
+        "GLACIER", "DEEP_ARCHIVE", "ARCHIVE", "Archive", "ColdArchive", "DeepColdArchive",
+    ]
     /// Archived objects can be asked for.
     package var restore = false
     /// An object gets another key in one request (`move`).

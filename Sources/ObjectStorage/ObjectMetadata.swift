@@ -12,6 +12,8 @@ package struct ObjectMetadata: Hashable, Sendable {
     /// User metadata by lower-case name without the provider's prefix (`x-amz-meta-`); values are what a header can
     /// hold (printable ASCII). Other text is percent-encoded by whoever sets it.
     package var user: [String: String]
+    /// What else a write of the object keeps.
+    package var kept = KeptProperties()
 
     package init(contentType: String? = nil, user: [String: String] = [:]) {
         self.contentType = contentType
@@ -22,6 +24,18 @@ package struct ObjectMetadata: Hashable, Sendable {
     package func hasUser(of other: ObjectMetadata) -> Bool {
         other.user.allSatisfy { user[$0.key] == $0.value }
     }
+}
+
+/// What an object has besides bytes and headers, as far as a write of it has to know that.
+package struct KeptProperties: Hashable, Sendable {
+    /// A HEAD or GET counted tags.
+    package var isTagged = false
+    /// The write replaces an object, whose tags and ACL stay.
+    package var isOfObject = false
+    /// The class of that object; nil is the store's standard class.
+    package var storageClass: String?
+
+    package init() {}
 }
 
 /// What one HEAD or GET tells of an object.

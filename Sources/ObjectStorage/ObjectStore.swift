@@ -109,13 +109,16 @@ package struct PutRequest: Sendable, Hashable {
     package var condition: WriteCondition?
     /// nil takes the mount's setting, which nil there leaves to the store.
     package var storageClass: String?
+    /// The object whose tags and ACL the new one gets; nil gives it none.
+    package var keeping: ObjectKey?
 
     package init(
         _ key: ObjectKey, metadata: ObjectMetadata = ObjectMetadata(), condition: WriteCondition? = nil,
-        storageClass: String? = nil
+        storageClass: String? = nil, keeping: ObjectKey? = nil
     ) {
         (self.key, self.metadata, self.condition) = (key, metadata, condition)
-        self.storageClass = storageClass
+        self.storageClass = storageClass ?? metadata.kept.storageClass
+        self.keeping = keeping ?? (metadata.kept.isOfObject ? key : nil)
     }
 }
 
@@ -150,13 +153,16 @@ package struct CopyRequest: Sendable, Hashable {
     package var condition: WriteCondition?
     /// Stores copy content and headers, never the class: whoever wants to keep the source's names it. nil as in a put.
     package var storageClass: String?
+    /// The object whose ACL the copy gets, and its tags if that is not the source; nil leaves the ACL to the store.
+    package var keeping: ObjectKey?
 
     package init(
         _ source: CopySource, to key: ObjectKey, metadata: ObjectMetadata? = nil, condition: WriteCondition? = nil,
-        storageClass: String? = nil
+        storageClass: String? = nil, keeping: ObjectKey? = nil
     ) {
         (self.source, self.key, self.metadata, self.condition) = (source, key, metadata, condition)
-        self.storageClass = storageClass
+        self.storageClass = storageClass ?? metadata?.kept.storageClass
+        self.keeping = keeping ?? (metadata?.kept.isOfObject == true ? key : nil)
     }
 }
 

@@ -15,6 +15,10 @@ package struct PrefixedStore: ObjectStore {
         var capabilities = base.capabilities
         capabilities.longestKey -= prefix.count
         capabilities.keyRules.refusedFirst = nil
+        capabilities.keyRules.reserved = capabilities.keyRules.reserved.flatMap {
+            $0.hasPrefix(prefix) ? $0.dropFirst(prefix.count) : nil
+        }
+        if capabilities.keyRules.longestTried < .max { capabilities.keyRules.longestTried -= prefix.count }
         return capabilities
     }
 
@@ -27,12 +31,14 @@ package struct PrefixedStore: ObjectStore {
     private func down(_ request: CopyRequest) -> CopyRequest {
         var request = request
         (request.source, request.key) = (down(request.source), down(request.key))
+        request.keeping = request.keeping.map(down)
         return request
     }
 
     private func down(_ request: PutRequest) -> PutRequest {
         var request = request
         request.key = down(request.key)
+        request.keeping = request.keeping.map(down)
         return request
     }
 

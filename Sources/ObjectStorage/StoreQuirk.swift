@@ -10,6 +10,9 @@ package enum StoreQuirk: String, Sendable, Hashable, CaseIterable {
     case partCopyUnheeded = "part-copy-unheeded"
     case markerIsFile = "marker-is-file"
     case lineBreaksLost = "line-breaks-lost"
+    case keysAreText = "keys-are-text"
+    case controlsRefused = "controls-refused"
+    case longKeysRefused = "long-keys-refused"
     case metadataValues = "metadata-values"
 }
 
@@ -32,6 +35,9 @@ extension StoreQuirk: CustomStringConvertible {
         case .markerIsFile:
             "keeps the object \"name/\" as a file, so mkdir fails and empty directories vanish"
         case .lineBreaksLost: "does not find keys with a line break, so pailfs refuses such names"
+        case .keysAreText: "refuses keys that are not UTF-8, so pailfs refuses such names"
+        case .controlsRefused: "refuses keys with control characters, so pailfs refuses such names"
+        case .longKeysRefused: "refuses keys shorter than 1024 bytes, so pailfs refuses such paths"
         case .metadataValues: "refuses long metadata values, so pailfs refuses long attributes"
         }
     }

@@ -166,7 +166,7 @@ package enum OptionTable {
             "Version of the request signature, for OSS servers that do not accept the newest."),
         .text("storage-class", "name", \.storageClass, "Storage class of new objects, spelled as the store spells it.")
             .only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
-        .text("acl", "name", \.acl, "Canned access control list of new objects, spelled as the store spells it.")
+        .text("acl", "name", \.acl, "Canned access control list of new objects; keep: a changed object keeps its list.")
             .only(for: .s3, .oss, .cos),
         .text(
             "sse", "name", \.encryption,

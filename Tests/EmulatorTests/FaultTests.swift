@@ -28,7 +28,8 @@ import Testing
     @Test(arguments: [
         "", "op=GetObject", "kind=nothing", "kind=status:99", "kind=status:5x", "kind=cut", "kind=alter:3",
         "kind=alter,probability=2", "kind=alter,colour=red", "kind=alter,count=-1", "kind=bandwidth:0",
-        "kind=clock", "kind=clock:x", "kind=hang:3", "kind=alter,every=0", "kind=alter,from=soon",
+        "kind=refuse-keys", "kind=refuse-keys:latin", "kind=refuse-keys:utf8:500", "kind=clock", "kind=clock:x",
+        "kind=hang:3", "kind=alter,every=0", "kind=alter,from=soon",
     ])
     func nonsenseIsRefused(text: String) {
         #expect(throws: FaultSyntaxError.self) { try FaultSpec(parsing: text) }

@@ -74,12 +74,19 @@ extension RealMountsAlone {
         /// Where a store's protocol takes more, as pailfs-stores(7) says.
         private static let more: [Provider: [String: [String: Int]]] = [
             // rm -r asks for statfs, and the store counts what it has.
-            .oss: ["rm -r": ["GetBucketStat": 1], "rm -r many": ["GetBucketStat": 1], "rsync": ["GetObjectAcl": 2]],
+            // What is renamed keeps its access control list.
+            .oss: [
+                "rm -r": ["GetBucketStat": 1], "rm -r many": ["GetBucketStat": 1], "rsync": ["GetObjectAcl": 3],
+                "rename": ["GetObjectAcl": 1], "mv": ["GetObjectAcl": 1],
+            ],
             // No condition on the target of a copy.
             // A server that speaks S3's protocol need not compare anything when it copies or completes an upload, as Amazon does.
             // Its first marker and its first completed upload are looked at once.
             .s3: ["mkdir": ["HeadObject": 1], "cp": ["HeadObject": 1], "create big": ["HeadObject": 2]],
-            .cos: ["cp": ["HeadObject": 1], "rsync": ["GetObjectACL": 2]],
+            .cos: [
+                "cp": ["HeadObject": 1], "rsync": ["GetObjectACL": 3], "rename": ["GetObjectACL": 1],
+                "mv": ["GetObjectACL": 1],
+            ],
             // Takes the same bytes again as success, tells no version of what was moved or copied, and copies as it is.
             .kodo: [
                 "mkdir": ["HeadObject": 2], "mkdir again": ["HeadObject": 1], "create": ["HeadObject": 1],

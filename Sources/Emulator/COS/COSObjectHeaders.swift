@@ -125,6 +125,7 @@ extension COSDialect {
         fields += description.metadata.map { Field(Self.metadataPrefix + $0.name, $0.value) }
         let storageClass = Self.storageClasses.name(description.storageClass)
         if storageClass != "STANDARD" { fields.append(Field("x-cos-storage-class", storageClass)) }
+        if !description.tags.isEmpty { fields.append(Field("x-cos-tagging-count", String(description.tags.count))) }
         if let tier = Self.storageTier(record) { fields.append(Field("x-cos-storage-tier", tier)) }
         if case .appendable = record.kind {
             fields.append(Field("x-cos-object-type", "appendable"))

@@ -55,6 +55,12 @@ struct S3Dialect: FamilyDialect {
             {
                 throw S3Error(.noSuchKey)
             }
+            let named = target.key.isEmpty ? request.bytes("prefix") ?? "" : target.key
+            if let status = Departures.current.refusal(of: named) {
+                throw status == 403
+                    ? S3Error(403, "SignatureDoesNotMatch", "The request signature does not match.")
+                    : S3Error(400, "InvalidRequest", "The server does not take such a key.")
+            }
             guard target.hasValidPath else { throw S3Error(400, "InvalidURI", "Couldn't parse the specified URI.") }
             let bucket = try? library.bucket(target.bucket)
             let region =

@@ -1,3 +1,5 @@
+import Basics
+
 /// How other servers depart from the protocol that they speak, as faults ask it of this one.
 ///
 /// The dialect S3 reads those of the request that it serves from `current`.
@@ -16,10 +18,14 @@ package struct Departures: Hashable, Sendable {
     package var keepsMarkersAsFiles = false
     /// An object whose key has a line break is kept, and not found again (moto).
     package var losesLineBreaks = false
+    /// Keys that are refused, and with which status: as a wrong signature with 403 (MinIO), as an invalid request with 400 (Garage).
+    package var refusedKeys: [RefusedKeys] = []
     /// Most bytes of a value of user metadata (OpenStack Swift's S3 API: 256).
     package var metadataLimit: Int?
 
     package init() {}
+
+    init(refusing keys: RefusedKeys) { refusedKeys = [keys] }
 
     private static let names: [(name: String, field: any WritableKeyPath<Departures, Bool> & Sendable)] = [
         ("if-match-unquoted", \.matchesUnquoted), ("ignore-condition", \.ignoresConditions),
@@ -37,8 +43,48 @@ package struct Departures: Hashable, Sendable {
     mutating func formUnion(_ other: Departures) {
         for (_, field) in Self.names where other[keyPath: field] { self[keyPath: field] = true }
         metadataLimit = other.metadataLimit ?? metadataLimit
+        refusedKeys += other.refusedKeys
     }
+
+    /// The status with which the key is refused; nil when it is not.
+    func refusal(of key: ByteString) -> Int? { refusedKeys.first { $0.fits(key) }?.status }
 
     /// The ETag that the answer to a write tells of an object that has `etag`.
     static func told(_ etag: String) -> String { current.answersOtherETag ? "\(etag)-told" : etag }
+}
+
+/// A kind of keys that a server does not take.
+package struct RefusedKeys: Hashable, Sendable {
+    enum Kind: Hashable, Sendable {
+        case notText, control, lineBreak
+        case longer(than: Int)
+    }
+
+    let kind: Kind
+    let status: Int
+
+    /// `utf8`, `control`, `line-break` or a number of bytes, each with `:403` behind or without.
+    init?(parsing text: String) {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard let first = parts.first, parts.count <= 2, parts.count == 1 || parts[1] == "403" || parts[1] == "400"
+        else { return nil }
+        status = parts.count == 2 && parts[1] == "403" ? 403 : 400
+        switch first {
+        case "utf8": kind = .notText
+        case "control": kind = .control
+        case "line-break": kind = .lineBreak
+        default:
+            guard let length = Int(first), length >= 0 else { return nil }
+            kind = .longer(than: length)
+        }
+    }
+
+    func fits(_ key: ByteString) -> Bool {
+        switch kind {
+        case .notText: String(validating: key.bytes, as: UTF8.self) == nil
+        case .control: key.bytes.contains { $0 < 0x20 || $0 == 0x7F }
+        case .lineBreak: key.bytes.contains(UInt8(ascii: "\n"))
+        case .longer(let length): key.count > length
+        }
+    }
 }

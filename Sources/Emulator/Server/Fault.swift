@@ -180,6 +180,8 @@ extension FaultKind {
             case ("lost-reply", nil): .lostReply
             case ("clock", let value?): Self.offset(value).map { .clock($0) }
             case ("metadata-limit", let value?): Int(value).flatMap { $0 >= 0 ? .metadataLimit($0) : nil }
+            case ("refuse-keys", let value?):
+                RefusedKeys(parsing: value).map { .departure(Departures(refusing: $0)) }
             case (let name, nil): Departures(name: name).map { .departure($0) }
             default: nil
             }

@@ -26,6 +26,10 @@ extension FamilyProfile {
         profile.isOfAnyMaker = true
         // Ceph copies whatever version is there.
         profile.capabilities.copySourceCondition = false
+        // MinIO and Garage refuse keys that are not UTF-8, moto loses those with a line break.
+        profile.capabilities.keyRules.untried = Set(KeyKind.allCases)
+        profile.capabilities.keyRules.longestTried = 512
+        profile.capabilities.longestTriedValue = 256
         // What OpenStack Swift says of values over 256 bytes.
         profile.errorMessages = [("Metadata value longer than ", .metadataTooLarge)]
     }
@@ -75,6 +79,7 @@ extension FamilyProfile {
         profile.capabilities.tags = false
         profile.capabilities.restore = false
         profile.capabilities.storageClasses = ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"]
+        profile.capabilities.archiveClasses = []
     }
 
     package static let scaleway = s3("scaleway") { profile in

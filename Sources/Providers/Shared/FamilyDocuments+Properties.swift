@@ -104,15 +104,23 @@ extension FamilyDocuments {
 
     /// Grants as headers of a new object (cos.md section 4.4): `x-cos-grant-read: id="100000000001"`.
     static func grantHeaders(
-        _ policy: Policy, prefix: String, aclHeader: String
+        _ policy: Policy, prefix: String, namesOwner: Bool
     ) -> [(name: String, value: String)] {
         var values: [String: [String]] = [:]
         for grant in policy.access.grants {
-            guard case .user(let id) = grant.grantee, id != policy.owner else { continue }
-            // `qcs::cam::uin/<owner>:uin/<user>` in documents is the user alone in headers.
-            let user = id.split(separator: "/").last.map(String.init) ?? id
+            let grantee: String
+            switch grant.grantee {
+            case .user(let id):
+                guard namesOwner || id != policy.owner else { continue }
+                // `qcs::cam::uin/<owner>:uin/<user>` in documents is the user alone in headers.
+                grantee = "id=\"\(id.split(separator: "/").last.map(String.init) ?? id)\""
+            case .group(let uri):
+                guard namesOwner else { continue }
+                grantee = "uri=\"\(uri)\""
+            case .email: continue
+            }
             let name = grant.permission.lowercased().split(separator: "_").joined(separator: "-")
-            values[prefix + name, default: []].append("id=\"\(user)\"")
+            values[prefix + name, default: []].append(grantee)
         }
         return values.sorted { $0.key < $1.key }.map { ($0.key, $0.value.joined(separator: ",")) }
     }

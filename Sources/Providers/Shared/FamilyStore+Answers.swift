@@ -26,6 +26,7 @@ extension FamilyStore {
             guard name.hasPrefix(prefix) else { continue }
             metadata.user[profile.metadataNames.decode(String(name.dropFirst(prefix.count)))] = field.value
         }
+        metadata.kept.isTagged = headers[profile.header("tagging-count")].flatMap { Int($0) } ?? 0 > 0
         let storageClass = headers[profile.header("storage-class")]
         var info = ObjectInfo(
             version: version, metadata: metadata,

@@ -20,6 +20,9 @@ extension FamilyStore {
     ) async throws(ObjectStoreError) -> PutAnswer {
         let source = try await look(at: request.source.key, condition: request.source.ifMatch.map { .ifMatch($0) })
         let version = source.info.version
+        var restated = restated
+        if source.info.metadata.kept.isTagged { restated += try await tagHeaders(of: request.source.key) }
+        if let kept = request.keeping { restated += try await aclHeaders(of: kept) }
         let put = PutRequest(
             request.key, metadata: request.metadata ?? source.info.metadata, condition: request.condition,
             storageClass: request.storageClass)

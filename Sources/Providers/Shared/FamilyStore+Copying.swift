@@ -6,7 +6,7 @@ package import ObjectStorage
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         do { return try await copyThere(request) } catch {
-            guard mayCarry(after: error) else { throw error }
+            guard mayCarry(after: error) else { throw await blaming(request.key, for: error) }
             return try await carry(request)
         }
     }
@@ -19,6 +19,14 @@ extension FamilyStore {
             add(metadata, to: &call.headers)
         }
         addDefaults(storageClass: request.storageClass, to: &call.headers)
+        if let kept = request.keeping {
+            restate(try await aclHeaders(of: kept), in: &call.headers)
+            // The store copies those of the source.
+            if kept == request.key, request.metadata?.kept.isTagged == true {
+                call.headers[profile.header("tagging-directive")] = profile.replaceDirective
+                restate(try await tagHeaders(of: kept), in: &call.headers)
+            }
+        }
         if let condition = request.condition {
             guard capabilities.copyCondition else { throw notSupported(call, "conditional copies") }
             try await add(AskedCondition(condition), call, to: &call.headers)
@@ -85,6 +93,7 @@ extension FamilyStore {
         _ restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
         let request = PutRequest(key, metadata: metadata, storageClass: storageClass)
+        let restated = restated + (info.metadata.kept.isTagged ? try await tagHeaders(of: key) : [])
         let upload = try await createUpload(request, restated: restated)
         do {
             let size = info.version.size

@@ -36,7 +36,7 @@ extension FamilyStore {
     private func checkLineBreak(_ key: ObjectKey) async throws(ObjectStoreError) {
         guard try await size(of: key) == nil else { return learned.withLock { $0.conduct.keepsLineBreaks = true } }
         try? await delete(key, ifMatch: nil)
-        learned.withLock { $0.capabilities.keyRules.refused = Self.lineBreak...Self.lineBreak }
+        learned.withLock { _ = $0.capabilities.keyRules.refusedKinds.insert(.lineBreak) }
         note(.lineBreaksLost)
         throw ObjectStoreError(
             .keyRefused, .put, key: key, code: "KeyLost",
@@ -51,14 +51,76 @@ extension FamilyStore {
         }
     }
 
-    /// A key with bytes that few servers take is what a refused request is refused for.
-    func blaming(_ key: ObjectKey, for error: ObjectStoreError) -> ObjectStoreError {
-        guard error.kind == .invalidRequest, error.status != nil,
-            String(validating: key.bytes.bytes, as: UTF8.self) == nil || key.bytes.bytes.contains(where: { $0 < 0x20 })
-        else { return error }
-        var error = error
-        error.kind = .keyRefused
-        return error
+    /// The server has stored what was sent, or begun an upload of it.
+    func learnTaken(_ request: PutRequest, isStored: Bool = true) {
+        guard profile.isOfAnyMaker else { return }
+        let longest = request.metadata.user.values.map(\.utf8.count).max() ?? 0
+        learned.withLock { learned in
+            let key = request.key.bytes
+            // What was begun need not be found again.
+            if isStored || !KeyKind.kinds(of: key).contains(.lineBreak) { learned.capabilities.keyRules.take(key) }
+            learned.capabilities.longestTriedValue = max(learned.capabilities.longestTriedValue, longest)
+        }
+    }
+
+    /// A key that few servers take is what a refused request is refused for: always where the server says that the request is
+    /// invalid, and for other words of refusal where it answers otherwise to a plain key. What was seen for certain is kept for
+    /// the server: `isBare` says that nothing but the key can have been refused.
+    func blaming(_ key: ObjectKey, for error: ObjectStoreError, isBare: Bool = false) async -> ObjectStoreError {
+        guard error.status != nil, Self.isRefusal(error) else { return error }
+        let kinds = KeyKind.kinds(of: key.bytes)
+        let rules = capabilities.keyRules
+        let isLong = kinds.isEmpty && profile.isOfAnyMaker && key.bytes.count > rules.longestTried
+        guard isLong || !kinds.isEmpty else { return error }
+        var blamed = error
+        blamed.kind = isLong ? .keyTooLong : .keyRefused
+        if !rules.allows(key.bytes) || key.bytes.count > capabilities.longestKey { return blamed }
+        guard profile.isOfAnyMaker, isLong || !kinds.isDisjoint(with: rules.untried) else {
+            return error.kind == .invalidRequest ? blamed : error
+        }
+        var isCertain = isBare && error.kind == .invalidRequest
+        if !isCertain { isCertain = await isRefusedUnlikePlainKeys(key) }
+        guard isCertain else { return error.kind == .invalidRequest ? blamed : error }
+        learn(refused: isLong ? [] : kinds.intersection(rules.untried), key)
+        return blamed
+    }
+
+    private static func isRefusal(_ error: ObjectStoreError) -> Bool {
+        switch error.kind {
+        case .invalidRequest, .accessDenied, .credentialsRejected, .keyTooLong: true
+        default: false
+        }
+    }
+
+    /// Two HEADs, of which the second is for a key of which there is no object.
+    private func isRefusedUnlikePlainKeys(_ key: ObjectKey) async -> Bool {
+        let directory = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { key.bytes.bytes[...$0] } ?? []
+        // The directory may have the doubtful bytes.
+        let start = ByteString(directory)
+        let plain = KeyKind.kinds(of: start).isEmpty && start.count < 256 ? start : ""
+        guard await isRefused(key) else { return false }
+        return await !isRefused(ObjectKey(plain + ByteString("pailfs-\(RandomID.hex())")))
+    }
+
+    private func isRefused(_ key: ObjectKey) async -> Bool {
+        do throws(ObjectStoreError) { _ = try await lookOnce(at: key, condition: nil) } catch {
+            return error.status != nil && Self.isRefusal(error)
+        }
+        return false
+    }
+
+    private func learn(refused kinds: Set<KeyKind>, _ key: ObjectKey) {
+        learned.withLock { learned in
+            if kinds.isEmpty {
+                learned.capabilities.longestKey = min(learned.capabilities.longestKey, key.bytes.count - 1)
+            } else {
+                learned.capabilities.keyRules.refusedKinds.formUnion(kinds)
+                learned.capabilities.keyRules.untried.subtract(kinds)
+            }
+        }
+        if kinds.isEmpty { note(.longKeysRefused) }
+        if kinds.contains(.notText) { note(.keysAreText) }
+        if !kinds.isDisjoint(with: [.control, .lineBreak]) { note(.controlsRefused) }
     }
 
     /// `Metadata value longer than 256: x-object-meta-user`.

@@ -52,7 +52,8 @@ extension FamilyStore {
                 call.query.append(QueryItem("marker", marker))
             }
         }
-        let response = try await send(call)
+        let response: HTTPResponse
+        do { response = try await send(call) } catch { throw await blaming(ObjectKey(request.prefix), for: error) }
         return try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
     }
 

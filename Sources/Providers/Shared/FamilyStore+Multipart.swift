@@ -16,14 +16,18 @@ extension FamilyStore {
         var call = Call(.createUpload, .post, request.key)
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
-        restate(restated, in: &call.headers)
+        restate(restated + (try await keptHeaders(request)), in: &call.headers)
         if profile.checksum == .crc64nvme {
             call.headers["x-amz-checksum-algorithm"] = "CRC64NVME"
             call.headers["x-amz-checksum-type"] = "FULL_OBJECT"
         }
-        let response = try await send(call)
+        let response: HTTPResponse
+        do { response = try await send(call) } catch {
+            throw await blaming(request.key, for: error, isBare: request.metadata.user.isEmpty)
+        }
         let id = try read(call, response) { body throws(XMLError) in try FamilyDocuments.uploadID(body) }
         guard let id else { throw malformed(call, response, "the answer has no upload ID") }
+        learnTaken(request, isStored: false)
         return id
     }
 
@@ -143,11 +147,22 @@ extension FamilyStore {
         guard condition == nil || capabilities.completionCondition else {
             throw notSupported(Call(.completeUpload, .post, key), "conditional completions of uploads")
         }
-        let answer = try await conditionally(on: condition, .completeUpload, key) {
-            asked async throws(ObjectStoreError) in
-            try await completeUpload(key, upload, parts: parts, if: asked)
+        let size = parts.reduce(0) { $0 + $1.size }
+        let answer: PutAnswer
+        do {
+            answer = try await conditionally(on: condition, .completeUpload, key) {
+                asked async throws(ObjectStoreError) in
+                try await completeUpload(key, upload, parts: parts, if: asked)
+            }
+        } catch {
+            if error.kind == .tooLarge {
+                learned.withLock { learned in
+                    learned.capabilities.largestObject = min(learned.capabilities.largestObject, size - 1)
+                }
+            }
+            throw error
         }
-        return try await confirmed(answer, key, size: parts.reduce(0) { $0 + $1.size })
+        return try await confirmed(answer, key, size: size)
     }
 
     private func completeUpload(

@@ -19,6 +19,12 @@ extension FamilyStore {
     }
 
     func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
+        do { return try await lookOnce(at: key, condition: condition) } catch {
+            throw await blaming(key, for: error)
+        }
+    }
+
+    func lookOnce(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
         var call = Call(.head, .head, key)
         for header in profile.readHeaders { call.headers[header.name] = header.value }
         Self.add(condition, to: &call.headers)
@@ -115,13 +121,17 @@ extension FamilyStore {
     func put(
         _ request: PutRequest, body: any ByteSource, restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> PutAnswer {
+        let restated = restated + (try await keptHeaders(request))
         let answer: PutAnswer
         do {
             answer = try await conditionally(on: request.condition, .put, request.key) {
                 asked async throws(ObjectStoreError) in try await put(request, asked, body: body, restated)
             }
-        } catch { throw blaming(request.key, for: error) }
+        } catch {
+            throw await blaming(request.key, for: error, isBare: request.metadata.user.isEmpty)
+        }
         try await checkKept(request.key, size: body.count)
+        learnTaken(request)
         return try await confirmed(answer, request)
     }
 
@@ -146,7 +156,7 @@ extension FamilyStore {
             call.headers["If-Match"] = ETagSpelling.quoted.text(of: ifMatch)
         }
         do { _ = try await send(call) } catch {
-            guard error.kind == .notFound, ifMatch == nil else { throw error }
+            guard error.kind == .notFound, ifMatch == nil else { throw await blaming(key, for: error) }
         }
     }
 

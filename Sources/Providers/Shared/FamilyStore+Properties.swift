@@ -45,17 +45,44 @@ extension FamilyStore {
 
     /// What restates an object's own list in a request that would otherwise leave it to the bucket's.
     func aclHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
-        guard profile.restatesACL, settings.acl == nil else { return [] }
+        guard settings.keepsACL, settings.acl == nil else { return [] }
         let policy: FamilyDocuments.Policy
         do throws(ObjectStoreError) { policy = try await self.policy(of: key) } catch {
-            // Who may write an object may not always read its list: then it has to be the bucket's.
-            guard error.kind == .accessDenied else { throw error }
-            return []
+            switch error.kind {
+            // Credentials that may write an object may not always read its list, and not every server has any.
+            case .accessDenied, .notSupported, .notFound: return []
+            default: throw error
+            }
         }
         if let canned = policy.access.canned {
-            return canned == "default" ? [] : [(profile.header(profile.aclHeader), canned)]
+            // At Amazon an object without a list of its own is private, whatever the bucket's list says.
+            let isDefault = canned == "default" || !profile.restatesACL && canned == "private"
+            return isDefault ? [] : [(profile.header(profile.aclHeader), canned)]
         }
-        return FamilyDocuments.grantHeaders(policy, prefix: profile.header("grant-"), aclHeader: profile.header("acl"))
+        return FamilyDocuments.grantHeaders(
+            policy, prefix: profile.header("grant-"), namesOwner: !profile.restatesACL)
+    }
+
+    /// What gives a new object the tags and the ACL of the one that its request keeps.
+    func keptHeaders(_ request: PutRequest) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+        guard let kept = request.keeping, request.condition != .absent else { return [] }
+        return (request.metadata.kept.isTagged ? try await tagHeaders(of: kept) : []) + (try await aclHeaders(of: kept))
+    }
+
+    func tagHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
+        guard capabilities.tags else { return [] }
+        let tags: [String: String]
+        do throws(ObjectStoreError) { tags = try await self.tags(of: key) } catch {
+            switch error.kind {
+            case .accessDenied, .notSupported, .notFound: return []
+            default: throw error
+            }
+        }
+        if tags.isEmpty { return [] }
+        let text = tags.sorted { $0.key < $1.key }.map { name, value in
+            "\(PercentEncoding.encode(name))=\(PercentEncoding.encode(value))"
+        }
+        return [(profile.header("tagging"), text.joined(separator: "&"))]
     }
 
     // MARK: Tags

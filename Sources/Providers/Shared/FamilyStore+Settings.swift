@@ -22,6 +22,9 @@ extension FamilyStore {
                 throw refused("the key in sse-customer-key-file is sent over https:// only, not to \(endpoint.origin)")
             }
         }
+        guard !settings.keepsACL || profile.capabilities.accessControl else {
+            throw refused("\(profile.name) does not support access control lists; leave out acl=keep")
+        }
         if let context = settings.encryptionContext {
             guard profile.encryptionContextHeader != nil else {
                 throw refused("\(profile.name) does not support an encryption context; leave out sse-context")

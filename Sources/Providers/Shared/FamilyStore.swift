@@ -25,6 +25,8 @@ package final class FamilyStore: ObjectStore {
         package var storageClass: String?
         /// Canned ACL of new objects.
         package var acl: String?
+        /// An object that is replaced, copied or renamed keeps its ACL, unless there is an `acl`; one request more.
+        package var keepsACL: Bool
         /// How the store encrypts new objects (`AES256`, `aws:kms`, `KMS`, `cos/kms`), with which key, in which context.
         package var encryption: String?
         package var encryptionKey: String?
@@ -42,7 +44,10 @@ package final class FamilyStore: ObjectStore {
         /// Called once for each quirk of the server, from the request that met it.
         package var onQuirk: (@Sendable (StoreQuirk) -> Void)?
 
-        package init(bucket: String?, _ profile: FamilyProfile) { (self.bucket, self.profile) = (bucket, profile) }
+        package init(bucket: String?, _ profile: FamilyProfile) {
+            (self.bucket, self.profile) = (bucket, profile)
+            keepsACL = profile.restatesACL
+        }
     }
 
     struct Learned: Sendable {

@@ -11,16 +11,40 @@ struct SwiftSegments: Sendable {
     private static let digits = 8
 
     let container: String
-    private let area: ByteString
+    let area: ByteString
+    /// The area is in the container that the store shows.
+    private let isAmongObjects: Bool
 
     init(_ settings: SwiftStore.Settings) {
         let own = settings.profile.hasSegmentContainer ? "\(settings.container)_segments" : settings.container
         container = settings.segmentContainer ?? own
         area = ByteString(settings.profile.segmentArea)
+        isAmongObjects = container == settings.container || settings.container.hasSuffix("_segments")
     }
 
-    /// What the names of an upload's segments start with.
-    func directory(of upload: UploadID) -> ByteString { area + ByteString(upload.text) + "/" }
+    /// Whether a name of the container is no object of the mount's.
+    func hides(_ name: ByteString) -> Bool { isAmongObjects && name.hasPrefix(area) }
+
+    /// The names that no object may have begin with this; nil where all may be had.
+    var reserved: ByteString? { isAmongObjects ? area : nil }
+
+    /// A listing that has come into the area goes on after this.
+    var endOfArea: ByteString { area + "\u{10FFFF}" }
+
+    /// What the names of an upload's segments start with. An upload with a slash is a directory itself: see `ForeignParts`.
+    func directory(of upload: UploadID) -> ByteString {
+        Self.isDirectory(upload) ? ByteString(upload.text) : area + ByteString(upload.text) + "/"
+    }
+
+    static func isDirectory(_ upload: UploadID) -> Bool { upload.text.utf8.contains(UInt8(ascii: "/")) }
+
+    /// The upload that a name in the area is a segment of; nil for other names.
+    func upload(ofSegment name: ByteString) -> UploadID? {
+        guard name.hasPrefix(area), let slash = name.bytes.lastIndex(of: UInt8(ascii: "/")), slash >= area.count else {
+            return nil
+        }
+        return upload(named: name.bytes[area.count..<slash])
+    }
 
     func segment(_ number: Int, of upload: UploadID) -> ByteString {
         let text = String(number)
@@ -31,6 +55,9 @@ struct SwiftSegments: Sendable {
     /// The part number of a segment of `upload`; nil for other names.
     func number(of name: ByteString, in upload: UploadID) -> Int? {
         let directory = directory(of: upload)
+        if Self.isDirectory(upload), ForeignParts.isPart(name, in: directory) {
+            return Int(name.dropFirst(directory.count).description)
+        }
         guard name.hasPrefix(directory), name.count == directory.count + Self.digits else { return nil }
         return Int(name.dropFirst(directory.count).description)
     }

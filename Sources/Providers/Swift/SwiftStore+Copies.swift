@@ -9,6 +9,7 @@ extension SwiftStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw .lacking(.copy, request.key, "conditional copies") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
+        try requireVisible(request.source.key, .copy)
         if try await isCeph() { return try await copyAtCeph(request) }
         var call = call(.copy, .put, request.key)
         try checkKey(call)

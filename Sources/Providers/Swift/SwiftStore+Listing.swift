@@ -14,16 +14,20 @@ extension SwiftStore {
     private static let emptyHash = "d41d8cd98f00b204e9800998ecf8427e"
 
     package func list(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {
+        if segments.hides(request.prefix) { return ListingPage() }
         let most = learned.withLock { $0.listPage }
         let limit = min(request.limit ?? most, most)
-        let entries: [SwiftDocuments.Entry]
-        do throws(ObjectStoreError) { entries = try await self.entries(request, limit: limit) } catch {
+        let found: [SwiftDocuments.Entry]
+        do throws(ObjectStoreError) { found = try await self.entries(request, limit: limit) } catch {
             // A page of this server's is smaller than asked for.
             guard error.status == 412, limit > Self.safeListPage else { throw error }
             learned.withLock { $0.listPage = Self.safeListPage }
             return try await list(request)
         }
         var page = ListingPage()
+        let entries = found.filter { entry in
+            !((entry.subdir ?? entry.name).map { segments.hides(ByteString($0)) } ?? false)
+        }
         for entry in entries {
             if let prefix = entry.subdir {
                 guard !prefix.isEmpty else { continue }
@@ -32,21 +36,22 @@ extension SwiftStore {
                 page.objects.append(object(name, entry))
             }
         }
-        if let last = entries.last.flatMap({ $0.subdir ?? $0.name }),
-            profile.listsUntilEmptyPage || entries.count >= min(limit, Self.leastFullPage)
+        if let last = found.last.flatMap({ $0.subdir ?? $0.name }),
+            profile.listsUntilEmptyPage || found.count >= min(limit, Self.leastFullPage)
         {
             guard ByteString(last) != request.cursor?.bytes else {
                 throw ObjectStoreError(
                     .malformedAnswer, .list, code: "MalformedAnswer",
                     message: "the listing does not advance after \(last)")
             }
-            page.next = ListingCursor(ByteString(last))
+            page.next = ListingCursor(segments.hides(ByteString(last)) ? segments.endOfArea : ByteString(last))
         }
         try await look(behind: entries, in: &page)
+        try await hideParts(in: &page)
         return page
     }
 
-    private func entries(
+    func entries(
         _ request: ListRequest, limit: Int
     ) async throws(ObjectStoreError) -> [SwiftDocuments.Entry] {
         var call = call(.list, .get)

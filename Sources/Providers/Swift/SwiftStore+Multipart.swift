@@ -99,7 +99,7 @@ extension SwiftStore {
     }
 
     package func listParts(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) -> [UploadedPart] {
-        _ = try await self.upload(upload, of: key, .listParts)
+        if !SwiftSegments.isDirectory(upload) { _ = try await self.upload(upload, of: key, .listParts) }
         return try await parts(of: upload, key, .listParts)
     }
 
@@ -120,7 +120,7 @@ extension SwiftStore {
                 return nil
             }
             return UploadInProgress(key: key, upload: upload, initiated: entry.modified)
-        }
+        } + leftovers(prefix: prefix)
     }
 
     // MARK: The end
@@ -279,6 +279,12 @@ extension SwiftStore {
 
     /// Leaves the segments of an upload that has become an object, whoever still takes it for one in progress.
     package func abortUpload(_ key: ObjectKey, _ upload: UploadID) async throws(ObjectStoreError) {
+        if SwiftSegments.isDirectory(upload) {
+            if try await !isObject(upload, at: key, .abortUpload) {
+                try await deleteSegments(of: upload, .abortUpload, key)
+            }
+            return
+        }
         learned.withLock { _ = $0.uploads.removeValue(forKey: upload) }
         do throws(ObjectStoreError) { _ = try await self.upload(upload, of: key, .abortUpload) } catch {
             guard error.kind == .noSuchUpload else { throw error }

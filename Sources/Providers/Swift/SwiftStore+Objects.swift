@@ -7,6 +7,7 @@ import Synchronization
 /// HEAD, GET, PUT, POST, DELETE of objects (swift.md sections 4 and 5).
 extension SwiftStore {
     package func head(_ key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> ObjectInfo {
+        try requireVisible(key, .head)
         var call = call(.head, .head, key)
         try await add(condition, to: &call)
         let response = try await send(call)
@@ -15,6 +16,7 @@ extension SwiftStore {
     }
 
     package func get(_ request: GetRequest, into sink: any ByteSink) async throws(ObjectStoreError) -> GetAnswer {
+        try requireVisible(request.key, .get)
         var call = call(.get, .get, request.key)
         try await add(request.condition, to: &call)
         if let range = request.range {
@@ -75,6 +77,7 @@ extension SwiftStore {
     package func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
+        try requireVisible(key, .updateMetadata)
         // A POST drops what it does not name, so what is no metadata of ours has to be known.
         var look = call(.updateMetadata, .head, key)
         try await add(ifMatch.map { .ifMatch($0) }, to: &look)
@@ -98,6 +101,7 @@ extension SwiftStore {
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
         guard ifMatch == nil else { throw .lacking(.delete, key, "conditional deletes") }
+        try requireUnreserved(key, .delete)
         let owned: Set<String>
         switch learned.withLock({ $0.shapes.value(for: key) }) {
         case .plain: owned = []
@@ -151,6 +155,7 @@ extension SwiftStore {
         guard String(validating: key.bytes.bytes, as: UTF8.self) != nil, !key.bytes.bytes.contains(0) else {
             throw invalid(call, "the store accepts only keys in UTF-8")
         }
+        try requireUnreserved(key, call.operation)
     }
 
     /// Adds the digest that the server compares the body with, and returns it.
@@ -194,7 +199,11 @@ extension SwiftStore {
             throw malformed(call, response, "the answer has no ETag or no length")
         }
         if let key = call.key {
-            learned.withLock { _ = $0.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key) }
+            let parts = foreignParts(headers, at: key)
+            learned.withLock { learned in
+                learned.shapes.insert(Self.isLarge(headers) ? .large : .plain, for: key)
+                if let parts { learned.foreign.insert(parts, for: key) } else { learned.foreign.removeValue(for: key) }
+            }
         }
         var info = ObjectInfo(
             version: ObjectVersion(etag: ETag(etag), size: size, modified: modified(headers)),

@@ -8,6 +8,9 @@ extension SwiftStore {
     /// The uploads whose segments the object of `response`, an answer to HEAD, is made of; only ours are told.
     func segmentsOwned(by response: HTTPResponse, _ look: Call) async throws(ObjectStoreError) -> Set<String> {
         if let manifest = response.headers["X-Object-Manifest"] {
+            if let key = look.key, let directory = foreignParts(response.headers, at: key) {
+                return [directory.description]
+            }
             let path = PercentEncoding.decode(manifest) ?? Array(manifest.utf8)
             return segments.upload(ofPath: ByteString(path)).map { [$0.text] } ?? []
         }
@@ -58,6 +61,7 @@ extension SwiftStore {
     /// the next.
     func replace(_ owned: Set<String>, at key: ObjectKey, by shape: Shape?) async {
         let orphans = learned.withLock { learned in
+            learned.foreign.removeValue(for: key)
             if let shape { learned.shapes.insert(shape, for: key) } else { learned.shapes.removeValue(for: key) }
             let left = learned.leaving.removeValue(forKey: key) ?? []
             learned.orphans.formUnion(owned.union(left))
@@ -74,8 +78,12 @@ extension SwiftStore {
     func deleteSegments(
         of upload: UploadID, _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
-        let names = try await names(below: segments.directory(of: upload), operation, key).compactMap(\.name)
-        try await deleteSegments(names.map { ByteString($0) }, operation, key)
+        let found = try await names(below: segments.directory(of: upload), operation, key).compactMap(\.name)
+        // Where an object of the user's can be, nothing goes that has not the name of a part.
+        let names = found.map { ByteString($0) }.filter {
+            segments.upload(ofSegment: $0) != nil || segments.number(of: $0, in: upload) != nil
+        }
+        try await deleteSegments(names, operation, key)
     }
 
     func deleteSegments(

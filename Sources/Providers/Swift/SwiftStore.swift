@@ -41,6 +41,8 @@ package final class SwiftStore: ObjectStore {
         var shapes = LRU<ObjectKey, Shape>(capacity: 16_384)
         /// What listings showed as empty and turned out to be large, by key, time and size as listed.
         var unlisted = LRU<ListedState, ObjectVersion>(capacity: 16_384)
+        /// Where the parts of objects are that CSSP's SDKs have made.
+        var foreign = LRU<ObjectKey, ByteString>(capacity: 16_384)
         var uploads: [UploadID: SwiftUpload] = [:]
         /// Uploads whose segments belong to an object that a request was sent to replace or delete, whose answer has not come.
         var leaving: [ObjectKey: Set<String>] = [:]
@@ -77,6 +79,7 @@ package final class SwiftStore: ObjectStore {
         var capabilities = settings.profile.capabilities
         if let smallest = settings.smallestPart { capabilities.smallestPart = smallest }
         capabilities.presign = settings.temporaryURLKey != nil
+        capabilities.keyRules.reserved = segments.reserved
         limits = capabilities
         // CSSP is no other server's API.
         let server = settings.server ?? (profile.largeObjects == .named ? nil : .openStack)

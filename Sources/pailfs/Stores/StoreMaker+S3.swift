@@ -27,7 +27,7 @@ extension StoreMaker {
             family.region = entry.region ?? region
             family.addressing = settings.pathStyle ? .path : nil
             family.storageClass = settings.storageClass
-            family.acl = settings.acl
+            if settings.acl == "keep" { family.keepsACL = true } else { family.acl = settings.acl }
             family.encryption = settings.encryption
             family.encryptionKey = settings.encryptionKey
             family.encryptionContext = settings.encryptionContext

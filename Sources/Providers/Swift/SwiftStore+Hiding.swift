@@ -1,0 +1,150 @@
+import Basics
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// Parts of large objects are objects themselves. Those of our own uploads are in an area of their own, those of CSSP's SDKs
+/// below the key of their object: neither is shown, and they go with the object that they are of.
+extension SwiftStore {
+    private static let slash = UInt8(ascii: "/")
+
+    /// What a caller asks for by a key of the area does not exist for it.
+    func requireVisible(_ key: ObjectKey, _ operation: ObjectStoreError.Operation) throws(ObjectStoreError) {
+        guard segments.hides(key.bytes) else { return }
+        throw ObjectStoreError(
+            .notFound, operation, key: key, code: "Hidden", message: "parts of large objects are kept there")
+    }
+
+    func requireUnreserved(_ key: ObjectKey, _ operation: ObjectStoreError.Operation) throws(ObjectStoreError) {
+        guard segments.hides(key.bytes) else { return }
+        throw ObjectStoreError(
+            .keyRefused, operation, key: key, code: "Reserved",
+            message: "parts of large objects are kept below \(segments.area); they go with their objects")
+    }
+
+    /// The directory of the parts of the object at `key`, by an answer to a HEAD or GET of it.
+    func foreignParts(_ headers: HTTPHeaders, at key: ObjectKey) -> ByteString? {
+        guard profile.largeObjects == .prefixed, let manifest = headers["X-Object-Manifest"] else { return nil }
+        let path = PercentEncoding.decode(manifest) ?? Array(manifest.utf8)
+        return ForeignParts.directory(ofManifest: ByteString(path), at: key, in: settings.container)
+    }
+
+    /// Takes the parts of CSSP's SDKs out of a page. One HEAD for each object that parts may belong to and that was not seen
+    /// yet, and one LIST for each directory that may have nothing else.
+    func hideParts(in page: inout ListingPage) async throws(ObjectStoreError) {
+        guard profile.largeObjects == .prefixed else { return }
+        let live = try await liveParts(of: page.objects.map(\.key.bytes) + page.commonPrefixes.map(\.bytes))
+        func isPart(_ name: ObjectKey) -> Bool {
+            ForeignParts.owner(of: name.bytes).map { live.contains($0.directory) } ?? false
+        }
+        if !live.isEmpty {
+            page.objects.removeAll { isPart($0.key) }
+            page.commonPrefixes.removeAll(where: isPart)
+        }
+        let suspects = learned.withLock { learned in
+            page.commonPrefixes.compactMap { prefix -> (prefix: ObjectKey, directory: ByteString)? in
+                let key = ObjectKey(prefix.bytes.hasSuffix("/") ? prefix.bytes.dropLast(1) : prefix.bytes)
+                return learned.foreign.value(for: key).map { (prefix, $0) }
+            }
+        }
+        guard !suspects.isEmpty else { return }
+        let hidden = Mutex<Set<ObjectKey>>([])
+        let failures = await eightAtOnce(suspects) { suspect throws(ObjectStoreError) in
+            let request = ListRequest(prefix: suspect.prefix.bytes, delimiter: Self.slash)
+            let found = try await self.entries(request, limit: 2)
+            guard found.allSatisfy({ $0.subdir.map { ByteString($0) } == suspect.directory }) else { return }
+            hidden.withLock { _ = $0.insert(suspect.prefix) }
+        }
+        if let failure = failures.first { throw failure }
+        let empty = hidden.withLock { $0 }
+        page.commonPrefixes.removeAll(where: empty.contains)
+    }
+
+    /// Of the directories that look like those of parts, those whose object is made of them.
+    private func liveParts(of names: [ByteString]) async throws(ObjectStoreError) -> Set<ByteString> {
+        var owners: [ByteString: ObjectKey] = [:]
+        for name in names {
+            if let owner = ForeignParts.owner(of: name) { owners[owner.directory] = owner.key }
+        }
+        if owners.isEmpty { return [] }
+        func live() -> Set<ByteString> {
+            learned.withLock { learned in
+                Set(owners.filter { learned.foreign.value(for: $0.value) == $0.key }.keys)
+            }
+        }
+        let known = live()
+        let unknown = Set(owners.filter { !known.contains($0.key) }.values)
+        let failures = await eightAtOnce(Array(unknown)) { key throws(ObjectStoreError) in
+            let look = self.call(.list, .head, key)
+            do throws(ObjectStoreError) { _ = try self.info(look, try await self.send(look), size: nil) } catch {
+                guard error.status == 404 else { throw error }
+            }
+        }
+        if let failure = failures.first { throw failure }
+        return live()
+    }
+
+    // MARK: What is left over
+
+    /// Uploads that have parts, no object and no marker: begun by other programs, or left by a process that ended between the
+    /// change of an object and the removal of the parts it was made of. The age is that of the newest part.
+    func leftovers(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
+        let markers = try await names(below: segments.markers(prefix: ""), .listUploads, nil)
+        let begun = Set(
+            markers.compactMap { $0.name.flatMap { segments.upload(ofMarker: ByteString($0))?.upload.text } })
+        var ours: [String: Timestamp] = [:]
+        // Which key they were for nothing tells.
+        if prefix.isEmpty {
+            for entry in try await names(below: segments.area, .listUploads, nil) {
+                guard let name = entry.name, let upload = segments.upload(ofSegment: ByteString(name)) else { continue }
+                if begun.contains(upload.text) { continue }
+                ours[upload.text] = max(ours[upload.text] ?? .epoch, entry.modified ?? .epoch)
+            }
+        }
+        guard profile.largeObjects == .prefixed || !ours.isEmpty else { return [] }
+        // Listed afterwards: an upload that has ended since shows its object.
+        var foreign: [ByteString: (key: ObjectKey, newest: Timestamp)] = [:]
+        var marker: ByteString?
+        while true {
+            var request = ListRequest(prefix: prefix)
+            request.startAfter = marker
+            let page = try await entries(request, limit: Self.safeListPage)
+            for entry in page {
+                guard let name = entry.name.map({ ByteString($0) }), !segments.hides(name) else { continue }
+                if profile.largeObjects == .prefixed, let owner = ForeignParts.owner(of: name) {
+                    let newest = max(foreign[owner.directory]?.newest ?? .epoch, entry.modified ?? .epoch)
+                    foreign[owner.directory] = (owner.key, newest)
+                } else if !ours.isEmpty, mayBeLarge(entry) {
+                    for upload in try await uploads(of: ObjectKey(name)) { ours[upload] = nil }
+                }
+            }
+            guard let last = page.last?.name, profile.listsUntilEmptyPage || page.count >= Self.leastFullPage else {
+                break
+            }
+            marker = segments.hides(ByteString(last)) ? segments.endOfArea : ByteString(last)
+        }
+        let live = try await liveParts(of: Array(foreign.keys))
+        let others = foreign.filter { !live.contains($0.key) }.map { directory, found in
+            UploadInProgress(
+                key: found.key, upload: UploadID(directory.description), initiated: found.newest)
+        }
+        let left = ours.map { upload, newest in
+            let directory = segments.directory(of: UploadID(upload))
+            return UploadInProgress(
+                key: ObjectKey(directory.dropLast(1)), upload: UploadID(directory.description), initiated: newest)
+        }
+        return (others + left).sorted { $0.upload.text < $1.upload.text }
+    }
+
+    private func mayBeLarge(_ entry: SwiftDocuments.Entry) -> Bool {
+        profile.largeObjects == .prefixed ? entry.bytes ?? 0 == 0 : entry.sloETag != nil
+    }
+
+    private func uploads(of key: ObjectKey) async throws(ObjectStoreError) -> Set<String> {
+        let look = call(.listUploads, .head, key)
+        do throws(ObjectStoreError) { return try await segmentsOwned(by: try await send(look), look) } catch {
+            guard error.status == 404 else { throw error }
+            return []
+        }
+    }
+}
