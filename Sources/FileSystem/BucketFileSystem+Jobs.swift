@@ -24,7 +24,8 @@ extension BucketFileSystem {
         case .job(let id, let job, let replaced):
             if case .headers(let update) = job.intent { return followLater(update, id, because: left.reason) }
             let (act, keys) = Self.shown(job.intent)
-            jobs.add(id, act, keys[0], others: Array(keys.dropFirst()), because: left.reason) { [weak self] () async throws(CommitError) in
+            jobs.add(id, act, keys[0], others: Array(keys.dropFirst()), because: left.reason) {
+                [weak self] () async throws(CommitError) in
                 guard let self else { throw .cancelled }
                 try await jobs.runner.finish(id, job, files: replaced)
                 // The next use of the names asks the store.
