@@ -18,6 +18,8 @@ package final class FileCommit: Sendable {
         var tasks: [CommitState.Ticket: Task<Void, Never>] = [:]
         /// Where bytes come from that were not written: once a commit landed, its version.
         var base: (any BaseContent)?
+        /// How often what was read of the base turned out to be damaged.
+        var baseLosses = 0
         var isCommitting = false
         /// How often this commit was refused for a version that the store has.
         var refusals = 0
@@ -400,28 +402,40 @@ package final class FileCommit: Sendable {
 
     private func fill(_ range: ByteRange) async throws(CommitError) {
         for piece in staged.pieces(in: range) where piece.source == .base {
-            guard let base else { throw .staging(.notStaged) }
-            let failure = StagingFailure()
-            do throws(ObjectStoreError) {
-                try await base.read(piece.range) { [staged] (bytes, offset) throws(ByteTransferError) in
-                    do throws(StagingError) { try staged.prepareFill(bytes, at: offset) } catch {
-                        failure.note(error)
-                        throw ByteTransferError(errno: error.errno, reason: error.description)
-                    }
-                }
-            } catch {
-                if let error = failure.error { throw .staging(error) }
-                if error.kind == .integrity { forgetBase(except: range) }
-                throw CommitError(base: error)
+            var isThere = false
+            while !isThere {
+                let losses = withShared { $0.baseLosses }
+                try await fill(piece.range, partOf: range)
+                // Confirmed after `forgetBase`, it would stay.
+                isThere = losses == withShared { $0.baseLosses }
+                if !isThere { staged.unfill(piece.range) }
             }
-            staged.confirmFill(piece.range)
         }
+    }
+
+    private func fill(_ piece: ByteRange, partOf range: ByteRange) async throws(CommitError) {
+        guard let base else { throw .staging(.notStaged) }
+        let failure = StagingFailure()
+        do throws(ObjectStoreError) {
+            try await base.read(piece) { [staged] (bytes, offset) throws(ByteTransferError) in
+                do throws(StagingError) { try staged.prepareFill(bytes, at: offset) } catch {
+                    failure.note(error)
+                    throw ByteTransferError(errno: error.errno, reason: error.description)
+                }
+            }
+        } catch {
+            if let error = failure.error { throw .staging(error) }
+            if error.kind == .integrity { forgetBase(except: range) }
+            throw CommitError(base: error)
+        }
+        staged.confirmFill(piece)
     }
 
     /// What was read of the base before may be damaged: it is read anew, and every part but the one of `range`, which fails,
     /// is sent anew.
     private func forgetBase(except range: ByteRange) {
         let size = staged.size
+        withShared { $0.baseLosses += 1 }
         staged.unfill(0..<size)
         for other in [0..<min(range.lowerBound, size), min(range.upperBound, size)..<size] where !other.isEmpty {
             apply { $0.changed(other) }

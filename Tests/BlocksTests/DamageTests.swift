@@ -2,6 +2,7 @@ import Basics
 import Blocks
 import Digests
 import ObjectStorage
+import SQLite
 import TestSupport
 import Testing
 
@@ -216,7 +217,9 @@ struct DamageTests {
         let (store, version) = store(Told.all[0])
         let fixture = try Fixture(store)
         let object = fixture.cache.open("a", version)
-        #expect(try await readAll(fixture, ObjectReader(object)) == Self.truth)
+        let reader = ObjectReader(object)
+        #expect(try await readAll(fixture, reader) == Self.truth)
+        reader.close()
         await fixture.settle()
         fixture.cache.prune(to: 0)
         damage(store, at: 9 << 20)

@@ -100,17 +100,21 @@ extension FamilyStore {
             if let sum = checksum("sha256") { return .sha256(sum) }
             if let sum = checksum("sha1") { return .sha1(sum) }
         }
+        return md5(headers)
+    }
+
+    private func md5(_ headers: HTTPHeaders) -> ContentChecksum? {
         guard isETagOfContent(headers), let etag = headers["ETag"], let digest = Self.md5(ETag(etag)) else {
             return nil
         }
         return .md5(digest)
     }
 
-    /// The same of the whole object from an answer that may be of a range. Where HEAD tells a CRC, the range's answer tells no
-    /// MD5: the bytes of an MD5 have to be hashed in their order.
+    /// The same of the whole object from an answer that may be of a range. S3 has no checksum in that but of a part, which
+    /// the range may be; and where HEAD tells a CRC, no MD5 is taken, whose bytes have to be hashed in their order.
     private func wholeChecksum(_ response: HTTPResponse) -> ContentChecksum? {
-        if response.status == 206, profile.checksum == .crc64nvme { return nil }
-        return promise(response.headers)
+        guard response.status == 206, tellsChecksumsToHEAD else { return promise(response.headers) }
+        return profile.checksum == .crc64nvme ? nil : md5(response.headers)
     }
 
     /// The CRC-64 that an answer tells of the whole object or the part; nil without one, or when the mount does not want
