@@ -74,11 +74,13 @@ extension BucketFileSystem {
         var headers = policy.contentTypes.completed(headers(of: file), at: key)
         // What an earlier process has written down of a file stays.
         if (try? metadata.entry(file.ino))?.isPending == false { headers.kept.isOfObject = true }
-        let storageClass = file.attributes.storageClass ?? headers.kept.storageClass
-        // The program that wrote the bytes could not read them.
-        let isArchive = storageClass.map(store.capabilities.archiveClasses.contains) ?? false
-        headers.kept.storageClass = isArchive ? nil : storageClass
+        headers.kept.storageClass = keptClass(file.attributes.storageClass ?? headers.kept.storageClass)
         return headers
+    }
+
+    /// The class that new bytes of an object get: its own, unless the program that wrote them could not read them then.
+    private func keptClass(_ storageClass: String?) -> String? {
+        storageClass.flatMap { store.capabilities.archiveClasses.contains($0) ? nil : $0 }
     }
 
     /// The same without what only its name would add.
@@ -230,6 +232,7 @@ extension BucketFileSystem {
         defer { file.content.leave(alone: true) }
         var attributes = file.attributes
         (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
+        attributes.storageClass = keptClass(attributes.storageClass)
         let committed = attributes
         // Before the file counts as clean, here and in the journal: who opens it then, and the process that may have to go on
         // with it, believe the metadata cache about its version.

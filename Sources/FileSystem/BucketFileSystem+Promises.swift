@@ -226,7 +226,8 @@ extension BucketFileSystem {
         let headers = intent.headers?.metadata ?? ObjectMetadata()
         let changed = Timestamp(seconds: intent.changed)
         var attributes = Attributes(
-            kind: .file, size: map.size, mtime: changed, ctime: changed, version: base?.version, storageClass: nil)
+            kind: .file, size: map.size, mtime: changed, ctime: changed, version: base?.version,
+            storageClass: headers.kept.storageClass)
         AttributeCodec.decode(headers, into: &attributes)
         let shown = attributes
         let entry = try cached { metadata throws(MetadataError) in

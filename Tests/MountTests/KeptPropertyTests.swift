@@ -77,12 +77,16 @@ extension RealMounts {
                 try await world.mount(options, cache: "another")
                 let before = try await of("f", world)
                 try await store.setFaults("op=PutObject,kind=status:503", "op=CopyObject,count=1,kind=hang")
-                try await world.sh("printf changed >f; mv g h & sleep 1")
+                try await world.sh("printf changed >f")
+                let rename = try world.start("mv g h")
+                _ = await poll(for: .seconds(30)) {
+                    store.requests.contains { $0.operation == "CopyObject" && $0.status == 0 } ? true : nil
+                }
                 try await world.killWorker()
                 try await store.setFaults()
+                _ = await rename.wait(deadline: .seconds(60))
                 #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
-                try await world.sh(
-                    "for i in $(seq 100); do test -e h && break; sleep 0.1; done; test $(cat f) = changed")
+                try await world.sh("test $(cat f) = changed; test ! -e g")
                 #expect(try await of("f", world) == before)
                 #expect(try await of("h", world) == before)
                 try await world.unmount()
