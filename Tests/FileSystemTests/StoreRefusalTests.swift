@@ -1,5 +1,6 @@
 import FileSystem
 import ObjectStorage
+import TestSupport
 import Testing
 
 /// The errors that programs hear when the store refuses.
