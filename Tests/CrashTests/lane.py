@@ -28,9 +28,9 @@ BUCKET = "pail-1250000000"
 OWN_OPTIONS = {"s3": ("region=us-east-1", "path-style"), "oss": ("region=us-east-1", "path-style"),
                "cos": ("region=ap-guangzhou",), "kodo": (), "cssp": ()}
 # Long enough for a worker to start on a busy machine, several times over.
-PATIENCE = 60
+PATIENCE = 120
 # How often another process looks at what an act does.
-VISITS = 30
+VISITS = 12
 # No request for so long: the background work of an act is done. Removals wait for a tenth of a second, and uploads for a
 # quarter.
 QUIET = 0.5
