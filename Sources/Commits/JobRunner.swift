@@ -74,7 +74,8 @@ package struct JobRunner: Sendable {
                 let (original, target) = (try await object(source), try await object(key))
                 // The copy may be older than what another host has stored since.
                 let isOfListed = isCopy(target, of: item.source)
-                guard let original else { return isOfListed ? .onlyCopy : .other }
+                // No ETag tells the copy of a link.
+                guard let original else { return isOfListed || target?.isLink ?? false ? .onlyCopy : .other }
                 let isOfPresent = try await isCopy(target, at: key, of: original, source)
                 return isOfListed || isOfPresent ? .copy(key) : .other
             }

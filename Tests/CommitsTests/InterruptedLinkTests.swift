@@ -98,6 +98,20 @@ import Testing
         #expect(try await store.symlinkTarget(of: "e/m") == "e/nothing")
     }
 
+    @Test("does not take back the only copy of a link", .rule("rename.directory"))
+    func onlyCopyOfALink() async throws {
+        store.setObject("d/f", body)
+        try await link("d/m", to: "nothing")
+        let items = [try await listed("d/f"), try await listed("d/m")].map { ItemRecord(source: $0, storageClass: nil) }
+        store.setObject("e/f", body)
+        try await link("e/m", to: "nothing")
+        store.removeObject("d/m")
+        let id = journal.newID()
+        try journal.write([.job(id, .tree(from: "d/", to: "e/"), items: items)], flushed: true)
+        #expect(try await !runner.undo(id, items, from: "d/", to: "e/"))
+        #expect(store.keys == ["d/f", "e/f", "e/m"])
+    }
+
     @Test("removes the links of a directory that is copied", .rule("rename.directory"))
     func linksOfASource() async throws {
         store.setObject("f", body)
