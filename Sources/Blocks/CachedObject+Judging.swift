@@ -172,7 +172,7 @@ extension CachedObject {
         }
         giveUp()
         let times = mending ? ", and not when fetched again" : ""
-        let error = mismatch("\(reason)\(times); \"checksums=ignore\" reads the object as it is")
+        let error = mismatch("\(reason)\(times); set checksums=ignore to read the object unverified")
         report(Damage(blocks: nil, error: error))
     }
 

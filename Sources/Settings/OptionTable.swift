@@ -166,8 +166,13 @@ package enum OptionTable {
             "Version of the request signature, for OSS servers that do not accept the newest."),
         .text("storage-class", "name", \.storageClass, "Storage class of new objects, spelled as the store spells it.")
             .only(for: .s3, .oss, .cos, .kodo).leftOutElsewhere,
-        .text("acl", "name", \.acl, "Canned access control list of new objects; keep: a changed object keeps its list.")
-            .only(for: .s3, .oss, .cos),
+        .text(
+            "acl", "name", \.acl,
+            "Canned access control list of new objects; keep: a changed object keeps its list. "
+                + "Lists are spelled as the store spells them. "
+                + "keep costs a request more for each write, rename and change of attributes. "
+                + "It is the default on OSS and COS; on S3 a changed object is private without it."
+        ).only(for: .s3, .oss, .cos),
         .text(
             "sse", "name", \.encryption,
             "Server-side encryption of new objects, spelled as the store spells it: AES256, aws:kms, KMS, cos/kms."

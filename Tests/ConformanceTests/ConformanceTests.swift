@@ -1,9 +1,15 @@
+import Digests
 import Emulator
 import Foundation
 import TestSupport
 import Testing
 
-@Suite(.against { try await $0(Fixture(store: MemoryStore())) })
+@Suite(
+    .against {
+        let store = MemoryStore()
+        store.checksum = { .crc64nvme(CRC64NVME.of($0)) }
+        try await $0(Fixture(store: store))
+    })
 struct MemoryConformanceTests {
     @Test(arguments: Promise.all) func theStoreInMemoryKeepsItsPromise(_ promise: Promise) async throws {
         try await promise.prove()
