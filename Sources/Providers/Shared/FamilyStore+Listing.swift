@@ -53,7 +53,9 @@ extension FamilyStore {
             }
         }
         let response: HTTPResponse
-        do { response = try await send(call) } catch { throw await blaming(ObjectKey(request.prefix), for: error) }
+        do { response = try await send(call) } catch {
+            throw request.prefix.isEmpty ? error : await blaming(ObjectKey(request.prefix), for: error)
+        }
         return try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
     }
 
