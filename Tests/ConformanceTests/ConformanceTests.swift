@@ -1,6 +1,7 @@
 import Digests
 import Emulator
 import Foundation
+import ObjectStorage
 import TestSupport
 import Testing
 

@@ -43,7 +43,8 @@ extension SwiftStore {
         }
         let suspects = learned.withLock { learned in
             page.commonPrefixes.compactMap { prefix -> (prefix: ObjectKey, directory: ByteString)? in
-                let key = ObjectKey(prefix.bytes.hasSuffix("/") ? prefix.bytes.dropLast(1) : prefix.bytes)
+                let isDirectory = prefix.bytes.count > 1 && prefix.bytes.hasSuffix("/")
+                let key = ObjectKey(isDirectory ? prefix.bytes.dropLast(1) : prefix.bytes)
                 return learned.foreign.value(for: key).map { (prefix, $0) }
             }
         }
