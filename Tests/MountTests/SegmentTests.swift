@@ -82,12 +82,11 @@ extension RealMounts {
                     mv a/other renamed; test "$(cat renamed)" = three
                     rm a/both%%file
                     """)
-                let listed = try await world.pailfs(["uploads", "list", "cssp://pail", "-o", world.options([])])
-                #expect(listed.succeeded && listed.output.contains("a/left/\(uuid)/"), "\(listed)")
-                #expect(listed.output.split(separator: "\n").count == 1, "\(listed)")
+                // Without an object, nothing tells these from files in a directory.
                 let aborted = try await world.pailfs(
                     ["uploads", "abort", "--older-than", "0s", "cssp://pail", "-o", world.options([])])
-                #expect(aborted.succeeded && aborted.output.contains("aborted"), "\(aborted)")
+                #expect(aborted.succeeded && !aborted.output.contains("left"), "\(aborted)")
+                try await world.sh("test \"$(cat a/left/\(uuid)/*)\" = sixseven; rm -r a/left")
                 try await world.unmount()
                 #expect(try await Set(keys(world)).isSubset(of: ["a/", "a/big", "a/both/mine", "a/both/", "renamed"]))
             }

@@ -153,6 +153,24 @@ import Testing
         #expect(try await store.listUploads(prefix: "").isEmpty)
     }
 
+    /// A process that ended between the change of an object and the removal of its parts leaves them, without a marker.
+    @Test(arguments: profiles) func partsOfNoObjectAreListedWhereObjectsTellTheirParts(
+        profile: SwiftProfile
+    ) async throws {
+        let (fixture, objects) = try Self.fixture(profile)
+        let store = fixture.store
+        let (live, parts) = try await Self.upload(["hello", "world"], to: "live", in: store)
+        _ = try await store.completeUpload("live", live, parts: parts, condition: nil)
+        let (left, _) = try await Self.upload(["hello"], to: "gone", in: store)
+        objects.all.withLock { _ = $0.removeValue(forKey: "\(Self.area(profile))uploads/gone/\(left)") }
+        let listed = try await store.listUploads(prefix: "")
+        #expect(listed.map(\.upload.text) == (profile == .cssp ? [".cssp-parts/\(left)/"] : []))
+        for upload in listed { try await store.abortUpload(upload.key, upload.upload) }
+        #expect(objects.paths.contains("c/live"))
+        #expect(objects.paths.filter { $0.contains("\(live)") }.count == 2)
+        #expect(objects.paths.filter { $0.contains("\(left)") }.count == (profile == .cssp ? 0 : 1))
+    }
+
     @Test(arguments: profiles) func segmentsGoWithTheirObject(profile: SwiftProfile) async throws {
         let (fixture, objects) = try Self.fixture(profile)
         let store = fixture.store

@@ -19,8 +19,17 @@ extension FamilyStore {
             return try await listWithVersionOne(request)
         }
         var page = list.page
+        hideRefused(in: &page)
         if list.isTruncated { page.next = try cursor(after: list, request, version) }
         return page
+    }
+
+    /// moto lists a key with a line break, and does not find its object: as for a look-up, there is no such name.
+    private func hideRefused(in page: inout ListingPage) {
+        let refused = capabilities.keyRules.refusedKinds
+        if refused.isEmpty { return }
+        page.objects.removeAll { !refused.isDisjoint(with: KeyKind.kinds(of: $0.key.bytes)) }
+        page.commonPrefixes.removeAll { !refused.isDisjoint(with: KeyKind.kinds(of: $0.bytes)) }
     }
 
     private func listWithVersionOne(_ request: ListRequest) async throws(ObjectStoreError) -> ListingPage {

@@ -87,58 +87,57 @@ extension SwiftStore {
 
     // MARK: What is left over
 
-    /// Uploads that have parts, no object and no marker: begun by other programs, or left by a process that ended between the
-    /// change of an object and the removal of the parts it was made of. The age is that of the newest part.
+    /// Uploads that have parts in the area, no object and no marker: left by a process that ended between the change of an object
+    /// and the removal of the parts it was made of. The age is that of the newest part.
+    ///
+    /// None where parts are in a container of their own: not every server's listing tells which objects are large, and the
+    /// parts of an object that was missed would be deleted. None of the SDKs either: without an object, files in a directory
+    /// may look the same.
     func leftovers(prefix: ByteString) async throws(ObjectStoreError) -> [UploadInProgress] {
-        let markers = try await names(below: segments.markers(prefix: ""), .listUploads, nil)
-        let begun = Set(
-            markers.compactMap { $0.name.flatMap { segments.upload(ofMarker: ByteString($0))?.upload.text } })
-        var ours: [String: Timestamp] = [:]
-        // Which key they were for nothing tells.
-        if prefix.isEmpty {
-            for entry in try await names(below: segments.area, .listUploads, nil) {
-                guard let name = entry.name, let upload = segments.upload(ofSegment: ByteString(name)) else { continue }
-                if begun.contains(upload.text) { continue }
-                ours[upload.text] = max(ours[upload.text] ?? .epoch, entry.modified ?? .epoch)
-            }
+        // Nothing tells which key they were for.
+        guard profile.largeObjects == .prefixed, segments.container == settings.container, prefix.isEmpty else {
+            return []
         }
-        guard profile.largeObjects == .prefixed || !ours.isEmpty else { return [] }
+        var left = try await unmarkedUploads()
         // Listed afterwards: an upload that has ended since shows its object.
-        var foreign: [ByteString: (key: ObjectKey, newest: Timestamp)] = [:]
         var marker: ByteString?
-        while true {
+        while !left.isEmpty {
             var request = ListRequest(prefix: prefix)
             request.startAfter = marker
             let page = try await entries(request, limit: Self.safeListPage)
             for entry in page {
                 guard let name = entry.name.map({ ByteString($0) }), !segments.hides(name) else { continue }
-                if profile.largeObjects == .prefixed, let owner = ForeignParts.owner(of: name) {
-                    let newest = max(foreign[owner.directory]?.newest ?? .epoch, entry.modified ?? .epoch)
-                    foreign[owner.directory] = (owner.key, newest)
-                } else if !ours.isEmpty, mayBeLarge(entry) {
-                    for upload in try await uploads(of: ObjectKey(name)) { ours[upload] = nil }
-                }
+                let size = entry.bytes ?? 0
+                guard size == 0 || left.values.contains(where: { $0.size == size }) else { continue }
+                for upload in try await uploads(of: ObjectKey(name)) { left[upload] = nil }
             }
             guard let last = page.last?.name, profile.listsUntilEmptyPage || page.count >= Self.leastFullPage else {
                 break
             }
             marker = segments.hides(ByteString(last)) ? segments.endOfArea : ByteString(last)
         }
-        let live = try await liveParts(of: Array(foreign.keys))
-        let others = foreign.filter { !live.contains($0.key) }.map { directory, found in
-            UploadInProgress(
-                key: found.key, upload: UploadID(directory.description), initiated: found.newest)
-        }
-        let left = ours.map { upload, newest in
+        return left.map { upload, found in
             let directory = segments.directory(of: UploadID(upload))
             return UploadInProgress(
-                key: ObjectKey(directory.dropLast(1)), upload: UploadID(directory.description), initiated: newest)
-        }
-        return (others + left).sorted { $0.upload.text < $1.upload.text }
+                key: ObjectKey(directory.dropLast(1)), upload: UploadID(directory.description), initiated: found.newest)
+        }.sorted { $0.upload.text < $1.upload.text }
     }
 
-    private func mayBeLarge(_ entry: SwiftDocuments.Entry) -> Bool {
-        profile.largeObjects == .prefixed ? entry.bytes ?? 0 == 0 : entry.sloETag != nil
+    /// The uploads that have parts in the area and no marker, with the bytes of all their parts. A marker is there before the
+    /// first part, so it is looked for afterwards.
+    private func unmarkedUploads() async throws(ObjectStoreError) -> [String: (size: Int64, newest: Timestamp)] {
+        var found: [String: (size: Int64, newest: Timestamp)] = [:]
+        for entry in try await names(below: segments.area, .listUploads, nil) {
+            guard let name = entry.name, let upload = segments.upload(ofSegment: ByteString(name)) else { continue }
+            let before = found[upload.text] ?? (0, .epoch)
+            let size = before.size.addingReportingOverflow(entry.bytes ?? 0).partialValue
+            found[upload.text] = (size, max(before.newest, entry.modified ?? .epoch))
+        }
+        for marker in try await names(below: segments.markers(prefix: ""), .listUploads, nil) {
+            guard let name = marker.name, let begun = segments.upload(ofMarker: ByteString(name)) else { continue }
+            found[begun.upload.text] = nil
+        }
+        return found
     }
 
     private func uploads(of key: ObjectKey) async throws(ObjectStoreError) -> Set<String> {
