@@ -29,24 +29,25 @@ import Testing
     /// An answer with a range has no checksum of the whole; parts have their own where the object's is one of checksums.
     @Test func aChecksumOfPartsIsToldPartByPart() async throws {
         let parts = [Array("hel".utf8), Array("lo".utf8)]
+        let etag = "\"5d41402abc4b2a76b9719d911017c592-2\""
         let fixture = try FamilyFixture { _, request in
             guard request.query.contains("attributes") else {
                 let sums = [("x-amz-checksum-crc32", "AAAAAA==-2"), ("x-amz-checksum-type", "COMPOSITE")]
-                return LocalAnswer(200, [Self.object[0]] + sums, body: "")
+                return LocalAnswer(200, [("ETag", etag)] + sums, body: "")
             }
             let second = request["x-amz-part-number-marker"] == "1"
             let part = parts[second ? 1 : 0]
             return LocalAnswer(
                 200, [],
                 body: """
-                    <GetObjectAttributesResponse><ETag>\(ETag(Self.object[0].1).text)</ETag><ObjectParts>
+                    <GetObjectAttributesResponse><ETag>\(ETag(etag).text)</ETag><ObjectParts>
                     <NextPartNumberMarker>\(second ? 2 : 1)</NextPartNumberMarker><IsTruncated>\(!second)</IsTruncated>
                     <Part><PartNumber>1</PartNumber><Size>\(part.count)</Size>
                     <ChecksumCRC32>\(Base64.encode(CRC32.of(part)))</ChecksumCRC32></Part>
                     </ObjectParts></GetObjectAttributesResponse>
                     """)
         }
-        let version = ObjectVersion(etag: ETag("\(ETag(Self.object[0].1).text)"), size: 5, modified: .epoch)
+        let version = ObjectVersion(etag: ETag(etag), size: 5, modified: .epoch)
         let told = try await fixture.store.checksums(of: "k", version)
         #expect(told == parts.map { CheckedPart(size: Int64($0.count), .crc32(CRC32.of($0))) })
         #expect(fixture.requests.first?["x-amz-checksum-mode"] == "ENABLED")
