@@ -62,6 +62,8 @@ struct FailureTests {
             content: Rig.bytes(4 * part))
         let base = try #require(rig.store.info("file")).version.etag
         try rig.write([1], at: 5)
+        // The written byte divides the first part. A read under way at the last one's failure is repeated at once.
+        let firstReads = 5
         let reads = Mutex(0)
         rig.store.fault = { operation, _ in
             guard operation == .get else { return nil }
@@ -69,17 +71,16 @@ struct FailureTests {
                 reads += 1
                 return reads
             }
-            return number == 4 ? Rig.error(.integrity, .get) : nil
+            return number == firstReads ? Rig.error(.integrity, .get) : nil
         }
         await #expect(throws: CommitError.self) { try await rig.land(if: .match(base)) }
         var content = Rig.bytes(4 * part)
         #expect(rig.store.content("file") == content)
         rig.store.fault = nil
-        rig.store.forgetRequests()
         try await rig.land(if: .match(base))
         content[5] = 1
         #expect(rig.store.content("file") == content)
-        let read = rig.store.requests(.get).reduce(0) { $0 + ($1.range?.length ?? 0) }
+        let read = rig.store.requests(.get).dropFirst(firstReads).reduce(0) { $0 + ($1.range?.length ?? 0) }
         #expect(read >= Int64(4 * part - 1), "\(rig.store.requests(.get).map(\.range))")
     }
 
