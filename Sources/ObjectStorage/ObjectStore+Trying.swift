@@ -12,7 +12,12 @@ extension ObjectStore {
         _ key: ObjectKey, _ metadata: ObjectMetadata = ObjectMetadata()
     ) async throws(ObjectStoreError) {
         guard KeyKind.kinds(of: key.bytes).contains(.lineBreak) else {
-            let upload = try await createUpload(PutRequest(key, metadata: metadata))
+            let upload: UploadID
+            do { upload = try await createUpload(PutRequest(key, metadata: metadata)) } catch {
+                // A server without uploads in parts: the first write says it.
+                if error.kind == .notSupported { return }
+                throw error
+            }
             do { try await abortUpload(key, upload) } catch { if error.kind == .cancelled { throw error } }
             return
         }
