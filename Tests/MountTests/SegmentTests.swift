@@ -89,6 +89,9 @@ extension RealMounts {
                 try await world.sh("test \"$(cat a/left/\(uuid)/*)\" = sixseven; rm -r a/left")
                 try await world.unmount()
                 #expect(try await Set(keys(world)).isSubset(of: ["a/", "a/big", "a/both/mine", "a/both/", "renamed"]))
+                try await world.mount([], cache: "another")
+                try await world.sh("test \"$(cat a/big renamed a/both/mine)\" = onetwo3threefive")
+                try await world.unmount()
             }
         }
     }
