@@ -92,8 +92,9 @@ package final class CachedObject: Sendable {
     /// Copies `range`, which lies within the object, to `offset` of `buffer`, fetching what is missing.
     package func read(_ range: ByteRange, into buffer: Buffer, at offset: Int) async throws(BlockError) {
         load()
+        var watch = DamageWatch(self)
         var demand = demand(range, sequential: false, holding: false)
-        try await fulfil(range, &demand, sequential: false, into: buffer, at: offset)
+        try await fulfil(range, &demand, &watch, sequential: false, into: buffer, at: offset)
     }
 
     /// Fetches that bring parts of a range, which their reader waits for until `endWait`.
@@ -107,15 +108,22 @@ package final class CachedObject: Sendable {
     }
 
     /// Copies `range` from wherever it is or comes to be; ends the demand's waits.
+    /// Requires: `watch` is of this request alone and older than the demand, whose fetches may be given up at any time.
     func fulfil(
-        _ range: ByteRange, _ demand: inout Demand, sequential: Bool, into buffer: Buffer, at offset: Int
+        _ range: ByteRange, _ demand: inout Demand, _ watch: inout DamageWatch, sequential: Bool, into buffer: Buffer,
+        at offset: Int
     ) async throws(BlockError) {
         check(range, capacity: buffer.capacity - offset)
-        var watch = DamageWatch(self)
         var mayDoubt = true
+        var mustWait = false
         var position = range.lowerBound
         do throws(BlockError) {
             while position < range.upperBound {
+                if mustWait {
+                    // Outside the use of the fetch, whose memory the judgement may need.
+                    mustWait = false
+                    try await awaitVerdict()
+                }
                 if watch.isBehind(self) {
                     watch.cover(range.lowerBound..<position, of: self)
                     if let error = watch.check(self, isWaiting: true) { throw .store(error) }
@@ -130,12 +138,16 @@ package final class CachedObject: Sendable {
                         mayDoubt = false
                         continue
                     }
+                    // A version that is fetched once more brings the last bytes before its readers' damage is reported.
+                    mustWait = state.withLock { $0.judgement.isOpen }
+                    if mustWait { continue }
                     guard let source = fetch.buffer else { throw .cancelled }
                     fetch.taken.add(end - position, ordering: .relaxed)
                     let target = unsafe slice(
                         buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
                     unsafe copy(from: source, at: Int(position - fetch.range.lowerBound), into: target)
-                    position = end
+                    // What was given up meanwhile is asked for once more.
+                    if !fetch.isDoubted { position = end }
                     continue
                 }
                 switch source(at: position, limit: range.upperBound, epoch: epoch) {

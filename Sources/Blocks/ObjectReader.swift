@@ -39,7 +39,8 @@ package final class ObjectReader: Sendable {
     /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was. Any thread; never
     /// waits for the network, but may start fetching ahead. After false call `read`, not this again.
     package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
-        guard unsafe object.readCached(range, into: destination), note(range) == nil else { return false }
+        let watch = DamageWatch(object)
+        guard unsafe object.readCached(range, into: destination), note(range, watch) == nil else { return false }
         // A small object comes whole: there is nothing to fetch ahead.
         if range.isEmpty || object.geometry.isSmall { return true }
         let plan = state.withLock { $0.readAhead.note(range) }
@@ -50,21 +51,35 @@ package final class ObjectReader: Sendable {
     /// Copies `range`, which lies within the object, to `offset` of `buffer`, fetching what is missing.
     package func read(_ range: ByteRange, into buffer: Buffer, at offset: Int) async throws(BlockError) {
         if range.isEmpty { return }
-        if let damage = note(nil) { throw .store(damage) }
+        var watch = DamageWatch(object)
+        if let damage = check() { throw .store(damage) }
         let plan = state.withLock { $0.readAhead.note(range) }
         object.load()
         var demand = object.demand(
             range, from: plan.isSequential ? plan.start : nil, sequential: plan.isSequential, holding: plan.isSequential
         )
         follow(plan, holding: demand.held)
-        try await object.fulfil(range, &demand, sequential: plan.isSequential, into: buffer, at: offset)
-        if let damage = note(range) { throw .store(damage) }
+        try await object.fulfil(
+            range, &demand, &watch, sequential: plan.isSequential, into: buffer, at: offset)
+        if let damage = note(range, watch) { throw .store(damage) }
     }
 
-    /// The reader has had `range`, if it is not too late. Answers why it is.
-    private func note(_ range: ByteRange?) -> ObjectStoreError? {
+    /// Takes `range` as read, if it is not too late. Answers the error of a reader that has had damaged bytes.
+    /// `request` is older than the copy of the bytes: another request of this handle may have looked at `State.watch`
+    /// after that copy, and so passed a damage of these bytes.
+    private func note(_ range: ByteRange, _ request: DamageWatch) -> ObjectStoreError? {
         state.withLock { state in
-            if let range { state.watch.cover(range, of: object) }
+            state.watch.cover(range, of: object)
+            var request = request
+            if state.damage == nil { state.damage = state.watch.check(object) }
+            if state.damage == nil, request.isBehind(object) { state.damage = request.note(range, of: object) }
+            return state.damage
+        }
+    }
+
+    /// Answers why nothing is read any more.
+    private func check() -> ObjectStoreError? {
+        state.withLock { state in
             if state.damage == nil { state.damage = state.watch.check(object) }
             return state.damage
         }

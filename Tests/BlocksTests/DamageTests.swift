@@ -161,6 +161,29 @@ struct DamageTests {
         #expect(fixture.cache.statistics().damagedVersions == 1)
     }
 
+    /// The new last block arrives before the verdict, which says that the reader has had damaged bytes.
+    @Test(.rule("read.checked")) func aReadThatBeginsWhileTheVersionIsFetchedAgainWaitsForTheVerdict() async throws {
+        let (store, version) = store(Told.all[0])
+        damage(store, at: 10)
+        let (gate, fetches) = (Gate(), Counter())
+        store.beforeDelivery = { request, offset in
+            guard let range = request.range, range.contains(version.size - 1), offset == range.lowerBound,
+                fetches.increment() == 2
+            else { return }
+            await gate.pass()
+        }
+        let fixture = try Fixture(store)
+        let reader = ObjectReader(fixture.cache.open("a", version))
+        _ = try await fixture.read(reader, 0..<Self.mebibyte)
+        async let whole: [UInt8]? = try? await fixture.read(fixture.cache.open("a", version), 0..<version.size)
+        await gate.waitForArrivals(1)
+        async let last: [UInt8]? = try? await fixture.read(reader, version.size - 1000..<version.size)
+        for _ in 0..<100 { await Task.yield() }
+        gate.open()
+        #expect(await last == nil)
+        _ = await whole
+    }
+
     @Test func whoHasHadOtherBytesReadsOn() async throws {
         let (store, version) = store(Told.all[0])
         damage(store, at: 10)

@@ -31,6 +31,15 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
         }
     }
 
+    /// pailstore's name of the request that reads an object.
+    var nameOfGet: String {
+        switch self {
+        case .s3, .oss, .cos: "GetObject"
+        case .kodo: "get"
+        case .cssp, .swift: "getObject"
+        }
+    }
+
     /// COS's end with the account's number.
     private var bucketName: String { self == .cos ? "pail-1250000000" : "pail" }
 

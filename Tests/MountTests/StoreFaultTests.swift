@@ -56,7 +56,7 @@ extension RealMounts {
                     try await world.unmount()
                 }
                 try await world.mount(["timeout=3", "retries=1"], cache: "second")
-                try await store.setFaults("op=GetObject,key=file,kind=alter,after=1")
+                try await store.setFaults("op=\(provider.nameOfGet),key=file,kind=alter,after=1")
                 let outcome = try await world.attempt("cat file >$T/copy")
                 #expect(outcome.errors.contains("Input/output error"), "\(outcome)")
                 let reason = try await world.sh("getfattr --only-values -n user.pailfs.lasterror file")
@@ -65,7 +65,7 @@ extension RealMounts {
                 try await world.sh("cmp file $T/file")
                 try await world.unmount()
                 try await world.mount(["timeout=3", "retries=1"], cache: "third")
-                try await store.setFaults("op=GetObject,key=file,kind=alter,after=1,count=1")
+                try await store.setFaults("op=\(provider.nameOfGet),key=file,kind=alter,after=1,count=1")
                 // The damaged bytes may have been fetched ahead and never read.
                 if try await world.attempt("cat file >$T/copy").succeeded { try await world.sh("cmp $T/copy $T/file") }
                 try await world.sh("cmp file $T/file")
