@@ -299,6 +299,7 @@ extension FileCommit {
         case (.absent, nil): return nil
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
+            if case .match(let wanted) = condition, try await isLink(request.key, wanted) { return nil }
             if !request.needsUpload { await giveUpUpload() }
             let (kind, message): (ObjectStoreError.Kind, String) =
                 info == nil ? (.notFound, "the object was deleted") : (.preconditionFailed, "the object was replaced")
@@ -312,6 +313,15 @@ extension FileCommit {
             if error.kind == .notFound { return nil }
             throw CommitError(error)
         }
+    }
+
+    /// Whether a link of the store's own kind is there, in that version: a HEAD tells of the object that it leads to.
+    private func isLink(_ key: ObjectKey, _ version: ETag) async throws(CommitError) -> Bool {
+        guard store.capabilities.symlinks else { return false }
+        do throws(ObjectStoreError) {
+            guard let listed = try await store.listed(key) else { return false }
+            return listed.isSymlink && listed.version.etag == version
+        } catch { throw CommitError(error) }
     }
 
     private func isGone(_ upload: UploadID, of key: ObjectKey) async -> Bool {

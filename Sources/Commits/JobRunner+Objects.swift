@@ -23,7 +23,7 @@ extension JobRunner {
     /// HeadObject, "symbolic link"); a listing shows the link itself.
     func object(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
         guard store.capabilities.symlinks else { return try await head(key) }
-        guard let listed = try await listed(key) else { return nil }
+        guard let listed = try await store.listed(key) else { return nil }
         guard listed.isSymlink else { return try await head(key) }
         let info = ObjectInfo(
             version: listed.version, metadata: ObjectMetadata(), storageClass: listed.storageClass)
@@ -37,19 +37,6 @@ extension JobRunner {
             case .notFound, .keyRefused, .keyTooLong: return nil
             default: throw error
             }
-        }
-    }
-
-    /// The first key with that prefix is the key itself, where there is such an object. Some pages are empty and have a next one.
-    private func listed(_ key: ObjectKey) async throws(ObjectStoreError) -> ListedObject? {
-        var request = ListRequest(prefix: key.bytes, limit: 1)
-        var progress = ListingProgress()
-        while true {
-            let page = try await store.list(request)
-            try progress.take(page)
-            if let first = page.objects.first { return first.key == key ? first : nil }
-            guard let next = page.next else { return nil }
-            request.cursor = next
         }
     }
 
@@ -86,5 +73,20 @@ extension JobRunner {
         }
         if copy?.etag == rename.replaced { return false }
         return try await isCopy(copy, at: key, of: original, ObjectKey(rename.source.key))
+    }
+}
+
+extension ObjectStore {
+    /// The first key with that prefix is the key itself, where there is such an object. Some pages are empty and have a next one.
+    func listed(_ key: ObjectKey) async throws(ObjectStoreError) -> ListedObject? {
+        var request = ListRequest(prefix: key.bytes, limit: 1)
+        var progress = ListingProgress()
+        while true {
+            let page = try await list(request)
+            try progress.take(page)
+            if let first = page.objects.first { return first.key == key ? first : nil }
+            guard let next = page.next else { return nil }
+            request.cursor = next
+        }
     }
 }
