@@ -9,8 +9,9 @@ request with its event: before, after (the worker is killed), seen (another proc
 deleted (another host does that to the act's files).
 NAME runs the points whose names begin with it; a whole name runs that one alone.
 
-Without NAME one point in some is tried, always the same ones, and those that were wrong once. PAILFS_TEST_LONG=1 tries every
-point, on each store, with both durabilities and each way to keep symbolic links: --shard divides that among machines."""
+Without NAME the points that were wrong once, and are mended, are tried; with --one-in one point in so many, always the same
+ones. PAILFS_TEST_LONG=1 tries every point, on each store, with both durabilities and each way to keep symbolic links: --shard
+divides that among machines."""
 
 import argparse
 import collections
@@ -33,7 +34,7 @@ from lane import BUCKET, Point, Variant, run_batch
 
 LONG = os.environ.get("PAILFS_TEST_LONG") == "1"
 STORES = ("s3", "oss", "cos", "kodo", "cssp")
-# Points at which something was wrong once; a slice has them all.
+# Points at which something was wrong once. Who mends another adds it.
 WRONG_ONCE = """
 rename/file-over-link:s3:remote:COPY-1-before rename/file-over-link:s3:remote:DELETE-1-before
 rename/file-over-link:s3:local:COPY-1-after rename/unstored-over-link:s3:remote:DELETE-1-before
@@ -45,9 +46,8 @@ rename/link-over-open:s3:remote:COPY-1-before rename/link-over-open:s3:remote:DE
 rename/link-over-foreignopen:s3:remote:DELETE-1-after
 rename/file-over-nothing:s3:remote:DELETE-1-seen rename/file-over-file:s3:remote:DELETE-1-seen
 rename/open-over-nothing:s3:remote:DELETE-1-seen rename/file-over-unstored:s3:local:DELETE-1-seen
-rename/dir-over-nothing:s3:remote:LIST-1-overwritten rename/dir-over-nothing:s3:remote:LIST-2-overwritten
+rename/dir-over-nothing:s3:remote:LIST-2-overwritten
 rename/dir-over-nothing:s3:remote:LIST-2-deleted rename/dir-of-many:s3:remote:COPY-6-overwritten
-rename/dir-of-a-shared-name:s3:remote:LIST-3-before rename/dir-of-a-shared-name:s3:remote:BATCH-1-after
 rename/acked-dirty-then-closed:s3:local:PUT-3-before rename/ackeddirty-over-nothing:s3:local:PUT-3-before
 rename/link-over-ackeddirty:s3:local:HEAD-1-before rename/link-over-acked:s3:local:metadata:DELETE-1-before
 rename/link-over-unstored:s3:remote:metadata:COPY-1-before rename/link-over-open:s3:remote:metadata:DELETE-1-after
@@ -58,8 +58,6 @@ rmdir/dir-of-a-shared-name:s3:remote:whole rmdir/tree-with-shared-names:s3:local
 """.split()
 # Twenty deaths in a row, each within two seconds of the worker's start, end a mount.
 BATCH = 12
-# Of the acts, and of the points of each, one in so many.
-SLICE = 3
 
 
 class StoreView(bench.Store):
@@ -175,12 +173,11 @@ def exact(names):
 
 def asked(arguments, run):
     """Runs every point that was asked for."""
-    is_slice = arguments.is_slice and arguments.shard[0] == 0
-    named = dict(exact(WRONG_ONCE if is_slice else arguments.names))
+    named = dict(exact(WRONG_ONCE if arguments.is_slice else arguments.names))
     if named:
         run.go(list(dict.fromkeys(named.values())))
         arguments.names = [name for name in arguments.names if name not in named]
-        if not is_slice and not arguments.names:
+        if not arguments.names:
             return
     whole, every = [], []
     for variant in arguments.variants:
@@ -218,7 +215,7 @@ def parse():
     arguments.variants = [Variant(*text.split(":")) for text in arguments.variant or []] or variants()
     arguments.is_slice = not (LONG or arguments.names or arguments.variant or arguments.one_in)
     if arguments.one_in is None:
-        arguments.one_in = 1 if LONG or arguments.names else SLICE
+        arguments.one_in = 1
     return arguments
 
 
