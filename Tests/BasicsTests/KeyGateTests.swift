@@ -3,7 +3,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("A gate over keys", .timeLimit(.minutes(2))) struct KeyGateTests {
+@Suite("A gate over keys", .timeLimit(.minutes(2)), .ownThreads) struct KeyGateTests {
     private let gate = KeyGate()
 
     /// A task that enters, tells so, and stays until it is let go.
@@ -14,7 +14,7 @@ import Testing
 
         init(_ gate: KeyGate, _ places: [ByteString], alone: Bool = false) {
             _ = leaving.tryEnter(alone: true)
-            let task = Task { () async -> Bool in
+            let task = Task(executorPreference: OwnThreads.pool) { [self] () async -> Bool in
                 do {
                     let pass = alone ? try await gate.enter(alone: places) : try await gate.enter(places)
                     isInside.withLock { $0 = true }
@@ -123,7 +123,7 @@ import Testing
                 let place = (0...depth).map { _ in ["a/", "b/"].randomElement(using: &dice) ?? "" }.joined()
                 let places = [ByteString(alone ? place : place + "f")]
                 let isImpatient = Int.random(in: 0..<6, using: &dice) == 0
-                let task = Task { [gate, book] in
+                let task = Task(executorPreference: OwnThreads.pool) { [gate, book] in
                     guard let pass = alone ? try? await gate.enter(alone: places) : try? await gate.enter(places)
                     else { return }
                     book.note(places[0], alone)

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// copy_file_range waits for the rename of the source's directory, and copies the object as it is then.
-@Suite(.timeLimit(.minutes(2))) struct CopyDuringRenameTests {
+@Suite(.timeLimit(.minutes(2)), .ownThreads) struct CopyDuringRenameTests {
     @Test func aFileBelowADirectoryThatIsRenamedIsCopied() async throws {
         let tree = try MountedTree()
         let bytes = Array("content".utf8)

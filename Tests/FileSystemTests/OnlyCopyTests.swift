@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// SEMANTICS section 3, unlink and rename: an open file stays readable, also when nothing but this mount has its bytes any more.
-@Suite(.timeLimit(.minutes(5))) struct OnlyCopyTests {
+@Suite(.timeLimit(.minutes(5)), .ownThreads) struct OnlyCopyTests {
     private let readWrite = OpenFlags(reads: true, writes: true)
     private let readOnly = OpenFlags(reads: true, writes: false)
     private static let size = 1_000_000

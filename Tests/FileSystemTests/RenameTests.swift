@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// What programs do to a file, or below a directory, while it is renamed.
-@Suite(.timeLimit(.minutes(5))) struct RenameTests {
+@Suite(.timeLimit(.minutes(5)), .ownThreads) struct RenameTests {
     /// What goes on in `d` while its objects are copied, after they were listed.
     enum Act: String, CaseIterable, CustomTestStringConvertible {
         case unlink, rmdir, mkdir, symlink, rename, renameDirectory, create

@@ -1,0 +1,21 @@
+package import Basics
+package import Testing
+
+/// Runs a test on threads of its own. On the common ones, between the other tests, a test that gives way a thousand times would
+/// wait a thousand times until one of them does the same.
+package struct OwnThreads: TestTrait, SuiteTrait, TestScoping {
+    /// Where a test that begins tasks of its own has them run, since they take no preference from it.
+    package static let pool = WorkerPool(threads: 2, name: "own")
+
+    package var isRecursive: Bool { true }
+
+    package func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
+    ) async throws {
+        try await withTaskExecutorPreference(Self.pool) { try await function() }
+    }
+}
+
+extension Trait where Self == OwnThreads {
+    package static var ownThreads: Self { OwnThreads() }
+}
