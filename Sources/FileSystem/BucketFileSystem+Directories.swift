@@ -309,14 +309,9 @@ extension BucketFileSystem {
     /// store refuses could never be stored.
     func requireStorable(_ key: ObjectKey) async throws(FileSystemError) {
         guard store.capabilities.keyRules.isUntried(key.bytes) else { return }
-        do {
-            try await remote { store throws(ObjectStoreError) in try await store.tryToKeep(key) }
-        } catch {
-            // A program sees no object that was made for this.
-            try? metadata.distrust(key.bytes)
-            throw error
-        }
-        try? metadata.distrust(key.bytes)
+        // A program sees no object that was made for this.
+        defer { try? metadata.distrust(key.bytes) }
+        try await remote { store throws(ObjectStoreError) in try await store.tryToKeep(key) }
     }
 
     /// Whether the store has no object of such a name.

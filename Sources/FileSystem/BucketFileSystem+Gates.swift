@@ -52,18 +52,6 @@ extension BucketFileSystem {
         return try await change()
     }
 
-    /// Does what the store may show the middle of: no answer of the store changes these entries, or what is known at these names,
-    /// before it has ended.
-    ///
-    /// Requires: nothing in `act` waits for another task that asks the store about them.
-    func holding<Value>(
-        _ inodes: [InodeNumber?], _ places: [Place] = [], _ act: () async throws(FileSystemError) -> Value
-    ) async throws(FileSystemError) -> Value {
-        let hold = metadata.hold(inodes.compactMap(\.self), places.map { ($0.parent, $0.name) })
-        defer { metadata.release(hold) }
-        return try await act()
-    }
-
     /// Enters `namespace` for a file.
     func enterNamespace(of ino: InodeNumber) async throws(FileSystemError) -> KeyGate.Pass {
         try await enter(namespace) { keys(of: [ino]) }

@@ -33,9 +33,9 @@ extension BucketFileSystem {
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
             let entry = try self.entry(entry.ino)
-            return try await holding([entry.ino], [Place(parent: entry.parent, name: entry.name)]) {
-                () async throws(FileSystemError) in try await removeObject(entry, mayWait: true)
-            }
+            let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
+            defer { metadata.release(hold) }
+            return try await removeObject(entry, mayWait: true)
         }
         try await enterToLose(file)
         defer { file.writing.leave(alone: true) }

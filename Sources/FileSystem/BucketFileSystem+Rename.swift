@@ -51,10 +51,11 @@ extension BucketFileSystem {
                     try newKey(newName, in: newParent, kind: .directory).key.bytes,
                 ]
             } _: { () async throws(FileSystemError) in
-                try await holding([source.ino, target?.ino], [from, to]) { () async throws(FileSystemError) in
-                    try await renameDirectory(
-                        source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
-                }
+                let hold = metadata.hold(
+                    [source.ino, target?.ino].compactMap(\.self), [(parent, name), (newParent, newName)])
+                defer { metadata.release(hold) }
+                try await renameDirectory(
+                    source, to: newName, in: newParent, replacing: target, noReplace: noReplace)
             }
         } else {
             if let target, target.attributes.kind == .directory {

@@ -76,6 +76,8 @@ package struct Hold: Sendable {
 extension MetadataCache {
     /// From now on no answer of the store changes these entries, or what is known at these names. Call `release` when the store
     /// has carried the change out, or has not, and the rows tell which.
+    ///
+    /// Requires: until then the caller waits for no other task that asks the store about them.
     package func hold(_ inodes: [InodeNumber], _ names: [(parent: InodeNumber, name: ByteString)] = []) -> Hold {
         let bases = names.compactMap { place -> HeldNames.Name? in
             switch codec.meaning(of: place.name) {
