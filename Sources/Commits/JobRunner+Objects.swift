@@ -75,18 +75,3 @@ extension JobRunner {
         return try await isCopy(copy, at: key, of: original, ObjectKey(rename.source.key))
     }
 }
-
-extension ObjectStore {
-    /// The first key with that prefix is the key itself, where there is such an object. Some pages are empty and have a next one.
-    func listed(_ key: ObjectKey) async throws(ObjectStoreError) -> ListedObject? {
-        var request = ListRequest(prefix: key.bytes, limit: 1)
-        var progress = ListingProgress()
-        while true {
-            let page = try await list(request)
-            try progress.take(page)
-            if let first = page.objects.first { return first.key == key ? first : nil }
-            guard let next = page.next else { return nil }
-            request.cursor = next
-        }
-    }
-}

@@ -91,10 +91,7 @@ extension BucketFileSystem {
     /// The object as it is now, which its entry shows from then on; nil when it is gone.
     private func readAgain(_ object: ListedObject) async throws(ObjectStoreError) -> ListedObject? {
         // A HEAD of a link of the store's own kind answers for the object that it leads to.
-        if object.isSymlink, store.capabilities.symlinks {
-            let page = try await store.list(ListRequest(prefix: object.key.bytes, limit: 1))
-            return page.objects.first { $0.key == object.key }
-        }
+        if object.isSymlink, store.capabilities.symlinks { return try await store.listed(object.key) }
         let start = metadata.beginRequest()
         do throws(ObjectStoreError) {
             let info = try await store.head(object.key, condition: nil)
