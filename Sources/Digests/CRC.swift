@@ -6,10 +6,9 @@ package protocol CRC: Digest {
     associatedtype Value: FixedWidthInteger & UnsignedInteger & Sendable
     /// The checksum of everything so far.
     var value: Value { get }
-    /// The checksum of two pieces in a row; `secondLength` in bytes.
-    static func combine(_ first: Value, _ second: Value, secondLength: Int64) -> Value
     /// What `combine` moves the first of two pieces by, for a second one of `length` bytes.
     static func power(_ length: Int64) -> Value
+    /// The checksum of two pieces in a row, with the `power` of the second's length.
     static func combine(_ first: Value, _ second: Value, power: Value) -> Value
 }
 
@@ -24,6 +23,11 @@ extension CRC {
     }
 
     package static func value(of bytes: [UInt8]) -> Value { value(of: bytes.span.bytes) }
+
+    /// The checksum of two pieces in a row; `secondLength` in bytes.
+    package static func combine(_ first: Value, _ second: Value, secondLength: Int64) -> Value {
+        combine(first, second, power: power(secondLength))
+    }
 }
 
 /// CRC-32 of IEEE 802.3, as in zlib; by the processor where it can. `x-amz-checksum-crc32` and Kodo.
@@ -39,10 +43,6 @@ package struct CRC32: CRC {
             guard let base = buffer.baseAddress else { return value }
             return UInt32(crc32_z(UInt(value), base.assumingMemoryBound(to: UInt8.self), buffer.count))
         }
-    }
-
-    package static func combine(_ first: UInt32, _ second: UInt32, secondLength: Int64) -> UInt32 {
-        table.combine(first, second, secondLength: secondLength)
     }
 
     package static func power(_ length: Int64) -> UInt32 { table.power(length) }
@@ -72,10 +72,6 @@ package struct CRC32C: CRC {
     /// The value computed without the processor's help, for tests of the tables.
     package static func portableValue(of bytes: [UInt8]) -> UInt32 { ~table.update(.max, with: bytes.span.bytes) }
 
-    package static func combine(_ first: UInt32, _ second: UInt32, secondLength: Int64) -> UInt32 {
-        table.combine(first, second, secondLength: secondLength)
-    }
-
     package static func power(_ length: Int64) -> UInt32 { table.power(length) }
 
     package static func combine(_ first: UInt32, _ second: UInt32, power: UInt32) -> UInt32 {
@@ -94,10 +90,6 @@ package struct CRC64NVME: CRC {
     package var value: UInt64 { ~register }
     package mutating func update(_ bytes: RawSpan) { register = Self.folding.update(register, with: bytes) }
 
-    package static func combine(_ first: UInt64, _ second: UInt64, secondLength: Int64) -> UInt64 {
-        folding.table.combine(first, second, secondLength: secondLength)
-    }
-
     package static func power(_ length: Int64) -> UInt64 { folding.table.power(length) }
 
     package static func combine(_ first: UInt64, _ second: UInt64, power: UInt64) -> UInt64 {
@@ -114,10 +106,6 @@ package struct CRC64ECMA: CRC {
     package init() {}
     package var value: UInt64 { ~register }
     package mutating func update(_ bytes: RawSpan) { register = Self.folding.update(register, with: bytes) }
-
-    package static func combine(_ first: UInt64, _ second: UInt64, secondLength: Int64) -> UInt64 {
-        folding.table.combine(first, second, secondLength: secondLength)
-    }
 
     package static func power(_ length: Int64) -> UInt64 { folding.table.power(length) }
 

@@ -52,12 +52,7 @@ struct CRCTable<Word: FixedWidthInteger & UnsignedInteger & Sendable>: @unchecke
         }
     }
 
-    /// The CRC of two pieces in a row from the CRC of each: the first is moved up by the second's length.
-    func combine(_ first: Word, _ second: Word, secondLength: Int64) -> Word {
-        combine(first, second, power: power(secondLength))
-    }
-
-    /// The same with the `power` of the second's length.
+    /// The CRC of two pieces in a row from the CRC of each: the first is moved up by the second's length, whose `power` it takes.
     func combine(_ first: Word, _ second: Word, power: Word) -> Word { multiply(power, first) ^ second }
 
     /// x^(8 * length) mod P.
