@@ -15,9 +15,7 @@ extension SwiftStore {
         guard settings.verifiesChecksums, learned.withLock({ $0.shapes.value(for: key) }) == .large, try await !isCeph()
         else { return [] }
         var call = call(.head, .get, key)
-        call.query = [QueryItem("multipart-manifest", "get")]
-        call.collectLimit = 16 << 20
-        let manifest = try await send(call)
+        let manifest = try await manifest(&call)
         guard let segments = try? JSONDecoder().decode([Segment].self, from: Data(manifest.body)) else { return [] }
         let hashes = segments.compactMap(\.wholeHash)
         let parts = zip(segments, hashes).compactMap { segment, hash in

@@ -19,15 +19,19 @@ extension SwiftStore {
         // What another tool has made is left alone.
         if try await isCeph() { return [] }
         var call = look
-        call.method = .get
-        call.headers = HTTPHeaders()
-        call.query = [QueryItem("multipart-manifest", "get")]
-        call.collectLimit = 16 << 20
-        let manifest = try await send(call)
+        (call.method, call.headers) = (.get, HTTPHeaders())
+        let manifest = try await manifest(&call)
         guard let paths = SwiftDocuments.segmentPaths(manifest.body) else {
             throw malformed(call, manifest, "the manifest is not valid JSON")
         }
         return Set(paths.compactMap { segments.upload(ofPath: ByteString($0))?.text })
+    }
+
+    /// Sends a GET of an object as one of the manifest that it is made of.
+    func manifest(_ call: inout Call) async throws(ObjectStoreError) -> HTTPResponse {
+        call.query = [QueryItem("multipart-manifest", "get")]
+        call.collectLimit = 16 << 20
+        return try await send(call)
     }
 
     /// What a write to `key` will leave without an object. Asks only when the key may hold a large object, or when the
