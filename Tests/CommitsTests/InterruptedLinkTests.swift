@@ -35,13 +35,7 @@ import Testing
     }
 
     private func finish(_ intent: JobIntent, items: [ItemRecord] = []) async throws {
-        let id = journal.newID()
-        try journal.write([.job(id, intent, items: items)], flushed: true)
-        let job = try #require(try journal.contents().jobs[id])
-        // Twice: a crash in its end has it done again.
-        try await runner.finish(id, job)
-        try await runner.finish(id, job)
-        #expect(try journal.contents().isEmpty)
+        try await runner.finishTwice(intent, items: items, in: journal)
     }
 
     @Test("does not take a link to the source for its copy", .rule("rename.replace"))

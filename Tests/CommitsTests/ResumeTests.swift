@@ -149,13 +149,7 @@ struct JobTests {
     }
 
     private func finish(_ intent: JobIntent, items: [ItemRecord] = []) async throws {
-        let id = journal.newID()
-        try journal.write([.job(id, intent, items: items)], flushed: true)
-        let job = try #require(try journal.contents().jobs[id])
-        // Twice: a crash in its end has it done again.
-        try await runner.finish(id, job)
-        try await runner.finish(id, job)
-        #expect(try journal.contents().isEmpty)
+        try await runner.finishTwice(intent, items: items, in: journal)
     }
 
     private func record(_ key: ObjectKey) throws -> VersionRecord {
