@@ -1,7 +1,7 @@
 import Synchronization
 
-/// A function that is given after the object that calls it has been made. Whoever owns the binding gives it once, before
-/// other threads call; its mutex is a leaf and is not held during a call.
+/// Holds a function that an object calls and gets only after it was made. The object's owner binds the function once, before
+/// other threads call it; the mutex is a leaf and is not held during a call.
 ///
 /// The function lies in a struct of its own. A mutex whose whole value is a function wraps it once more whenever it is
 /// read, since a generic accessor takes it out and puts it back: each call would take longer than the one before, until
@@ -19,7 +19,7 @@ package final class LateBinding<Answer: Sendable>: Sendable {
         binding.withLock { $0.tell = tell }
     }
 
-    /// What the function answers; nil where none was given.
+    /// Calls the function and returns its answer; nil when no function is bound.
     package func callAsFunction() -> Answer? {
         let bound = binding.withLock { $0 }
         return bound.tell?()

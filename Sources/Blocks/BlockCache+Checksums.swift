@@ -3,7 +3,7 @@ import Logging
 package import ObjectStorage
 import Synchronization
 
-/// What is known of the checksums of versions, and what does not match them.
+/// Remembers the checksums that the store tells of versions, and counts and logs bytes that do not match.
 extension BlockCache {
     /// Remembers what an answer to HEAD tells of a version, for those who read it.
     package func note(_ info: ObjectInfo, of key: ObjectKey) {

@@ -64,7 +64,7 @@ package final class BlockCache: Sendable {
     let shelf: MemoryShelf
     let changes = ChangesUnderWay()
     private let state = Mutex(State())
-    /// What heads have told of versions that may be read.
+    /// The checksums that answers to HEAD told, by version.
     let checksums = Mutex(LRU<Identity, [CheckedPart]>(capacity: 1024))
     private let counters = Mutex(BlockStatistics())
     /// How often files are lent, by their numbers. Read inside `CachedObject`'s mutex.

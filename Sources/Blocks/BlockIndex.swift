@@ -33,7 +33,7 @@ extension BlockCache {
         """,
         // Whether a file was lent once: `ObjectState.wasLent`.
         "ALTER TABLE files ADD COLUMN lent INTEGER NOT NULL DEFAULT 0;",
-        // What the blocks came to as they came in (`BlockSums.encoded`), and whether the version was judged.
+        // The CRCs of the blocks as the store sent them (`BlockSums.encoded`), and whether the version was compared with its checksum.
         """
         ALTER TABLE chunks ADD COLUMN sums BLOB NOT NULL DEFAULT x'';
         ALTER TABLE files ADD COLUMN judged INTEGER NOT NULL DEFAULT 0;

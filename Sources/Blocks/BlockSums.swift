@@ -1,8 +1,7 @@
 import Basics
 import Digests
 
-/// What the blocks of a version came to as the store sent them: a CRC of each that has come in, whether or not the block is
-/// here still. Pure.
+/// The CRCs of a version's blocks as the store sent them. The CRC of a block stays when the block leaves the cache. Pure.
 struct BlockSums: Sendable {
     private struct Row: Sendable {
         var known = BlockSet.empty

@@ -176,7 +176,8 @@ extension CachedObject {
         }
     }
 
-    /// What the index keeps of a block, and its CRC of another kind; nil when the file is too short or cannot be read.
+    /// Computes the CRC-32C that the index keeps of a block, and its CRC of another kind; nil when the file is too short or cannot
+    /// be read.
     private func sums(
         of block: Int, in chunk: Int, _ file: File, _ kind: CRCKind
     ) -> (checksum: UInt32, value: UInt64)? {

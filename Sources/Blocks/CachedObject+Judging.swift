@@ -181,7 +181,7 @@ extension CachedObject {
         let parts: [CheckedPart]
         do throws(ObjectStoreError) { parts = try await expectation() } catch {
             switch error.kind {
-            // What is here is of a version that nobody can ask about any more, or whose checksum is not for us.
+            // The store has another version by now, or does not let these credentials read the checksum.
             case .notFound, .preconditionFailed, .accessDenied, .notSupported: return .unchecked
             default: return .failed(BlockError(error))
             }

@@ -46,7 +46,7 @@ extension CachedObject {
 
     private func land(_ landing: Landing, isBehind: Bool) {
         let (id, fetch, buffer) = (landing.id, landing.fetch, landing.buffer)
-        // What was given up meanwhile is kept nowhere.
+        // The cache keeps no bytes of a round that was given up.
         let isOutdated = state.withLock { $0.judgement.round != fetch.round }
         guard !isOutdated, cache.changes.begin() else { return state.withLock { $0.fetches.remove(id) } }
         defer { cache.changes.end() }

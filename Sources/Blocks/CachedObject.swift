@@ -146,7 +146,7 @@ package final class CachedObject: Sendable {
                     let target = unsafe slice(
                         buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
                     unsafe copy(from: source, at: Int(position - fetch.range.lowerBound), into: target)
-                    // What was given up meanwhile is asked for once more.
+                    // The fetch was given up during the copy: the reader asks for these bytes once more.
                     if !fetch.isDoubted { position = end }
                     continue
                 }

@@ -2,8 +2,8 @@ import Basics
 import Digests
 import ObjectStorage
 
-/// What is known of a version as a whole: what its blocks came to, what the store says they come to, and whether that is
-/// the same. A part of `ObjectState`; pure.
+/// Compares a version as a whole with its checksum: the CRCs of its blocks, the checksum that the store tells, and the verdict.
+/// A part of `ObjectState`; pure.
 ///
 /// 1. Blocks come in, and each is noted (`BlockSums`). 2. When the last one is there the version is judged; until the end of
 /// that nobody reads it. 3. A wrong one is given up whole, which begins a new round, and fetched once more. 4. Blocks that
