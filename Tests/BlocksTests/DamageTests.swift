@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 
 /// A byte that changes on its way from the store is not kept, and who reads the object to its end hears of it.
-struct DamageTests {
+@Suite(.ownThreads) struct DamageTests {
     private static let mebibyte: Int64 = 1 << 20
     private static let chunk = Geometry.chunkSize
     private static let truth = content(24 << 20 - 1000)
@@ -218,9 +218,12 @@ struct DamageTests {
         fixture.cache.flush()
         try fixture.database.run("UPDATE files SET judged = 0")
         try fixture.reopen()
-        await #expect(throws: BlockError.self) {
-            try await fixture.read(fixture.cache.open("a", version), 0..<version.size)
-        }
+        // The last block may come, be found wrong and be fetched again before a reader of the whole takes the first one.
+        let getting = store.hold(.get)
+        let reader = ObjectReader(fixture.cache.open("a", version))
+        _ = try await fixture.read(reader, 0..<Self.mebibyte)
+        getting.open()
+        try await expectDamage(fixture, reader)
         #expect(try await fixture.read(fixture.cache.open("a", version), 0..<version.size) == Self.truth)
     }
 
