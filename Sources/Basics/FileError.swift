@@ -13,7 +13,7 @@ package struct FileError: Error, Sendable, Hashable, CustomStringConvertible {
     }
 
     /// The disk or the user's quota on it is used up.
-    package var isOutOfSpace: Bool { errno == ENOSPC || errno == EDQUOT }
+    package var isOutOfSpace: Bool { errno == ENOSPC || errno == EDQUOT || errno == EFBIG }
 
     package var description: String { "cannot \(operation) \(path): \(Errno(rawValue: errno))" }
 }

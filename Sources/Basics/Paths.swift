@@ -51,6 +51,14 @@ package enum Directory {
         return String(cString: path)
     }
 
+    /// Whether nothing but `.` and `..` is in it. readdir(3)
+    package static func isEmpty(_ path: String) throws(FileError) -> Bool {
+        guard let stream = opendir(path) else { throw FileError(errno: errno, operation: "open", path: path) }
+        defer { closedir(stream) }
+        for _ in 0..<3 { if readdir(stream) == nil { return true } }
+        return false
+    }
+
     /// Creates `path` and what is missing above it; one that exists stays as it is. With `lasting` what was made survives a power
     /// cut. mkdir(2)
     package static func create(_ path: String, permissions: UInt16 = 0o700, lasting: Bool = false) throws(FileError) {

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -100,6 +101,8 @@ int linux_try_as_owner(const char *path) {
 }
 
 int linux_unmount(const char *path, int lazy) { return umount2(path, lazy ? MNT_DETACH : 0) == 0 ? 0 : -errno; }
+
+void linux_forbid_core_dumps(void) { prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 
 void linux_ignore_signal(int number) { signal(number, SIG_IGN); }
 

@@ -32,6 +32,7 @@ extension FuseBridge {
 
     /// `size` 0 asks for the value's size (getxattr(2)).
     func extendedAttribute(_ request: consuming FuseRequest, _ name: ByteString, of ino: InodeNumber, size: Int) {
+        guard Self.isWhole(name) else { return request.refuse(EINVAL) }
         answer(request, fileSystem.extendedAttribute(name, of: ino)) { request, value in
             Self.reply(request, with: value, to: size)
         }
@@ -49,6 +50,7 @@ extension FuseBridge {
     func setExtendedAttribute(
         _ request: consuming FuseRequest, _ name: ByteString, of ino: InodeNumber, to value: ByteString, flags: Int32
     ) {
+        guard Self.isWhole(name) else { return request.refuse(EINVAL) }
         let (create, replace): (Int32, Int32) = (1, 2)
         let mode: ExtendedAttributeMode
         switch flags {
@@ -65,10 +67,14 @@ extension FuseBridge {
     }
 
     func removeExtendedAttribute(_ request: consuming FuseRequest, _ name: ByteString, of ino: InodeNumber) {
+        guard Self.isWhole(name) else { return request.refuse(EINVAL) }
         let outcome = fileSystem.removeExtendedAttribute(name, of: ino)
             .repeated(HeldConnection.isRepeated) { $0.kind == .noData ? () : nil }
         answer(request, outcome) { request, _ in request.succeed() }
     }
+
+    /// Local file systems take no attribute whose name is the name space alone (`xattr_resolve_name` in Linux's fs/xattr.c).
+    private static func isWhole(_ name: ByteString) -> Bool { name != "user." }
 
     private static func reply(_ request: consuming FuseRequest, with value: ByteString, to size: Int) {
         if size == 0 {

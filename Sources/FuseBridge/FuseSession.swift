@@ -14,6 +14,8 @@ package struct MountOptions: Sendable, Hashable {
     package var readOnly = false
     /// Flags of mount(8) that the kernel enforces: nosuid, nodev, noexec, noatime and their opposites.
     package var kernelFlags: [String] = []
+    /// A file that this user's mounts lock while they look at a mountpoint and mount on it; nil does without.
+    package var lockPath: String?
     /// Threads that take requests; they only ever answer from memory or local disk.
     package var threads: UInt32 = 4
     /// The kernel's read-ahead, in KiB; set as root only.
@@ -138,6 +140,20 @@ package final class FuseSession: Sendable {
         return session
     }
 
+    /// Ends the mount if no program uses it, as a plain umount(8) does. False when one does; true also when it is not mounted
+    /// here any more.
+    package func endIfUnused() -> Bool {
+        let device = state.withLock { $0.device }
+        guard let device, mountpoint.mounted?.device == device else {
+            end()
+            return true
+        }
+        do { try mountpoint.unmount(lazily: false, quietly: true) } catch { return false }
+        // A copy of it in another mount name space would keep the connection.
+        end()
+        return true
+    }
+
     /// Ends the mount: no new files can be opened, and after a short grace no request is served any more. Returns at once.
     package func end() {
         let isFirst = state.withLock { state in
@@ -149,6 +165,13 @@ package final class FuseSession: Sendable {
 
     private func mount() throws(FuseError) -> OpaquePointer {
         let session = try makeSession()
+        let lock = mountingLock()
+        defer { withExtendedLifetime(lock) {} }
+        // Another one may have mounted since this was prepared: one mount would hide the other.
+        if let there = mountpoint.mounted {
+            fuse_session_destroy(session)
+            throw Mountpoint.taken(mountpoint.path, by: there)
+        }
         guard fuse_session_mount(session, mountpoint.path) == 0 else {
             let reason = LibraryLog.lastMessage
             fuse_session_destroy(session)
@@ -169,6 +192,15 @@ package final class FuseSession: Sendable {
             throw error
         }
         return session
+    }
+
+    /// Held by one process at a time, which has it no longer than mount(2) takes; nil where it cannot be made.
+    private func mountingLock() -> File? {
+        guard let path = options.lockPath, let file = try? File(path, .readWrite, create: .ifMissing) else {
+            return nil
+        }
+        while (try? file.tryLock()) == false { usleep(5_000) }
+        return file
     }
 
     private func makeSession() throws(FuseError) -> OpaquePointer {

@@ -29,16 +29,22 @@ package struct Mountpoint: Sendable, Hashable {
     /// One that was found before. Looking again would wait for whoever serves what is mounted there.
     package init(resolved path: String) { self.path = path }
 
+    /// One for a command on a mount that is there: to make the directory would not help.
+    package init(existing path: String) throws(FuseError) {
+        var status = stat()
+        if !path.isEmpty, lstat(path, &status) != 0, errno == ENOENT || errno == ENOTDIR {
+            throw FuseError("\(path) does not exist; \"pailfs status\" lists the mounts")
+        }
+        try self.init(path)
+    }
+
     /// What is mounted there now.
     package var mounted: MountEntry? { MountTable.current().entry(at: ByteString(path)) }
 
     /// Proves that a mount can be made here, and removes a dead one left by a process that died.
     package func prepare(allowOther: Bool) throws(FuseError) {
         if let there = mounted {
-            guard there.type.hasPrefix("fuse"), isDead else {
-                throw FuseError(
-                    "\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
-            }
+            guard there.type.hasPrefix("fuse"), isDead else { throw Self.taken(path, by: there) }
             try unmount(lazily: true)
         }
         var status = stat()
@@ -52,8 +58,13 @@ package struct Mountpoint: Sendable, Hashable {
         }
     }
 
-    /// Detaches what is mounted here: umount2(2) as root, fusermount3(1) otherwise.
-    package func unmount(lazily: Bool) throws(FuseError) {
+    static func taken(_ path: String, by there: MountEntry) -> FuseError {
+        FuseError("\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
+    }
+
+    /// Detaches what is mounted here: umount2(2) as root, fusermount3(1) otherwise, which says on standard error what is wrong
+    /// unless `quietly`.
+    package func unmount(lazily: Bool, quietly: Bool = false) throws(FuseError) {
         if geteuid() == 0 {
             let status = linux_unmount(path, lazily ? 1 : 0)
             if status == 0 { return }
@@ -62,7 +73,7 @@ package struct Mountpoint: Sendable, Hashable {
             }
             throw FuseError("\(path) cannot be unmounted: \(text(ofErrno: -status))")
         }
-        let arguments = ["fusermount3", "-u"] + (lazily ? ["-z"] : []) + ["--", path]
+        let arguments = ["fusermount3", "-u"] + (lazily ? ["-z"] : []) + (quietly ? ["-q"] : []) + ["--", path]
         guard run(arguments) == 0 else {
             throw FuseError("fusermount3 -u \(path) failed; its message is above")
         }
@@ -96,7 +107,7 @@ package struct Mountpoint: Sendable, Hashable {
 
     /// Whether nobody serves what is mounted there. The kernel answers stat(2) from what it remembers of a dead mount, but
     /// never statvfs(3).
-    var isDead: Bool {
+    package var isDead: Bool {
         var space = statvfs()
         return statvfs(path, &space) != 0 && errno == ENOTCONN
     }

@@ -1,3 +1,5 @@
+import Basics
+
 /// Why a store operation failed: the one error type of this layer. Keeps what a person needs to ask the provider.
 package struct ObjectStoreError: Error, Sendable, Hashable {
     package var kind: Kind
@@ -7,6 +9,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     package var status: Int?
     /// The provider's code (`NoSuchKey`), or a short name of the local failure.
     package var code: String?
+    /// On one line, and of bounded length, whatever the store answered.
     package var message: String
     package var requestID: String?
     /// How long the store asks to wait before a retry.
@@ -16,8 +19,10 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
         _ kind: Kind, _ operation: Operation, key: ObjectKey? = nil, status: Int? = nil, code: String? = nil,
         message: String, requestID: String? = nil, retryAfter: Duration? = nil
     ) {
-        (self.kind, self.operation, self.key, self.status, self.code) = (kind, operation, key, status, code)
-        (self.message, self.requestID, self.retryAfter) = (message, requestID, retryAfter)
+        (self.kind, self.operation, self.key, self.status) = (kind, operation, key, status)
+        // The store's own texts.
+        (self.code, self.requestID) = (code.map(SafeText.of), requestID.map(SafeText.of))
+        (self.message, self.retryAfter) = (SafeText.of(message), retryAfter)
     }
 
     package enum Operation: String, Sendable, Hashable {
@@ -104,7 +109,7 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
 extension ObjectStoreError: CustomStringConvertible {
     package var description: String {
         var text = "\(operation.rawValue)"
-        if let key { text += " \(key)" }
+        if let key { text += " \(SafeText.of(key.description))" }
         text += ": \(message)"
         let details = [status.map { "HTTP \($0)" }, code, requestID.map { "request \($0)" }].compactMap(\.self)
         if !details.isEmpty { text += " (\(details.joined(separator: ", ")))" }

@@ -22,7 +22,7 @@ extension MountSettings {
     }
 
     /// One `-o` list: `name,name=value,…`. A backslash keeps a comma or backslash that belongs to a value.
-    static func options(in list: String) -> [(name: String, value: String?)] {
+    package static func options(in list: String) -> [(name: String, value: String?)] {
         split(list).filter { !$0.isEmpty }.map { item in
             guard let equals = item.firstIndex(of: "=") else { return (item, nil) }
             return (String(item[..<equals]), String(item[item.index(after: equals)...]))

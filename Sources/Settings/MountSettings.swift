@@ -48,6 +48,8 @@ package struct MountSettings: Sendable, Hashable {
     package var restart = Restart.yes
     /// The directory for all buckets' caches; nil is the user's.
     package var cacheDirectory: String?
+    /// How long a mount that is in use goes on after a signal that ends it.
+    package var termWait = Duration.zero
     package var cacheSize: Int64 = 0
     package var freeSpace: Int64 = 0
     package var memory: Int64 = 0

@@ -77,6 +77,7 @@ package struct OptionSources: Sendable, Hashable {
     package init(
         for url: BucketURL?, optionLists: [String], environment: [String: String], directory: String? = nil
     ) throws(SettingsError) {
+        try Self.requireKnownVariables(environment)
         if let found = environment[Self.keptVariable].flatMap(Self.found) {
             self.init(found: found, optionLists: optionLists, environment: environment)
             return
@@ -97,6 +98,24 @@ package struct OptionSources: Sendable, Hashable {
     }
 
     private static let filesVariable = "PAILFS_CONFIG"
+    private static let otherVariables = [
+        filesVariable, "PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", "PAILFS_SESSION_TOKEN",
+        "PAILFS_TEMP_URL_KEY",
+        keptVariable,
+    ]
+
+    /// Refuses a misspelt option of the environment like one of the command line. Names that resemble no option are other
+    /// programs' own.
+    private static func requireKnownVariables(_ environment: [String: String]) throws(SettingsError) {
+        let start = "PAILFS_"
+        let others = OptionTable.options.filter { !$0.isListed }.map(\.environmentName)
+        let known = OptionTable.options.filter(\.isListed).map(\.environmentName) + otherVariables
+        for name in environment.keys.sorted() where name.hasPrefix(start) && !(known + others).contains(name) {
+            let ends = known.map { String($0.dropFirst(start.count)) }
+            guard let nearest = NearestName.to(String(name.dropFirst(start.count)), among: ends) else { continue }
+            throw .unknown(name: name, nearest: start + nearest)
+        }
+    }
 
     /// Where files of options are looked for.
     package static func paths(_ environment: [String: String]) -> [String] {

@@ -92,6 +92,11 @@ package enum OptionTable {
     private static let identity: [MountOption] = [
         .choice(
             "attrs", \.attributes, default: .listing,
+        .duration(
+            "term-wait", \.termWait, in: .zero ... .seconds(86400), default: "1m",
+            "How long a mount that is in use goes on after SIGTERM. It ends when programs have closed their files and "
+                + "left its directories, or when this time is over. A second SIGTERM, a second later or more, ends "
+                + "it at once, as Ctrl-C does."),
             "Which mode, owner and time a file shows before this machine has read its object. With listing, the "
                 + "mode and owner of the mount and the time of the upload; with exact, the stored ones, at one "
                 + "request per object."),
@@ -229,25 +234,9 @@ package enum OptionTable {
     static func spelling(_ name: String) -> String { String(name.map { $0 == "_" ? "-" : $0 }) }
 
     private static func nearest(to name: String) -> String? {
-        let ranked = options.filter(\.isListed).map { ($0.name, editDistance(name, spelling($0.name))) }
-        guard let best = ranked.min(by: { $0.1 < $1.1 }), best.1 <= max(1, name.count / 3) else { return nil }
-        return best.0
-    }
-
-    /// Insertions, deletions and replacements that make one of the other (Levenshtein).
-    private static func editDistance(_ left: String, _ right: String) -> Int {
-        let right = Array(right)
-        var row = Array(0...right.count)
-        for (index, letter) in left.enumerated() {
-            var previous = row[0]
-            row[0] = index + 1
-            for column in 0..<right.count {
-                let replaced = previous + (letter == right[column] ? 0 : 1)
-                previous = row[column + 1]
-                row[column + 1] = min(replaced, row[column] + 1, previous + 1)
-            }
-        }
-        return row[right.count]
+        let names = options.filter(\.isListed).map(\.name)
+        guard let found = NearestName.to(name, among: names.map(spelling)) else { return nil }
+        return names.first { spelling($0) == found }
     }
 }
 

@@ -119,7 +119,8 @@ final class LocalFile: Sendable {
 extension StagingError {
     init(_ error: FileError) {
         switch error.errno {
-        case ENOSPC, EDQUOT: self = .noSpace
+        // EFBIG is ulimit -f: the store's own limit is smaller than that of any disk.
+        case ENOSPC, EDQUOT, EFBIG: self = .noSpace
         case EFBIG: self = .tooLarge
         default: self = .failed(errno: error.errno, reason: error.description)
         }

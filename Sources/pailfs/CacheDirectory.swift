@@ -15,6 +15,7 @@ struct CacheDirectory: Sendable {
     /// Finds, creates and locks the directory for the request's bucket and prefix; `process` is who others are told has it.
     init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
         path = try Self.path(of: request)
+        try Self.requireHome(request)
         do throws(JournalingError) {
             lock = try Self.lock(path, process, mountpoint)
         } catch {
@@ -24,23 +25,37 @@ struct CacheDirectory: Sendable {
     }
 
     /// A command that looks into a directory that is not mounted has its lock for a moment, and says so by giving the
-    /// directory as its mountpoint: a mount that begins right then waits for it.
+    /// directory as its mountpoint: a mount that begins right then waits for it. So it does for the process of a mount that
+    /// is unmounted and still stores what was written.
     private static func lock(
         _ path: String, _ process: pid_t, _ mountpoint: Mountpoint
     ) throws(JournalingError) -> CacheDirectoryLock {
-        for _ in 0..<patience {
+        let time = SystemTime()
+        let start = time.uptime()
+        var hasSaid = false
+        while true {
             do throws(JournalingError) {
                 return try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
             } catch {
-                guard case .held(_, _, let holder) = error, holder == nil || holder == path else { throw error }
+                guard case .held(_, let pid, let place) = error else { throw error }
+                let waited = time.uptime() - start
+                if let pid, let place, place != path {
+                    guard LeavingMount.isLeaving(pid, mountpoint: place) else { throw error }
+                    if waited >= .seconds(2), !hasSaid {
+                        hasSaid = true
+                        Entry.say(
+                            "pailfs: waiting for process \(pid), which still stores what was written to \(place) before it "
+                                + "was unmounted")
+                    }
+                } else if waited >= patience {
+                    throw error
+                }
             }
             usleep(20_000)
         }
-        return try CacheDirectoryLock(directory: path, pid: process, mountpoint: mountpoint.path)
     }
 
-    /// In fiftieths of a second.
-    private static let patience = 150
+    private static let patience = Duration.seconds(3)
 
     /// One that is there, for as long as a command works in it.
     init(existing path: String) throws(JournalingError) {
@@ -116,6 +131,15 @@ struct CacheDirectory: Sendable {
     /// Where the directories of all mounts are; nil without a home.
     static func parent(of request: MountRequest) -> String? {
         request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)
+    }
+
+    /// A home directory that does not exist is not for pailfs to make.
+    static func requireHome(_ request: MountRequest) throws(CommandError) {
+        guard request.settings.cacheDirectory == nil, request.environment["XDG_CACHE_HOME"]?.hasPrefix("/") != true,
+            let home = request.environment["HOME"], access(home, F_OK) != 0, errno == ENOENT
+        else { return }
+        throw CommandError(
+            "the home directory \(home) does not exist; set cache-dir, or HOME to a directory that exists")
     }
 
     static let noParent = CommandError(

@@ -80,7 +80,7 @@ final class Composition: Sendable {
         let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
         lock = cache.lock
         if !takesOver, let danger = CacheDirectory.exposed(cache.path) {
-            Entry.say("pailfs: other users can change the cache: \(danger); set cache-dir to a directory of your own")
+            Entry.warn("other users can change the cache: \(danger); set cache-dir to a directory of your own")
         }
         journal = try cache.journal(environment: request.environment)
         let lag = store.capabilities.listingLag
@@ -116,7 +116,7 @@ final class Composition: Sendable {
         if !takesOver, !settings.readOnly, let free = try? Directory.space(at: cache.path).free,
             let lack = CacheDirectory.lack(of: free, at: cache.path, settings)
         {
-            Entry.say("pailfs: writes can fail with ENOSPC: \(lack.message)")
+            Entry.warn("writes can fail with ENOSPC: \(lack.message)")
         }
         let listener = InfoListener()
         let staging: StagingArea
@@ -240,6 +240,7 @@ final class Composition: Sendable {
         options.allowOther = request.settings.allowOther
         options.readOnly = request.settings.readOnly
         options.kernelFlags = request.settings.kernelFlags
+        options.lockPath = MountRecord.directory + "/mounting"
         return options
     }
 

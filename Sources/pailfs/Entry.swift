@@ -1,5 +1,6 @@
 import ArgumentParser
 import Basics
+import CLinux
 import Glibc
 import Settings
 
@@ -7,16 +8,25 @@ import Settings
 enum Entry {
     static let version = "0.1.0"
 
-    static func run(_ arguments: [String]) -> Never {
+    static func run(_ given: [String]) -> Never {
+        openStandardDescriptors()
+        // A crash must not write the secrets of the environment to a disk.
+        linux_forbid_core_dumps()
         do {
-            guard let arguments = try Spelling.normalized(arguments) else { exit(EXIT_SUCCESS) }
+            guard let arguments = try Spelling.normalized(ProcessArguments.all(given: given)) else {
+                exit(EXIT_SUCCESS)
+            }
             if arguments.isEmpty {
-                say(PailfsCommand.helpMessage())
+                write(PailfsCommand.helpMessage())
                 exit(EX_USAGE)
             }
+            try Spelling.requireCommand(arguments)
             var command = try PailfsCommand.parseAsRoot(arguments)
             try command.run()
             exit(EXIT_SUCCESS)
+        } catch let error as UsageError {
+            say("pailfs: \(error.message)")
+            exit(EX_USAGE)
         } catch let error as CommandError {
             fail(error.message)
         } catch let error as SettingsError {
@@ -26,16 +36,30 @@ enum Entry {
         }
     }
 
+    /// Opens those of descriptors 0 to 2 that are closed, as some daemons start programs: a file that got the number of one of
+    /// them would be written to in its place, or be closed with it.
+    private static func openStandardDescriptors() {
+        for number in [STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO] where fcntl(number, F_GETFD) < 0 {
+            // The lowest number that is free, which is this one.
+            _ = open("/dev/null", O_RDWR)
+        }
+    }
+
+    /// A line about something that a mount does without.
+    static func warn(_ text: String) { say("pailfs: warning: \(text)") }
+
     /// One sentence on standard error, and exit status 1.
     static func fail(_ message: String) -> Never {
         say("pailfs: \(message)")
         exit(EXIT_FAILURE)
     }
 
-    /// One line on standard error.
-    static func say(_ text: String) {
-        let bytes = Array("\(Output.text(ofLines: text))\n".utf8)
-        _ = write(STDERR_FILENO, bytes, bytes.count)
+    /// One line on standard error, whatever others wrote of it.
+    static func say(_ text: String) { write(Output.text(ByteString(text))) }
+
+    private static func write(_ text: String) {
+        let bytes = Array("\(text)\n".utf8)
+        _ = Glibc.write(STDERR_FILENO, bytes, bytes.count)
     }
 
     static var environment: [String: String] {
@@ -47,54 +71,17 @@ enum Entry {
             next += 1
         }
         // mount(8) and systemd run helpers without it.
-        if variables["HOME"] == nil { variables["HOME"] = home }
+        if variables["HOME"] == nil { variables["HOME"] = home(of: geteuid()) }
         return variables
     }
 
-    /// What the system's users have as the home of this one (getpwuid_r(3)).
-    private static var home: String? {
+    /// What the system has as the home of a user (getpwuid_r(3)).
+    static func home(of user: UInt32) -> String? {
         var entry = passwd()
         var found: UnsafeMutablePointer<passwd>?
         var text = [CChar](repeating: 0, count: 16 << 10)
-        guard getpwuid_r(geteuid(), &entry, &text, text.count, &found) == 0, found != nil, let path = entry.pw_dir
+        guard getpwuid_r(user, &entry, &text, text.count, &found) == 0, found != nil, let path = entry.pw_dir
         else { return nil }
         return String(cString: path)
-    }
-}
-
-/// The spellings that mount(8) and fstab(5) use, as the one of the command.
-enum Spelling {
-    /// The arguments for the parser, without the program's name; nil when there is nothing to do.
-    static func normalized(_ arguments: [String]) throws(SettingsError) -> [String]? {
-        var rest = Array(arguments.dropFirst())
-        let name = arguments.first.map { $0.split(separator: "/").last.map(String.init) ?? "" } ?? ""
-        if name.hasPrefix("mount.") {
-            guard let helper = withoutMountFlags(rest) else { return nil }
-            rest = ["mount"] + helper
-        } else if let first = rest.first, first.contains("://") {
-            rest = ["mount"] + rest
-        }
-        guard let command = rest.first, ["mount", "serve"].contains(command) else { return rest }
-        return [command] + (try MountSettings.replacingLongOptions(in: Array(rest.dropFirst())))
-    }
-
-    /// What mount(8) passes to a helper: `spec dir [-sfnv] [-N namespace] [-o options] [-t type]`; nil when -f says that
-    /// it is only for show.
-    private static func withoutMountFlags(_ arguments: [String]) -> [String]? {
-        var result: [String] = []
-        var rest = arguments[...]
-        while let argument = rest.popFirst() {
-            if ["-N", "-t"].contains(argument) {
-                rest = rest.dropFirst()
-            } else if argument.hasPrefix("-"), !argument.hasPrefix("-o"),
-                argument.dropFirst().allSatisfy("sfnv".contains)
-            {
-                if argument.contains("f") { return nil }
-            } else {
-                result.append(argument)
-                if argument == "-o", let list = rest.popFirst() { result.append(list) }
-            }
-        }
-        return result
     }
 }

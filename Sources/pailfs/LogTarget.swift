@@ -88,11 +88,15 @@ struct LineHandler: LogHandler {
         }
     }
 
+    /// Characters of a value; a path has at most this many.
+    private static let longestValue = 4096
+
     /// Values with blanks are quoted, and nothing in a value ends the line.
     private static func quoted(_ value: String) -> String {
         var text = ""
         var needsQuotes = value.isEmpty
-        for scalar in value.unicodeScalars {
+        for (count, scalar) in value.unicodeScalars.enumerated() {
+            guard count < longestValue else { return "\"\(text)…\"" }
             switch scalar {
             case "\"", "\\":
                 text += "\\\(scalar)"

@@ -16,6 +16,8 @@ final class MountProcess: Sendable {
         var session: FuseSession?
         /// Came before there was a session.
         var signal: Int32?
+        /// When the first signal came that ends the mount, since the system's start.
+        var endingSince: Duration?
     }
 
     private let request: MountRequest
@@ -38,6 +40,8 @@ final class MountProcess: Sendable {
         let signals = TerminationSignals()
         // Started as /proc/self/exe it would be "exe" to ps(1).
         linux_name_thread("pailfs")
+        // A write beyond what ulimit -f allows fails instead.
+        linux_ignore_signal(SIGXFSZ)
         raiseDescriptorLimit()
         do {
             return try serve(signals)
@@ -129,6 +133,9 @@ final class MountProcess: Sendable {
         do throws(FuseError) {
             let mountpoint = try Mountpoint(request.mountpoint)
             try mountpoint.prepare(allowOther: request.settings.allowOther)
+            if (try? Directory.isEmpty(mountpoint.path)) == false {
+                Entry.warn("\(mountpoint.path) is not empty; the mount hides its files until it is unmounted")
+            }
             return mountpoint
         } catch { throw CommandError(error) }
     }
@@ -153,8 +160,44 @@ final class MountProcess: Sendable {
             if held != nil { session?.handOver() }
             return
         }
+        guard let session else {
+            logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
+            if !takesOver { exit(128 + signal) }
+            return
+        }
+        let now = SystemTime().uptime()
+        let since = state.withLock { state in
+            defer { state.endingSince = state.endingSince ?? now }
+            return state.endingSince
+        }
+        if let since {
+            // The holder and a service manager may both pass on one signal.
+            guard now - since >= .seconds(1) else { return }
+            logger.info("a second signal ends the mount at once", metadata: ["signal": "\(signal)"])
+            return session.end()
+        }
         logger.info("a signal ends the mount", metadata: ["signal": "\(signal)"])
-        if let session { return session.end() }
-        if !takesOver { exit(128 + signal) }
+        if signal == SIGINT, isatty(STDIN_FILENO) == 1 { return session.end() }
+        startThread(name: "end") { [self] in endWhenUnused(session, logger) }
+    }
+
+    /// Ends the mount when no program uses it, or when term-wait is over: under one that is detached while it is in use,
+    /// programs that go on by path write into the directory below.
+    private func endWhenUnused(_ session: FuseSession, _ logger: Logger) {
+        let time = SystemTime()
+        let end = time.uptime() + request.settings.termWait
+        var (hasSaid, pause) = (false, UInt32(100_000))
+        while time.uptime() < end {
+            if session.endIfUnused() { return }
+            if !hasSaid {
+                hasSaid = true
+                logger.warning(
+                    "the mount is in use; it ends when no program uses it, or when term-wait is over",
+                    metadata: ["term-wait": "\(DurationText.format(request.settings.termWait))"])
+            }
+            usleep(pause)
+            pause = min(pause * 2, 1_000_000)
+        }
+        session.end()
     }
 }

@@ -61,9 +61,18 @@ struct MountRecord: Sendable {
 
     private init(_ file: File) { self.file = file }
 
-    /// The processes that serve or served a mount here and have not finished.
-    static func all(of mountpoint: Mountpoint) -> [MountRecord] {
-        paths(of: mountpoint).compactMap { path in open(path).map { MountRecord($0) } }
+    /// The processes of a user that serve or served a mount here and have not finished.
+    static func all(of mountpoint: Mountpoint, user: UInt32 = LocalFileStatus.ourUser) -> [MountRecord] {
+        paths(of: mountpoint, user).compactMap { path in open(path, user).map { MountRecord($0) } }
+    }
+
+    /// The users that may have records here, as far as this one may read them: for root all, for others this one alone.
+    static var readableUsers: [UInt32] {
+        let ours = LocalFileStatus.ourUser
+        guard ours == 0 else { return [ours] }
+        let sessions = ((try? Directory.names(in: "/run/user")) ?? []).map(\.description)
+        let starts = ((try? Directory.names(in: "/tmp")) ?? []).map(\.description).filter { $0.hasPrefix("pailfs-") }
+        return Set(sessions.compactMap { UInt32($0) } + starts.compactMap { UInt32($0.dropFirst(7)) } + [0]).sorted()
     }
 
     /// The process that keeps the mount.
@@ -73,11 +82,18 @@ struct MountRecord: Sendable {
     var isAlive: Bool { (try? file.tryLock()) == false }
 
     /// Asks the process to end as if its mount were gone everywhere.
-    func endProcess() {
-        guard isAlive, let process, let name = try? File("/proc/\(process)/comm").read(atMost: 16),
-            String(decoding: name, as: UTF8.self) == "pailfs\n"
-        else { return }
+    ///
+    /// The number stands in the name of a file that the user could give another one: only that user's own process is asked.
+    func endProcess(of user: UInt32 = LocalFileStatus.ourUser) {
+        guard isAlive, let process, LeavingMount.isPailfs(process), Self.user(of: process) == user else { return }
         kill(process, SIGTERM)
+    }
+
+    /// The real user of a process, from its status (proc_pid_status(5)).
+    private static func user(of process: pid_t) -> UInt32? {
+        guard let bytes = try? File("/proc/\(process)/status").read(atMost: 4096) else { return nil }
+        let line = String(decoding: bytes, as: UTF8.self).split(separator: "\n").first { $0.hasPrefix("Uid:") }
+        return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { UInt32($0) }
     }
 
     /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say.
@@ -94,14 +110,23 @@ struct MountRecord: Sendable {
         if geteuid() == 0, access("/run", W_OK) == 0 { return "/run/pailfs" }
         let runtime = getenv("XDG_RUNTIME_DIR").map { String(cString: $0) }
         if let runtime, runtime.hasPrefix("/"), access(runtime, W_OK) == 0 { return runtime + "/pailfs" }
-        return "/tmp/pailfs-\(geteuid())"
+        let places = temporaryDirectories(of: geteuid())
+        // In /tmp anybody may have made it.
+        return places.first { access($0, F_OK) != 0 || isTrusted($0) && access($0, W_OK) == 0 } ?? places[0]
+    }
+
+    /// Where they are without a session.
+    private static func temporaryDirectories(of user: UInt32) -> [String] {
+        let home = user == geteuid() ? Entry.environment["HOME"] : Entry.home(of: user)
+        return ["/tmp/pailfs-\(user)"] + (home.map { [$0 + "/.local/state/pailfs/run"] } ?? [])
     }
 
     /// Where the records of a user's mounts may be: they were made in other sessions, too, and what another user's environment
     /// says is not known.
     static func directories(of user: UInt32) -> [String] {
         let ours = user == geteuid() ? [directory] : []
-        let others = ["/run/user/\(user)/pailfs", "/tmp/pailfs-\(user)"] + (user == 0 ? ["/run/pailfs"] : [])
+        let others =
+            ["/run/user/\(user)/pailfs"] + temporaryDirectories(of: user) + (user == 0 ? ["/run/pailfs"] : [])
         return ours + others.filter { !ours.contains($0) }
     }
 
@@ -126,17 +151,17 @@ struct MountRecord: Sendable {
         return (try? file.tryLock()) == true
     }
 
-    /// nil for one that belongs to another user, too.
-    private static func open(_ path: String) -> File? {
+    /// nil for one that belongs to another user than `user` and root, too.
+    private static func open(_ path: String, _ user: UInt32 = LocalFileStatus.ourUser) -> File? {
         guard let file = try? File(path, .readWrite), let status = try? LocalFileStatus(of: file),
-            status.kind == .file, status.isTrusted()
+            status.kind == .file, status.isTrusted(by: user)
         else { return nil }
         return file
     }
 
-    private static func paths(of mountpoint: Mountpoint?) -> [String] {
+    private static func paths(of mountpoint: Mountpoint?, _ user: UInt32 = LocalFileStatus.ourUser) -> [String] {
         let prefix = mountpoint.map { ByteString(Self.prefix(of: $0)) } ?? ""
-        return directories(of: LocalFileStatus.ourUser).filter { isTrusted($0) }.flatMap { directory in
+        return directories(of: user).filter { isTrusted($0, for: user) }.flatMap { directory in
             let names = (try? Directory.names(in: directory)) ?? []
             return names.filter { $0.hasPrefix(prefix) }.map { "\(directory)/\($0)" }
         }

@@ -84,6 +84,15 @@ struct MountRequest: Sendable {
     }
 
     /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
+    /// The request of a command that a person waits for: unless timeout is given, a store that does not answer is given up
+    /// after ten seconds.
+    func hastened() -> MountRequest {
+        guard !sources.options.contains(where: { $0.name == "timeout" }) else { return self }
+        var request = self
+        request.settings.timeout = min(settings.timeout, .seconds(10))
+        return request
+    }
+
     /// serve the mount: those that take it over shall serve the same, whatever the files say by then.
     func keepingFound() -> MountRequest {
         var request = self

@@ -5,17 +5,14 @@ import Glibc
 /// What commands print: results only, on standard output.
 enum Output {
     /// Control characters, which could be commands to a terminal, as `%XX`, those from U+0080 to U+009F as well.
-    static func text(_ bytes: ByteString) -> String { text(bytes.bytes, keeping: []) }
+    static func text(_ bytes: ByteString) -> String { text(bytes.bytes) }
 
-    /// The same of a text of ours, whose lines stay.
-    static func text(ofLines text: String) -> String { self.text(Array(text.utf8), keeping: [UInt8(ascii: "\n")]) }
-
-    private static func text(_ bytes: [UInt8], keeping kept: Set<UInt8>) -> String {
+    private static func text(_ bytes: [UInt8]) -> String {
         var clean: [UInt8] = []
         for (index, byte) in bytes.enumerated() {
             let opens = byte == 0xc2 && index + 1 < bytes.count && 0x80..<0xa0 ~= bytes[index + 1]
             let follows = 0x80..<0xa0 ~= byte && index > 0 && bytes[index - 1] == 0xc2
-            if !kept.contains(byte) && (byte < 32 || byte == 127) || opens || follows {
+            if byte < 32 || byte == 127 || opens || follows {
                 clean += Array("%\(Hex.encode([byte]).uppercased())".utf8)
             } else {
                 clean.append(byte)
@@ -24,8 +21,8 @@ enum Output {
         return String(decoding: clean, as: UTF8.self)
     }
 
-    /// A line for people, parts of which somebody else may have written.
-    static func say(_ text: String) { print(Self.text(ofLines: text)) }
+    /// One line for people, parts of which somebody else may have written: they must not make another.
+    static func say(_ text: String) { print(Self.text(ByteString(text))) }
 
     /// A line with a name in it: as it is for a program, without control characters for a terminal.
     static func line(naming bytes: ByteString) {

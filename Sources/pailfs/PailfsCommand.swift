@@ -11,7 +11,7 @@ struct PailfsCommand: ParsableCommand {
             MountCommand.self, UnmountCommand.self, RestartCommand.self, StatusCommand.self, FlushCommand.self,
             ExplainCommand.self, RefreshCommand.self, RecoverCommand.self, HiddenCommand.self, ConfigCommand.self,
             CacheCommand.self, WarmCommand.self, SetCommand.self,
-            HoldCommand.self, WorkCommand.self, ServeCommand.self,
+            HoldCommand.self, WorkCommand.self, ServeCommand.self, CompleteCommand.self,
         ],
         groupedSubcommands: [
             CommandGroup(
@@ -57,6 +57,7 @@ struct MountCommand: ParsableCommand {
     var foreground = false
 
     mutating func run() throws {
+        if Remounting.isAsked(arguments) { return try Remounting.run(arguments) }
         // A new mount looks for itself.
         let environment = Entry.environment.filter { !MountRequest.keptVariables.contains($0.key) }
         let request = try MountRequest(arguments, environment: environment).keepingFound()
@@ -142,6 +143,8 @@ struct UnmountCommand: ParsableCommand {
         aliases: ["umount"])
 
     @Argument(help: "Where the bucket is mounted.") var mountpoint: String
+    @Flag(help: "Also unmount what is in use. Programs can then only use files that they have open, for two seconds.")
+    var lazy = false
 
-    mutating func run() throws { try Unmounting.run(mountpoint) }
+    mutating func run() throws { try Unmounting.run(mountpoint, lazily: lazy) }
 }

@@ -7,7 +7,7 @@ enum Restarting {
     static func run(_ path: String) throws(CommandError) {
         let mountpoint: Mountpoint
         do throws(FuseError) {
-            mountpoint = try Mountpoint(path)
+            mountpoint = try Mountpoint(existing: path)
             guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
                 throw FuseError(
                     "\(mountpoint.path) is not a mount of pailfs; \"findmnt -t fuse.pailfs\" lists the mounts")

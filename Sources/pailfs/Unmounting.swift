@@ -1,34 +1,39 @@
+import Basics
 import FuseBridge
 
 /// `pailfs unmount`: unmounts unless fusermount3(1) already has, and waits until the mount's process has stored what is left.
 enum Unmounting {
-    static func run(_ path: String) throws(CommandError) {
-        let (mountpoint, records): (Mountpoint, [MountRecord])
+    static func run(_ path: String, lazily: Bool) throws(CommandError) {
+        let (mountpoint, records): (Mountpoint, [(record: MountRecord, user: UInt32)])
         do throws(FuseError) {
-            mountpoint = try Mountpoint(path)
+            mountpoint = try Mountpoint(existing: path)
+            let mounted = mountpoint.mounted
+            let users = mounted.map { [$0.owner ?? LocalFileStatus.ourUser] } ?? MountRecord.readableUsers
             // Before the mount is gone: afterwards a quick end takes its record with it.
-            let all = MountRecord.all(of: mountpoint)
-            if let mounted = mountpoint.mounted {
+            let all = users.flatMap { user in
+                MountRecord.all(of: mountpoint, user: user).map { (record: $0, user: user) }
+            }
+            if let mounted {
                 guard mounted.type == "fuse.pailfs" else {
                     throw FuseError(
                         "\(mountpoint.path) is a mount of \(mounted.type), not of pailfs; use umount(8)")
                 }
                 records = all
-                try mountpoint.unmount(lazily: false)
+                try mountpoint.unmount(lazily: lazily)
             } else {
                 // fusermount3(1) does not wait for what is still to be stored.
-                records = all.filter(\.isAlive)
+                records = all.filter(\.record.isAlive)
                 guard !records.isEmpty else {
                     throw FuseError(
                         "nothing is mounted on \(mountpoint.path); \"findmnt -t fuse.pailfs\" lists the mounts")
                 }
             }
             // Where another mount namespace has a copy of the mount, the kernel keeps the connection, and the process would serve it.
-            for record in records { record.endProcess() }
+            for (record, user) in records { record.endProcess(of: user) }
         } catch { throw CommandError(error) }
         var unstored: [String] = []
         var isUnknown = records.isEmpty
-        for record in records {
+        for (record, _) in records {
             guard let rest = record.waitForEnd() else {
                 isUnknown = true
                 continue

@@ -23,7 +23,7 @@ extension RealMountsAlone {
 
         @Test(.rule("away.end"), .timeLimit(.minutes(5)))
         func terminatingCommitsAFileThatIsStillOpen() async throws {
-            try await withMount { world, store in
+            try await withMount("term-wait=0") { world, store in
                 try await store.setFaults("op=PutObject,kind=latency:500ms")
                 let writer = try world.start("exec 3>file; printf 'still open' >&3; : >$T/written; exec sleep 60")
                 let written = await poll(for: .seconds(20)) { [scratch = world.scratch] in
@@ -41,7 +41,7 @@ extension RealMountsAlone {
 
         @Test(.timeLimit(.minutes(5)))
         func terminatingWhileAWorkerStartsCommitsWhatIsOpen() async throws {
-            try await withMount { world, _ in
+            try await withMount("term-wait=0") { world, _ in
                 let writer = try world.start("exec 3>file; printf 'still open' >&3; : >$T/written; exec sleep 60")
                 let written = await poll(for: .seconds(20)) { [scratch = world.scratch] in
                     scratch.has("written") ? true : nil
@@ -61,7 +61,7 @@ extension RealMountsAlone {
 
         @Test(.timeLimit(.minutes(5)))
         func terminatingFinishesAnUploadOfManyParts() async throws {
-            try await withMount { world, store in
+            try await withMount("term-wait=0") { world, store in
                 try await store.setFaults("op=UploadPart,kind=latency:300ms")
                 try await world.sh("head -c 40000000 /dev/urandom >$T/file")
                 let writer = try world.start("exec 3>file; cat $T/file >&3; : >$T/written; exec sleep 60")

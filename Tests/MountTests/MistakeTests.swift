@@ -63,7 +63,9 @@ private enum Mistakes {
         Mistake("mnt endpoint=http://no.invalid,timeout=1", "resolve host: no.invalid", "check the option endpoint"),
         Mistake("mnt endpoint=http://127.0.0.1:99999", "127.0.0.1:99999", "below 65536"),
         Mistake("mnt endpoint=127.0.0.1", "endpoint cannot be \"127.0.0.1\"", "write http://host:port"),
-        Mistake("mnt endpoint=https://${E#http://},timeout=1", "no certificate", "scheme of the option endpoint"),
+        Mistake(
+            "mnt endpoint=https://${E#http://},timeout=1", "cannot be reached over TLS", "scheme of the option endpoint"
+        ),
         Mistake(
             """
             openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -days 1 -subj /CN=x 2>openssl.log
@@ -74,8 +76,10 @@ private enum Mistakes {
             kill $server; exit $status
             """, "no certificate that this machine trusts", "ca-file"),
         Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "set ca-file to a file of certificates"),
-        Mistake("mnt proxy=http://127.0.0.1:9,timeout=1", "127.0.0.1 port 9", "check the options endpoint, proxy"),
-        Mistake("mnt proxy=http://no.invalid:1,timeout=1", "resolve proxy: no.invalid", "options endpoint, proxy"),
+        Mistake(
+            "mnt proxy=http://127.0.0.1:9,timeout=1", "the proxy http://127.0.0.1:9 cannot be reached",
+            "check the option proxy"),
+        Mistake("mnt proxy=http://no.invalid:1,timeout=1", "resolve proxy: no.invalid", "check the option proxy"),
         Mistake("mnt endpoint=http://x.invalid,doh=https://127.0.0.1:9/q,timeout=1", "x.invalid", "endpoint, doh"),
         Mistake("exec $P ls s3://none -o $O", "none does not exist", "check its name"),
         Mistake("exec $P stat $U/none -o $O", "no object of this key", "check its name"),
@@ -105,6 +109,7 @@ private enum Mistakes {
         Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
         Mistake("PAILFS_CONFIG=$T/none mnt ro", "$T/none", "PAILFS_CONFIG names it"),
         Mistake("MODE=666 config 'ttl = 5'", "home/config: other users can write to it", "chmod go-w"),
+        Mistake("PAILFS_CACHE_SIZ=1G mnt ro", "no option PAILFS_CACHE_SIZ", "did you mean PAILFS_CACHE_SIZE?"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
         Mistake("mnt metrics=${E#http://}", "Address already in use", "set metrics to another place"),
         Mistake("mnt log=$T/none/log", "none/log cannot be written", "set log to another file"),
@@ -133,12 +138,25 @@ private enum Mistakes {
         Mistake(
             """
             exec 3>&2 2>/dev/null; $P mount $U $M -o "$O,cache-dir=$T/foreign"; $P unmount $M; exec 2>&3
+        Mistake("exec $P unmount $T/none", "$T/none does not exist", "pailfs status"),
+        Mistake("exec $P restart $T/none", "$T/none does not exist", "pailfs status"),
+        Mistake(
+            "HOME=$T/nohome $P mount $U $M -o endpoint=$E,path-style && exit 0; test ! -e nohome || exit 0; exit 1",
+            "home directory $T/nohome does not exist", "set cache-dir"),
             chown 65534 foreign/*; mnt cache-dir=$T/foreign
             """, "belongs to user 65534", "mount as that user"),
         Mistake("dev : \"exec $P mount $U $M -o $O\"", "/dev/fuse is missing", "modprobe fuse"),
         Mistake("theirs; dev 'mknod -m 600 $T/dev/fuse c 10 229' nobody", "may not open /dev/fuse", "ask root"),
         Mistake(
             "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null $(command -v fusermount3)' nobody",
+    static let commands = [
+        Mistake("exec $P stauts", "no command stauts", "did you mean status?"),
+        Mistake("exec $P moutn $U $M", "no command moutn", "did you mean mount?"),
+        Mistake("exec $P help statu", "no command statu", "did you mean status?"),
+        Mistake("exec $P cache inf", "no command inf of pailfs cache", "did you mean info?"),
+        Mistake("exec $P frobnicate", "no command frobnicate", "pailfs help"),
+    ]
+
             "fusermount3 is missing", "install the package fuse3"),
         Mistake(
             "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null /etc/fuse.conf' 'nobody ,allow_other'",
@@ -161,7 +179,8 @@ extension RealMountsAlone {
                     K=\(store.endpoints["kodo"] ?? "") O='\(world.options([]))' HELPER=\(Programs.helper("bucket.py"))
                     export P U E O T M
                     """
-                var rows = Mistakes.credentials + Mistakes.store + Mistakes.options + Mistakes.places
+                var rows =
+                    Mistakes.credentials + Mistakes.store + Mistakes.options + Mistakes.places + Mistakes.commands
                 if Machine.isRoot { rows += Mistakes.machine }
                 #expect(rows.count >= 30)
                 for row in rows {

@@ -31,6 +31,7 @@ extension RealMountsAlone {
             "log-level": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "cache-size": "aFileLargerThanTheCacheIsWrittenAndReadWithinIt",
             "metrics": "figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend",
+            "term-wait": "aMountInUseEndsAtOnceWhenItIsAskedAgain",
         ]
 
         @Test func noOptionIsWithoutATest() throws {

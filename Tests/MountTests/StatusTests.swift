@@ -84,7 +84,7 @@ extension RealMounts {
                     return reports.dropLast().contains {
                         $0.hasPrefix("s3://pail on ") && $0.contains(#/\n  rates       sent [1-9].*\/s, received /#)
                             && $0.contains(#/\n {14}\[#+-+\] +[0-9]+%  video.mkv: 57.2MiB, uploading, .* sent \(part /#)
-                            && $0.contains(#/\n              uploadPart [0-9]+.* under way/#)
+                            && $0.contains(#/\n              PUT part [0-9]+.* under way/#)
                     } ? true : nil
                 }
                 #expect(isGoing == true, "\(watching.output)")

@@ -88,12 +88,15 @@ private func text(_ mount: MountStatus, columns: Int? = nil, utf8: Bool = true) 
             try mount(["queue": ["uploadingFiles": 7, "waitingFiles": 1, "waitingRequests": 3]], files: files))
         #expect(lines.contains("  files       9 not stored (7 uploading, 1 waiting); 1 file open"))
         let bars = lines.filter { $0.contains("big") && $0.contains("█") }
-        #expect(bars.map { $0.split(separator: ":")[0].suffix(4) } == ["big7", "big6", "big5", "big4", "big3"])
         #expect(
-            bars.first == "              ██████████░░░░░░░░░░  50%  big7: 7GiB, uploading, "
-                + "3.5GiB sent (part 1 of 128, 2 under way), for 12s")
+            bars.compactMap { $0.firstMatch(of: #/big[0-9]/#).map { String($0.output) } } == [
+                "big7", "big6", "big5", "big4", "big3",
+            ])
         #expect(
-            lines.contains("              big1: 1GiB, uploading, 512MiB sent (part 1 of 128, 2 under way), for 12s"))
+            bars.first == "              ██████████░░░░░░░░░░  50%  3.5GiB of 7GiB, part 1 of 128: big7, "
+                + "uploading, 2 under way, for 12s")
+        #expect(
+            lines.contains("              512MiB of 1GiB, part 1 of 128: big1, uploading, 2 under way, for 12s"))
         #expect(lines.contains("              note: 5B, waiting, for 12s; put: HTTP 503"))
         #expect(lines.contains("              draft: 10B, changed, for 12s"))
         #expect(lines.contains("  traffic     sent 1MiB, received 3MiB; 3 requests waiting"))
@@ -164,13 +167,20 @@ private func text(_ mount: MountStatus, columns: Int? = nil, utf8: Bool = true) 
 
     @Test func aMountOfAnEarlierVersionIsShownWithWhatItTells() throws {
         let lines = text(try mount(["memory": NSNull(), "traffic": NSNull()]))
-        #expect(lines.first == "s3://bucket on /mnt/bucket" && lines.contains("  requests    get 12"))
+        #expect(lines.first == "s3://bucket on /mnt/bucket" && lines.contains("  requests    GET 12"))
         #expect(!lines.contains { $0.contains("memory") || $0.contains("traffic") })
     }
 
-    @Test func aSilentMountSaysThatItsProcessIsGone() throws {
+    @Test func sentBytesAndPartsFitIntoEightyColumns() throws {
+        let path = String(repeating: "a/", count: 100) + "end"
+        let lines = text(
+            try mount(files: [file(path, "uploading", size: 7 << 30, sent: 1 << 30, parts: 896)]), columns: 80)
+        #expect(lines.contains { $0.contains("1GiB of 7GiB, part 1 of 896: ") }, "\(lines)")
+    }
+
+    @Test func aMountWithoutAnAnswerIsNotCalledDead() throws {
         let lines = text(try mount(["state": "silent"]))
-        #expect(lines.count == 2 && lines[1].contains("gone"))
+        #expect(lines.count == 2 && lines[1].contains("cannot be found from here"))
     }
 }
 
@@ -191,7 +201,7 @@ private func text(_ mount: MountStatus, columns: Int? = nil, utf8: Bool = true) 
         #expect(rates.requests == ["put": 1.5], "who rested has none")
         let lines = StatusText(StatusStyle(isUTF8: true), now: 0).lines(try later(), rates: rates)
         #expect(lines.contains("  rates       sent 2MiB/s, received 0B/s, 1.5 requests/s"))
-        #expect(lines.contains("  requests    get 12") && lines.contains("              put 3, 1.5/s"))
+        #expect(lines.contains("  requests    GET 12") && lines.contains("              PUT 3, 1.5/s"))
     }
 
     @Test func anotherProcessHasNoRatesYet() throws {

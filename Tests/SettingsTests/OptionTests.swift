@@ -46,6 +46,25 @@ struct OptionTests {
         ) { try MountSettings(optionLists: [], environment: ["PAILFS_TTL": "soon"]) }
     }
 
+    @Test func misspeltVariablesAreRefusedLikeOptions() throws {
+        for (name, nearest) in [
+            ("PAILFS_CACHE_SIZ", "PAILFS_CACHE_SIZE"), ("PAILFS_TLT", "PAILFS_TTL"),
+            ("PAILFS_ACESS_KEY_ID", "PAILFS_ACCESS_KEY_ID"),
+        ] {
+            #expect(throws: SettingsError.unknown(name: name, nearest: nearest)) {
+                try OptionSources(for: nil, optionLists: [], environment: [name: "1", "PAILFS_CONFIG": ""])
+            }
+        }
+        // Other programs' own.
+        let others = ["PAILFS_BIN": "1", "PAILFS_TEST_PYTHON": "1", "PAILFS_RW": "1", "PAILFS_CONFIG": ""]
+        #expect(try OptionSources(for: nil, optionLists: [], environment: others).options.isEmpty)
+    }
+
+    @Test(arguments: [("moutn", "mount"), ("stauts", "status"), ("umont", "umount"), ("zzz", nil)])
+    func theNearestNameIsOneOfFewMistakes(_ word: String, _ nearest: String?) {
+        #expect(NearestName.to(word, among: ["mount", "umount", "status", "stat"]) == nearest)
+    }
+
     @Test func commasInValuesAreKeptByBackslashes() throws {
         let settings = try MountSettings(
             optionLists: [#"header=X-List: a\,b,header=X-Two:c,user-agent=back\\slash,cache-dir=/a\b"#],

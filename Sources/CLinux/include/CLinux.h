@@ -87,6 +87,9 @@ int linux_try_as_owner(const char *path);
 /// umount2(2), with MNT_DETACH if lazy is not 0. Returns 0 or -errno.
 int linux_unmount(const char *path, int lazy);
 
+/// prctl(2) PR_SET_DUMPABLE, off: the process writes no core file, and only root reads what is its in /proc.
+void linux_forbid_core_dumps(void);
+
 /// Makes this process ignore a signal, or interrupts system calls with it and nothing else (no SA_RESTART).
 void linux_ignore_signal(int signal);
 void linux_catch_signal(int signal);

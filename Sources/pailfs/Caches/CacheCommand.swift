@@ -88,6 +88,10 @@ struct CacheCommand: ParsableCommand {
         private static func prune(_ place: CachePlace, to limit: Int64) throws(CommandError) {
             switch try place.holder() {
             case .mount(let mount, _): _ = try mount.ask(.prune(toBytes: limit), within: nil)
+            case .leaving(let status):
+                throw CommandError(
+                    "\(status.mountpoint) is unmounted, and its process still stores what was written to it; "
+                        + "try again when it has ended")
             case .us(let directory):
                 let logger = LogTarget.descriptor(2).logger(LogThreshold(.error))
                 let (database, _) = try directory.cache("blocks.db", migrations: BlockCache.migrations, logger: logger)

@@ -1,4 +1,5 @@
 import Basics
+import FuseBridge
 import Glibc
 import Journaling
 import ObjectStorage
@@ -12,6 +13,8 @@ struct CachePlace: Sendable {
     enum Holder {
         /// Serves it, and answers.
         case mount(MountPlace, MountStatus)
+        /// Still stores what was written to a mount that is unmounted, and answers.
+        case leaving(MountStatus)
         /// This command, as long as the value lives.
         case us(CacheDirectory)
     }
@@ -66,14 +69,20 @@ struct CachePlace: Sendable {
     /// The directory for this command alone, or whoever has it.
     func holder() throws(CommandError) -> Holder {
         do throws(JournalingError) { return .us(try CacheDirectory(existing: directory)) } catch {
-            guard case .held(_, _, let mountpoint?) = error, mountpoint != directory else {
-                throw CommandError(error.description)
+            let owner: UInt32
+            switch error {
+            case .held(_, _, let mountpoint?) where mountpoint != directory: owner = LocalFileStatus.ourUser
+            // Root may look at it through the mount alone: what it makes in there would not be the user's.
+            case .foreign(_, let user) where LocalFileStatus.ourUser == 0: owner = user
+            default: throw CommandError(error.description)
             }
-            let place = try MountPlace(mountpoint)
-            guard case .status(let status) = try place.ask(.status, within: .seconds(10)),
-                status.cache?.directory == directory
-            else { throw CommandError(error.description) }
-            return .mount(place, status)
+            let own = File.resolved(directory) ?? directory
+            let found = MountStatus.all(of: owner).first { status in
+                status.cache.map { (File.resolved($0.directory) ?? $0.directory) == own } ?? false
+            }
+            guard let found else { throw LeavingMount.error(error) ?? CommandError(error.description) }
+            let isMounted = MountTable.current().entry(at: ByteString(found.mountpoint))?.type == "fuse.pailfs"
+            return isMounted ? .mount(try MountPlace(found.mountpoint), found) : .leaving(found)
         }
     }
 }

@@ -15,8 +15,9 @@ struct CacheReport: Sendable, Codable {
     }
 
     var directory: String
-    /// nil when it is not mounted.
+    /// nil when it is not mounted, and no process still stores what was written to a mount of it.
     var url: String?
+    /// nil when it is not mounted.
     var mountpoint: String?
     var pid: Int32?
     /// Bytes of disk that blocks of stored objects take, which `prune` gives back.
@@ -38,9 +39,10 @@ struct CacheReport: Sendable, Codable {
             switch try place.holder() {
             case .mount(_, let status):
                 (url, mountpoint, pid) = (status.url, status.mountpoint, status.pid)
-                unsent = status.activity.map {
-                    Unsent(files: $0.dirtyFiles, recoverableFiles: $0.recoverableFiles, jobs: $0.jobs.count)
-                }
+                unsent = Unsent(of: status)
+            case .leaving(let status):
+                (url, pid) = (status.url, status.pid)
+                unsent = Unsent(of: status)
             case .us(let directory):
                 do throws(JournalingError) {
                     let journal = try Journal(path: directory.path + "/journal.db")
@@ -60,8 +62,10 @@ struct CacheReport: Sendable, Codable {
         var lines = [directory]
         if let url, let mountpoint {
             lines.append("  mounted     \(url) on \(mountpoint)\(pid.map { " (process \($0))" } ?? "")")
+        } else if let pid {
+            lines.append("  mounted     no more; process \(pid) stores what is left")
         } else {
-            lines.append("  mounted     no")
+            lines.append("  mounted     \(problem == nil ? "no" : "unknown")")
         }
         lines.append(
             "  clean       \(ByteSize.format(cleanBytes)) of stored objects; \"pailfs cache prune\" frees them")
@@ -75,7 +79,7 @@ struct CacheReport: Sendable, Codable {
         guard let unsent else { return "unknown: \(problem ?? "no answer")" }
         var parts: [String] = []
         if unsent.files > 0 {
-            let next = mountpoint == nil ? "; the next mount stores them" : ""
+            let next = mountpoint == nil && pid == nil ? "; the next mount stores them" : ""
             parts.append(StatusText.count(unsent.files, "file") + next)
         }
         if unsent.jobs > 0 { parts.append("renames and removals under way: \(unsent.jobs)") }
@@ -84,5 +88,14 @@ struct CacheReport: Sendable, Codable {
                 "\(StatusText.count(unsent.recoverableFiles, "file")) kept unstored; \"pailfs recover\" has them")
         }
         return parts.isEmpty ? "nothing" : parts.joined(separator: "; ")
+    }
+}
+
+extension CacheReport.Unsent {
+    /// What the process of a mount counts; nil when it does not.
+    fileprivate init?(of status: MountStatus) {
+        guard let activity = status.activity else { return nil }
+        self.init(
+            files: activity.dirtyFiles, recoverableFiles: activity.recoverableFiles, jobs: activity.jobs.count)
     }
 }

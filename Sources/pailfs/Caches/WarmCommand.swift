@@ -71,6 +71,7 @@ struct WarmCommand: ParsableCommand {
             TreeReader(tally).read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs)
             return nil
         }
+        try CacheDirectory.requireHome(request)
         do { try Directory.create(directory) } catch { throw CommandError("\(error)") }
         let mountpoint: Mountpoint
         do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }

@@ -1,6 +1,7 @@
 import Basics
 import FuseBridge
 import Glibc
+import Synchronization
 
 /// A path as a command was given it, and the mount of pailfs that holds it.
 struct MountPlace: Sendable {
@@ -100,7 +101,26 @@ struct MountPlace: Sendable {
             guard isKept else { break }
             usleep(20_000)
         } while time.uptime() < end
-        throw CommandError(
+        throw unreachable()
+    }
+
+    /// Why no process answered: only a mount of which the kernel says so is dead.
+    private func unreachable() -> CommandError {
+        let asked = Semaphore()
+        final class Look: Sendable { let isDead = Mutex(false) }
+        let look = Look()
+        startThread(name: "look") { [mountpoint] in
+            let isDead = mountpoint.isDead
+            look.isDead.withLock { $0 = isDead }
+            asked.signal()
+        }
+        _ = asked.wait(for: .seconds(3))
+        guard look.isDead.withLock({ $0 }) else {
+            return CommandError(
+                "the process that serves \(mountpoint.path) cannot be found from here; run this with the XDG_RUNTIME_DIR of "
+                    + "the session that mounted it, and with the path where it was mounted first")
+        }
+        return CommandError(
             "the process that serves \(mountpoint.path) is gone; unmount it (fusermount3 -u) or mount the bucket there again"
         )
     }

@@ -98,7 +98,7 @@ struct RecoverCommand: ParsableCommand {
             try place.use { place in
                 let files = try place.list()
                 guard json else {
-                    for file in files { Output.say(file.text) }
+                    for line in files.flatMap(\.lines) { Output.say(line) }
                     return
                 }
                 print(try Output.json(Document(files: files)))

@@ -63,18 +63,18 @@ struct RecoverableLine: Sendable, Codable {
     }
 
     /// Two lines for people.
-    var text: String {
+    var lines: [String] {
         var first = "\(number)  \(key)  "
         first += size.map { "\(ByteSize.format($0))" } ?? "size unknown"
         first += ", last written \(changed)"
         if !isCertain { first += ", doubtful: the machine went down before the bytes were flushed" }
-        guard size != nil else { return first + "\n   there is no record of which bytes were written" }
+        guard size != nil else { return [first, "   there is no record of which bytes were written"] }
         var second = "   written here: \(ranges(.here))"
         if storeBytes > 0 {
             second += "; still the store's: \(ranges(.store)) (of version \(etag ?? "unknown"))"
         }
         if uploadBytes > 0 { second += "; in an unfinished upload: \(ranges(.upload))" }
-        return first + "\n" + second
+        return [first, second]
     }
 
     private func ranges(_ place: Piece.Place) -> String {
@@ -96,9 +96,14 @@ struct RecoverableLine: Sendable, Codable {
             default: String(component.utf8.prefix(255)) ?? String(component)
             }
         }
-        let folder = ([directory] + components.dropLast()).joined(separator: "/")
-        let path = "\(folder)/\(components.last ?? "file")"
         do throws(FileError) {
+            var folder = directory
+            for component in components.dropLast() {
+                folder += "/" + component
+                // A file whose key is that of this one's directory was saved before.
+                if let status = try LocalFileStatus(of: folder), status.kind != .directory { folder += ".\(number)" }
+            }
+            let path = "\(folder)/\(components.last ?? "file")"
             try Directory.create(folder)
             return try LocalFileStatus(of: path) == nil ? path : "\(path).\(number)"
         } catch { throw CommandError("\(error)") }

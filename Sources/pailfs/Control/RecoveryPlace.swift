@@ -31,6 +31,7 @@ enum RecoveryPlace {
         -> RecoveryPlace
     {
         do throws(JournalingError) { return .directory(try LocalRecovery(directory, request)) } catch {
+            if let error = LeavingMount.error(error) { throw error }
             // Whoever has it answers for it.
             if case .held(_, _, let mountpoint?) = error { return .mount(try MountPlace(mountpoint)) }
             throw CommandError(error.description)

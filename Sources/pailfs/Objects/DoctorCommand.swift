@@ -18,7 +18,7 @@ struct DoctorCommand: ParsableCommand {
     @Flag(help: "Make no objects.") var readOnly = false
 
     mutating func run() throws {
-        let request = try request()
+        let request = try request().hastened()
         let report = DoctorReport()
         MachineCheckup(request).run(report)
         let session = try ObjectStoreSession(request, checked: false)

@@ -6,16 +6,19 @@ import ObjectStorage
 /// Lists keys as the store has them, page by page; nothing of names or modes of a mount.
 struct ListCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "ls", abstract: "Lists the keys at a URL as the store has them.")
+        commandName: "ls", abstract: "Lists the keys at a URL as the store has them.",
+        helpNames: .long)
 
     @Argument(help: "scheme://bucket/prefix, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
     @Flag(name: .short, help: "Show size, time, storage class and ETag.") var long = false
+    @Flag(name: [.customShort("h"), .customLong("human-readable")], help: "With -l, show sizes as 5MiB, not in bytes.")
+    var human = false
     @Flag(name: [.customShort("R"), .customLong("recursive")], help: "List every key below, not one directory.")
     var recursive = false
 
     mutating func run() throws {
-        let (session, path) = try location.open(url)
+        let (session, path) = try location.open(url, hastened: true)
         // As ls(1): what the URL names may be an object, a directory, or the start of nothing.
         var prefix = path
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
@@ -50,7 +53,8 @@ struct ListCommand: ParsableCommand {
         let version = object.version
         return ByteString(
             columns(
-                "\(version.size)", version.modified.iso8601(), object.storageClass ?? "", version.etag.text))
+                human ? ByteSize.format(version.size) : "\(version.size)", version.modified.iso8601(),
+                object.storageClass ?? "", version.etag.text))
             + object.key.bytes
     }
 

@@ -26,13 +26,14 @@ struct StoreOptions: ParsableArguments {
     var options: [String] = []
 
     /// The store of the bucket of a URL or of a path in a mount, proved to be there, and the rest, which is a key or a
-    /// prefix: a slash at its end belongs to it.
+    /// prefix: a slash at its end belongs to it. For a `hastened` command see `MountRequest.hastened`.
     func open(
-        _ place: String, whole: Bool = false, following: Bool = true, changing: Bool = false
+        _ place: String, whole: Bool = false, following: Bool = true, changing: Bool = false, hastened: Bool = false
     ) throws(CommandError) -> (store: ObjectStoreSession, path: ByteString) {
         let target = try ObjectTarget(place, options: options, whole: whole, following: following)
         if changing { try target.requireWritable() }
-        return (try ObjectStoreSession(target.request, target: target), target.path)
+        let request = hastened ? target.request.hastened() : target.request
+        return (try ObjectStoreSession(request, target: target), target.path)
     }
 }
 
@@ -43,6 +44,7 @@ struct ObjectStoreSession: Sendable {
     /// What the session was opened for.
     let target: ObjectTarget?
     private let pool: WorkerPool
+    private let notice = SilenceNotice()
 
     /// Proves first that the bucket is there and open to us, unless it is not `checked`. With `probes` every condition is sent,
     /// whether servers of the kind are known to keep it or not.
@@ -66,7 +68,8 @@ struct ObjectStoreSession: Sendable {
     func answer<Value: Sendable>(
         inTime: Bool = true, _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
-        try Composition.answer(request, pool, inTime: inTime) { [store] () async throws(ObjectStoreError) in
+        try Composition.answer(request, pool, inTime: inTime, notice: notice) {
+            [store] () async throws(ObjectStoreError) in
             try await body(store)
         }
     }

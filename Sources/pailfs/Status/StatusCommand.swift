@@ -34,7 +34,8 @@ struct StatusCommand: ParsableCommand {
         fflush(nil)
         guard let silent = mounts.first(where: { $0.state == .silent }) else { return }
         throw CommandError(
-            "the process that serves \(silent.mountpoint) is gone or does not answer; see the log of the mount")
+            "the process that serves \(silent.mountpoint) does not answer, or cannot be found from here; see the log of the mount"
+        )
     }
 
     private static func views(of mounts: [[String]]) -> [[String]] { mounts.isEmpty ? [["no mounts"]] : mounts }
@@ -85,11 +86,11 @@ struct StatusCommand: ParsableCommand {
 }
 
 extension MountStatus {
-    /// Of every mount of this user whose process answers.
-    static func all() -> [MountStatus] {
+    /// Of every mount of a user whose process answers: only the user and root are answered.
+    static func all(of user: UInt32 = LocalFileStatus.ourUser) -> [MountStatus] {
         var found: [MountStatus] = []
-        for place in ControlPlace.all(of: LocalFileStatus.ourUser, on: nil) {
-            guard let connection = ControlConnection(place, owner: LocalFileStatus.ourUser),
+        for place in ControlPlace.all(of: user, on: nil) {
+            guard let connection = ControlConnection(place, owner: user),
                 case .status(let status)? = try? connection.ask(.status, within: .seconds(10), of: "a mount")
             else { continue }
             found.append(status)

@@ -1,13 +1,14 @@
 import Basics
+import CLinux
 import Glibc
 import Synchronization
 
 /// Standard output as a place for one view that is drawn again and again: in place on a terminal, one below the other
 /// anywhere else.
 ///
-/// SIGINT ends the process in order, between two drawings and never within one. Its mutex is held while a view is written.
+/// SIGINT, SIGTERM, SIGHUP and the key q end the process in order, between two drawings and never within one. Its mutex is held while a view is written.
 final class StatusScreen: Sendable {
-    private static let signals = [SIGINT, SIGWINCH]
+    private static let signals = [SIGINT, SIGTERM, SIGHUP, SIGWINCH]
 
     let isTerminal: Bool
     private let environment: [String: String]
@@ -15,6 +16,8 @@ final class StatusScreen: Sendable {
     private let resized = Semaphore()
     /// Whether something was drawn.
     private let drawing = Mutex(false)
+    /// Of the terminal, for the end; nil where they were not changed.
+    private let formerModes = Mutex<termios?>(nil)
 
     /// To be made on the main thread before any other thread exists.
     init(environment: [String: String]) {
@@ -22,13 +25,34 @@ final class StatusScreen: Sendable {
         isTerminal = isatty(STDOUT_FILENO) == 1 && environment["TERM"] != "dumb"
         var set = Self.set
         pthread_sigmask(SIG_BLOCK, &set, nil)
+        readKeys()
         startThread(name: "signals") { [self] in
             var set = Self.set
             var number: Int32 = 0
             while true {
                 guard sigwait(&set, &number) == 0 else { continue }
-                if number == SIGINT { end() }
+                if number != SIGWINCH { end() }
                 resized.signal()
+            }
+        }
+    }
+
+    /// On a terminal that this process has to itself, the key q ends it: keys come at once and are not shown until then.
+    private func readKeys() {
+        var modes = termios()
+        guard isTerminal, tcgetpgrp(STDIN_FILENO) == getpgrp(), tcgetattr(STDIN_FILENO, &modes) == 0 else { return }
+        formerModes.withLock { $0 = modes }
+        modes.c_lflag &= ~tcflag_t(ICANON | ECHO)
+        guard tcsetattr(STDIN_FILENO, TCSANOW, &modes) == 0 else { return }
+        // In the background, reading fails instead of stopping the process.
+        linux_ignore_signal(SIGTTIN)
+        startThread(name: "keys") { [self] in
+            while true {
+                var key: UInt8 = 0
+                let count = read(STDIN_FILENO, &key, 1)
+                if count == 1, key == UInt8(ascii: "q") { end() }
+                if count == 0 { return }
+                if count < 0 { usleep(500_000) }
             }
         }
     }
@@ -70,6 +94,10 @@ final class StatusScreen: Sendable {
         // Below the view, and below the ^C that the terminal shows.
         drawing.withLock { hasDrawn in
             if isTerminal, hasDrawn { _ = Output.write(Array("\n".utf8)[...]) }
+            formerModes.withLock { modes in
+                guard var former = modes, tcgetpgrp(STDIN_FILENO) == getpgrp() else { return }
+                tcsetattr(STDIN_FILENO, TCSANOW, &former)
+            }
             exit(EXIT_SUCCESS)
         }
     }

@@ -20,7 +20,7 @@ struct StatusText {
     func lines(_ mount: MountStatus, rates: StatusRates? = nil) -> [String] {
         var lines = ["\(mount.url) on \(mount.mountpoint)"]
         guard mount.state == .serving, let activity = mount.activity else {
-            lines.append(row("process", "gone, or it does not answer; see the log of the mount"))
+            lines.append(row("process", "does not answer, or cannot be found from here; see the log of the mount"))
             return lines.map(style.line)
         }
         lines.append(row("process", process(mount)))
@@ -82,16 +82,18 @@ struct StatusText {
     }
 
     private func file(_ file: MountReport.File) -> String {
-        var text = "\(style.path(file.path)): \(ByteSize.format(file.size)), "
+        // First what changes from look to look: a narrow terminal cuts the rest.
+        var text =
+            file.parts > 1
+            ? "\(ByteSize.format(file.sentBytes)) of \(ByteSize.format(file.size)), "
+                + "part \(file.sentParts) of \(file.parts): \(style.path(file.path)), "
+            : "\(style.path(file.path)): \(ByteSize.format(file.size)), "
         switch file.state {
         case .writing: text += file.isOpen ? "being written" : "changed"
         case .waiting: text += "waiting"
         case .uploading: text += "uploading"
         }
-        if file.parts > 1 {
-            text += ", \(ByteSize.format(file.sentBytes)) sent"
-            text += " (part \(file.sentParts) of \(file.parts), \(file.partsUnderWay) under way)"
-        }
+        if file.parts > 1 { text += ", \(file.partsUnderWay) under way" }
         text += ", for \(age(since: file.since))"
         if let error = file.lastError { text += "; \(error)" }
         return text
@@ -144,7 +146,7 @@ struct StatusText {
     private func requests(_ requests: [String: MountStatus.Requests], _ rates: StatusRates?) -> [String] {
         requests.sorted { $0.key < $1.key }.enumerated().map { index, entry in
             let (name, figures) = entry
-            var text = "\(name) \(figures.requests)"
+            var text = "\(Self.words[name] ?? name) \(figures.requests)"
             if let rate = rates?.requests[name] { text += ", \(rounded(rate))/s" }
             if figures.failures > 0 { text += ", \(figures.failures) failed" }
             if figures.retries > 0 { text += ", \(figures.retries) sent again" }
@@ -160,6 +162,18 @@ struct StatusText {
         "\(Self.amount(cost.amount)) \(cost.currency) at list prices, without traffic and storage"
             + " (\(cost.region), \(cost.month))"
     }
+
+    /// Operations in the words of HTTP, whose methods differ a little between the protocols.
+    private static let words = [
+        "list": "GET list", "head": "HEAD", "get": "GET", "put": "PUT", "copy": "PUT copy", "delete": "DELETE",
+        "deleteMany": "POST delete", "createUpload": "POST upload", "uploadPart": "PUT part",
+        "uploadPartCopy": "PUT part copy", "listParts": "GET parts", "listUploads": "GET uploads",
+        "completeUpload": "POST complete", "abortUpload": "DELETE upload", "updateMetadata": "PUT metadata",
+        "checkAccess": "GET check", "accessControl": "GET acl", "setAccessControl": "PUT acl", "tags": "GET tags",
+        "setTags": "PUT tags", "setStorageClass": "PUT class", "restore": "POST restore", "move": "POST move",
+        "putSymlink": "PUT link", "symlinkTarget": "GET link", "usage": "GET usage", "preflight": "OPTIONS",
+        "listBuckets": "GET buckets",
+    ]
 
     // MARK: numbers
 

@@ -113,7 +113,7 @@ extension Composition {
     /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of
     /// them has: each gives up by itself. An error is as the command tells it.
     static func answer<Value: Sendable>(
-        _ request: MountRequest, _ pool: WorkerPool, inTime: Bool = true,
+        _ request: MountRequest, _ pool: WorkerPool, inTime: Bool = true, notice: SilenceNotice = SilenceNotice(),
         _ body: @escaping @Sendable () async throws(ObjectStoreError) -> Value
     ) throws(CommandError) -> Value {
         let answer = WorkAnswer<Result<Value, ObjectStoreError>>()
@@ -121,8 +121,13 @@ extension Composition {
             do throws(ObjectStoreError) { return .success(try await body()) } catch { return .failure(error) }
         }
         // Tries come up to a quarter later.
-        let limit = request.settings.timeout * 5 / 4 + .seconds(5)
-        let result = answer.wait(for: inTime ? limit : nil)
+        let tried = request.settings.timeout * 5 / 4
+        let limit = tried + .seconds(5)
+        var result = answer.wait(for: inTime ? min(limit, SilenceNotice.patience) : nil)
+        if result == nil, limit > SilenceNotice.patience {
+            notice.say(request, limit: tried)
+            result = answer.wait(for: limit - SilenceNotice.patience)
+        }
         if result == nil { task.cancel() }
         switch result {
         case .success(let value)?: return value

@@ -17,6 +17,14 @@ extension CommandError {
     }
 
     /// The options that lead to a store.
+    /// Whether a message names an option of a mount.
+    private static func namesOption(_ message: String) -> Bool {
+        let words = message.split { !$0.isLetter && $0 != "-" }
+        return OptionTable.options.contains { option in
+            option.isListed && words.contains { $0 == option.name }
+        }
+    }
+
     private static func way(_ request: MountRequest) -> String {
         let settings = request.settings
         let others = [settings.proxy.map { _ in "proxy" }, settings.dnsOverHTTPS.map { _ in "doh" }].compactMap(\.self)
@@ -39,7 +47,8 @@ extension CommandError {
         case .credentialsRejected where error.status == nil:
             self.init("there are no credentials for \(bucket): \(told)")
         case .invalidRequest where error.status == nil:
-            self.init("\(bucket) cannot be requested: \(told); correct that option")
+            let remedy = Self.namesOption(error.message) ? "correct that option" : "check the URL and the options"
+            self.init("\(bucket) cannot be requested: \(told); \(remedy)")
         case .credentialsRejected:
             self.init(
                 "the store \(place) does not accept the credentials: \(told); "
@@ -61,8 +70,18 @@ extension CommandError {
         case .insecure:
             self.init(
                 "the store \(place) has no certificate that this machine trusts: \(told); "
+        case _ where error.status == 407 || error.message.contains("CONNECT tunnel failed"):
+            let proxy = ProxyInUse(request)?.text ?? "of the environment"
+            self.init("the proxy \(proxy) refuses the request: \(told); check the option proxy")
                     + "set ca-file to the authority's certificate, or check host and scheme of the option endpoint")
+            if let proxy = ProxyInUse(request), proxy.isNamed(in: error.message) {
+                self.init("the proxy \(proxy.text) cannot be reached: \(told); check \(proxy.origin)")
+                return
+            }
         case .interrupted, .timedOut, .cancelled:
+        case .insecure where !error.message.lowercased().contains("certificate"):
+            self.init(
+                "the store \(place) cannot be reached over TLS: \(told); check host and scheme of the option endpoint")
             self.init(
                 "the store \(place) does not answer: \(told); check \(Self.way(request)) and the network, or raise timeout"
             )
