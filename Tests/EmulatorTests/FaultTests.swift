@@ -9,9 +9,17 @@ import Testing
         ("kind=reset:10", .reset(after: 10)), ("kind=cut:1000", .cut(1000)), ("kind=alter", .alter),
         ("kind=bandwidth:80MB/s", .bandwidth(80_000_000)), ("kind=lost-reply", .lostReply), ("kind=hang", .hang),
         ("kind=clock:2h", .clock(.seconds(7200))), ("kind=clock:-90s", .clock(.seconds(-90))),
+        ("kind=refuse:DeleteObjects:501", .status(501)), ("kind=prefix:data/", .prefixPolicy("data/")),
+        ("kind=403-for-404", .hidesMissing), ("kind=head-without-length", .headWithoutLength),
     ])
     func everyKindIsRead(text: String, kind: FaultKind) throws {
         #expect(try FaultSpec(parsing: text).kind == kind)
+    }
+
+    @Test func aRefusalIsOfOneOperation() throws {
+        var plan = FaultPlan([try FaultSpec(parsing: "kind=refuse:DeleteObjects:501")])
+        #expect(statuses(&plan, 1) == [0])
+        #expect(statuses(&plan, 1, "DeleteObjects") == [501])
     }
 
     @Test func everyLimitIsRead() throws {
@@ -29,6 +37,7 @@ import Testing
         "", "op=GetObject", "kind=nothing", "kind=status:99", "kind=status:5x", "kind=cut", "kind=alter:3",
         "kind=alter,probability=2", "kind=alter,colour=red", "kind=alter,count=-1", "kind=bandwidth:0",
         "kind=refuse-keys", "kind=refuse-keys:latin", "kind=refuse-keys:utf8:500", "kind=clock", "kind=clock:x",
+        "kind=refuse", "kind=refuse:GetObject", "kind=refuse:GetObject:200", "kind=refuse::403", "kind=prefix:",
         "kind=hang:3", "kind=alter,every=0", "kind=alter,from=soon",
     ])
     func nonsenseIsRefused(text: String) {

@@ -172,6 +172,7 @@ extension COSDialect {
             case 503: ("SlowDown", "Reduce your request rate.")
             case 403: ("AccessDenied", COSError.accessDenied.message)
             case 404: ("NoSuchKey", "The specified key does not exist.")
+            case 405: ("MethodNotAllowed", "The specified method is not allowed against this resource.")
             case 409: ("PathConflict", "Another operation on the same path is under way.")
             case 412: ("PreconditionFailed", COSError.preconditionFailed.message)
             case 501: ("NotImplemented", COSError.notImplemented.message)

@@ -49,6 +49,7 @@ extension OSSDialect {
             case 429: ("TotalQpsLimitExceeded", "Please reduce your request rate.")
             case 403: ("AccessDenied", OSSError.accessDenied.message)
             case 404: ("NoSuchKey", OSSError(.noSuchKey).message)
+            case 405: ("MethodNotAllowed", "The specified method is not allowed against this resource.")
             case 409: ("FileAlreadyExists", OSSError(.conditionFailed).message)
             case 412: ("PreconditionFailed", OSSError.preconditionFailed.message)
             case 501: ("NotImplemented", OSSError.notImplemented.message)

@@ -131,7 +131,7 @@ extension S3Dialect {
         }
         return xml("CopyPartResult") { xml in
             xml.element("LastModified", part.modified.documentTime)
-            xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+            xml.element("ETag", "\"\(Departures.ofPart(part.md5))\"")
             if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
         }
     }

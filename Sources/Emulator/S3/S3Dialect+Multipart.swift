@@ -56,7 +56,7 @@ extension S3Dialect {
         try S3Error.storing { () throws(StorageError) in
             try upload.put(part, content: received.content, sync: options.sync)
         }
-        var headers = [Field("ETag", "\"\(Hex.encode(part.md5))\"")] + Self.encryptionHeaders(encryption)
+        var headers = [Field("ETag", "\"\(Departures.ofPart(part.md5))\"")] + Self.encryptionHeaders(encryption)
         if let checksum = part.checksum { headers.append(Field(checksum.algorithm.header, checksum.text)) }
         return ServerResponse(status: 200, headers: headers)
     }
@@ -97,7 +97,7 @@ extension S3Dialect {
                 xml.element("Part") { xml in
                     xml.element("PartNumber", part.number)
                     xml.element("LastModified", part.modified.documentTime)
-                    xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+                    xml.element("ETag", "\"\(Departures.ofPart(part.md5))\"")
                     xml.element("Size", part.size)
                     if let checksum = part.checksum { xml.element(checksum.algorithm.element, checksum.text) }
                 }

@@ -210,6 +210,7 @@ extension S3Dialect {
             case 429: ("TooManyRequests", "Please reduce your request rate.")
             case 403: ("AccessDenied", "Access Denied")
             case 404: ("NoSuchKey", "The specified key does not exist.")
+            case 405: ("MethodNotAllowed", "The specified method is not allowed against this resource.")
             case 409: ("ConditionalRequestConflict", "A conflicting operation occurred during the request.")
             case 412: ("PreconditionFailed", S3Error.preconditionFailed.message)
             case 501: ("NotImplemented", S3Error.notImplemented.message)

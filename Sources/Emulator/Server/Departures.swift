@@ -12,6 +12,8 @@ package struct Departures: Hashable, Sendable {
     package var ignoresConditions = false
     /// The answer to a write has another ETag than the object (s3proxy).
     package var answersOtherETag = false
+    /// What is stored gets an ETag of 32 hexadecimal digits that is no MD5 of it (gateways that encrypt, or make their own).
+    package var makesOpaqueETags = false
     /// A copy into a part is the upload of a part without bytes (rclone serve s3).
     package var ignoresPartSources = false
     /// A key that ends in a slash is the key without it (rclone serve s3).
@@ -29,7 +31,8 @@ package struct Departures: Hashable, Sendable {
 
     private static let names: [(name: String, field: any WritableKeyPath<Departures, Bool> & Sendable)] = [
         ("if-match-unquoted", \.matchesUnquoted), ("ignore-condition", \.ignoresConditions),
-        ("foreign-etag", \.answersOtherETag), ("empty-part-copy", \.ignoresPartSources),
+        ("foreign-etag", \.answersOtherETag), ("opaque-etag", \.makesOpaqueETags),
+        ("empty-part-copy", \.ignoresPartSources),
         ("marker-as-file", \.keepsMarkersAsFiles),
         ("lose-line-break", \.losesLineBreaks),
     ]
@@ -48,6 +51,9 @@ package struct Departures: Hashable, Sendable {
 
     /// The status with which the key is refused; nil when it is not.
     func refusal(of key: ByteString) -> Int? { refusedKeys.first { $0.fits(key) }?.status }
+
+    /// The ETag of a part of an upload.
+    static func ofPart(_ md5: [UInt8]) -> String { Hex.encode(current.makesOpaqueETags ? md5.reversed() : md5) }
 
     /// The ETag that the answer to a write tells of an object that has `etag`.
     static func told(_ etag: String) -> String { current.answersOtherETag ? "\(etag)-told" : etag }

@@ -22,7 +22,7 @@ struct Exchange: Sendable {
     /// Sends the whole answer; `beforeEnd` runs before its last bytes leave, so that whoever has read an answer
     /// finds its line in the log. Throws when the client went away.
     func send(_ response: ServerResponse, beforeEnd: @escaping @Sendable () -> Void) async throws {
-        let mustClose = !isKeptAlive || body.awaitsDemand
+        let mustClose = !isKeptAlive || body.awaitsDemand || response.omitsLength
         let head = HTTPServerResponsePart.head(makeHead(response, closing: mustClose))
         switch response.body {
         case .none, .promised:
@@ -51,7 +51,7 @@ struct Exchange: Sendable {
         _ response: ServerResponse, through shaping: BodyShaping, cutIsReset: Bool, time: any TimeSource,
         beforeEnd: @escaping @Sendable (Int64) -> Void
     ) async throws {
-        let mustClose = !isKeptAlive || body.awaitsDemand
+        let mustClose = !isKeptAlive || body.awaitsDemand || response.omitsLength
         let head = HTTPServerResponsePart.head(makeHead(response, closing: mustClose))
         var pace = shaping.pace(now: time.uptime())
         if case .content(let content, let range) = response.body, shaping.keepsBytes {
@@ -89,7 +89,7 @@ struct Exchange: Sendable {
 
     private func makeHead(_ response: ServerResponse, closing: Bool) -> HTTPResponseHead {
         var headers = HTTPHeaders(response.headers.map { ($0.name, $0.value) })
-        if response.status != 204, response.status != 304 {
+        if response.status != 204, response.status != 304, !response.omitsLength {
             headers.add(name: "Content-Length", value: String(response.body.length))
         }
         if closing { headers.add(name: "Connection", value: "close") }

@@ -28,6 +28,12 @@ package enum FaultKind: Hashable, Sendable {
     case departure(Departures)
     /// A value of user metadata that is longer, in bytes, is refused.
     case metadataLimit(Int)
+    /// The key of the client may act, and list, only below this prefix: every other request is refused with status 403.
+    case prefixPolicy(String)
+    /// An object that is missing is refused with status 403, as by S3 where the key may not list.
+    case hidesMissing
+    /// Answers to HEAD have no Content-Length.
+    case headWithoutLength
 }
 
 /// A fault and when it fires, as `--fault` writes it.
@@ -72,7 +78,10 @@ extension FaultSpec {
                 throw FaultSyntaxError(description: "'\(item)' in the fault '\(text)' has no value")
             }
             let (name, value) = (String(item[..<mark]), String(item[item.index(after: mark)...]))
-            if name == "kind" {
+            if name == "kind", let (operation, status) = Self.refusal(value) {
+                (kind, kindText) = (.status(status), value)
+                rest.append(("op", operation))
+            } else if name == "kind" {
                 guard let parsed = FaultKind(parsing: value) else {
                     throw FaultSyntaxError(description: "'\(value)' is no kind of fault")
                 }
@@ -87,6 +96,15 @@ extension FaultSpec {
         for (name, value) in rest where !take(name, value) {
             throw FaultSyntaxError(description: "'\(name)=\(value)' in the fault '\(text)' is not understood")
         }
+    }
+
+    /// `refuse:OPERATION:STATUS`: every request of the operation is refused with the status of an error.
+    private static func refusal(_ kind: String) -> (operation: String, status: Int)? {
+        let parts = kind.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[0] == "refuse", !parts[1].isEmpty, let status = Int(parts[2]),
+            (400...599).contains(status)
+        else { return nil }
+        return (String(parts[1]), status)
     }
 
     private mutating func take(_ name: String, _ value: String) -> Bool {
@@ -180,6 +198,9 @@ extension FaultKind {
             case ("lost-reply", nil): .lostReply
             case ("clock", let value?): Self.offset(value).map { .clock($0) }
             case ("metadata-limit", let value?): Int(value).flatMap { $0 >= 0 ? .metadataLimit($0) : nil }
+            case ("prefix", let value?): value.isEmpty ? nil : .prefixPolicy(value)
+            case ("403-for-404", nil): .hidesMissing
+            case ("head-without-length", nil): .headWithoutLength
             case ("refuse-keys", let value?):
                 RefusedKeys(parsing: value).map { .departure(Departures(refusing: $0)) }
             case (let name, nil): Departures(name: name).map { .departure($0) }

@@ -19,6 +19,10 @@ package struct FaultEffects: Sendable {
     package var alters = false
     package var bytesPerSecond: Int64?
     package var departures = Departures()
+    /// What the client's key may reach; nil where that is everything.
+    package var allowedPrefix: String?
+    package var hidesMissing = false
+    package var omitsLengthOfHEAD = false
     /// The kinds that fired, as they were written.
     package var kinds: [String] = []
 
@@ -49,6 +53,9 @@ package struct FaultEffects: Sendable {
         case .clock(let offset): clockOffset += offset
         case .departure(let departure): departures.formUnion(departure)
         case .metadataLimit(let limit): departures.metadataLimit = limit
+        case .prefixPolicy(let prefix): allowedPrefix = prefix
+        case .hidesMissing: hidesMissing = true
+        case .headWithoutLength: omitsLengthOfHEAD = true
         }
     }
 }

@@ -80,8 +80,16 @@ final class RequestEngine: Sendable {
         if let status = effects.status {
             return dialect.failure(status: status, retryAfter: effects.retryAfter, request, route)
         }
-        let response = await dialect.answer(request, route, body: exchange.body)
-        return exchange.body.isDisconnected ? nil : response
+        if let prefix = effects.allowedPrefix, !Permission.reaches(prefix, request, route) {
+            return dialect.failure(status: 403, retryAfter: nil, request, route)
+        }
+        var response = await dialect.answer(request, route, body: exchange.body)
+        if exchange.body.isDisconnected { return nil }
+        if effects.hidesMissing, Permission.isOfMissingObject(response, request, route) {
+            response = dialect.failure(status: 403, retryAfter: nil, request, route)
+        }
+        response.omitsLength = effects.omitsLengthOfHEAD && request.method == "HEAD"
+        return response
     }
 
     private func send(

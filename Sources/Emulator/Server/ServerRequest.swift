@@ -104,6 +104,8 @@ package struct ServerResponse: Sendable {
     package var body: Body
     /// What the request turned out to be about where only its body tells, for the log.
     package var key: ByteString?
+    /// The answer has no Content-Length, and its connection ends with it.
+    package var omitsLength = false
 
     package init(status: Int, headers: [Field] = [], body: Body = .none) {
         (self.status, self.headers, self.body) = (status, headers, body)

@@ -182,7 +182,7 @@ extension Bucket {
         for choice in chosen {
             if let last = parts.last, last.number >= choice.number { throw .partOrder }
             guard let part = held[choice.number],
-                choice.etag == nil || choice.etag == Hex.encode(part.record.md5)
+                choice.etag == nil || choice.etag == Departures.ofPart(part.record.md5)
             else { throw .invalidPart(number: choice.number) }
             parts.append(part.record)
         }
