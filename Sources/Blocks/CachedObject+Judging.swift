@@ -135,9 +135,18 @@ extension CachedObject {
         case .right: decide(.right)
         case .unchecked: decide(.unchecked)
         case .failed(let error): state.withLock { $0.judgement.failure = error }
+        case .wrong where await isUncertain(): decide(.unchecked)
         case .wrong(let name):
             await setBack("the bytes received do not match the \(name) of the object")
         }
+    }
+
+    /// Whether what the version was compared with is an ETag of a server whose ETags are no checksums. The store compares those of
+    /// other objects.
+    private func isUncertain() async -> Bool {
+        guard case .md5? = state.withLock({ $0.judgement.expected?.first?.checksum }) else { return false }
+        _ = try? await cache.store.checksums(of: key, version)
+        return cache.store.capabilities.quirks.contains(.opaqueETags)
     }
 
     private func decide(_ verdict: Judgement.Verdict) {

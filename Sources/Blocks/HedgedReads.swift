@@ -19,6 +19,8 @@ final class HedgedReads: Sendable {
 
     init(_ store: any ObjectStore, time: any TimeSource) { (self.store, self.time) = (store, time) }
 
+    var capabilities: Capabilities { store.capabilities }
+
     /// Second requests so far.
     var hedges: Int { count.load(ordering: .relaxed) }
 

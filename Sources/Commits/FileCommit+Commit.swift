@@ -194,6 +194,9 @@ extension FileCommit {
         _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
         do { return try await sendParts(request) } catch {
+            if isRefusalOfParts(error), !request.needsUpload, request.size <= store.capabilities.largestPut {
+                return try await put(request)
+            }
             guard request.needsUpload, error.isLossOfUpload else { throw error }
             if staged.needsItsUpload {
                 apply { $0.attempts.doubt(request.key) }
@@ -202,6 +205,14 @@ extension FileCommit {
             if staged.needsItsUpload { throw error }
             return nil
         }
+    }
+
+    /// The store has no uploads in parts, or these credentials may not make them: a PUT may be allowed.
+    private func isRefusalOfParts(_ error: CommitError) -> Bool {
+        guard case .store(let reason) = error, [.createUpload, .uploadPart].contains(reason.operation) else {
+            return false
+        }
+        return reason.kind == .notSupported || reason.kind == .accessDenied
     }
 
     /// Before the attempt, so that the next process knows whose object it finds, and what it may replace: where the store cannot

@@ -40,10 +40,12 @@ package struct HTTPRequest: Sendable, Hashable {
     package var origin: HTTPOrigin
     /// Path and query, percent-encoded, from the slash on. Dot segments and double slashes stay.
     package var target: String
-    /// `Host` and `Content-Length` are added when absent; `Expect` is never sent.
+    /// `Host` and `Content-Length` are added when absent; `Expect` is sent by `expectsRefusal` alone.
     package var headers: HTTPHeaders
     /// Most time without a byte in either direction; nil takes the engine's.
     package var stallTimeout: Duration?
+    /// The body waits until the server asks for it, at most a second: a refusal costs no bytes (RFC 9110 section 10.1.1).
+    package var expectsRefusal = false
     /// Sent straight to the origin, whatever proxy the engine has: for services of this machine's own.
     package var avoidsProxy = false
     /// Most bytes of a body that is collected instead of delivered.

@@ -307,7 +307,7 @@ final class Transfer {
             // libcurl's spelling of a field without a value; `name:` would remove the field.
             field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
         }
-        lines.append("Expect:")
+        lines.append(request.expectsRefusal ? "Expect: 100-continue" : "Expect:")
         if request.headers["host"] == nil { lines.append("Host: \(request.origin.authority)") }
         for line in lines { headerList = curl_slist_append(headerList, line) }
         easy.set(CURLOPT_HTTPHEADER, UnsafeMutableRawPointer(headerList))

@@ -258,7 +258,9 @@ extension AccountStore {
         return try store.presign(ObjectKey(place.rest), lifetime: lifetime)
     }
 
-    package func checkAccess() async throws(ObjectStoreError) { _ = try await directory.buckets() }
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
+        _ = try await directory.buckets()
+    }
 }
 
 // MARK: Uploads

@@ -236,9 +236,9 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
         try base.presign(key, lifetime: lifetime)
     }
 
-    package func checkAccess() async throws(ObjectStoreError) {
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in
-            try await base.checkAccess()
+            try await base.checkAccess(below: prefix)
         }
     }
 }

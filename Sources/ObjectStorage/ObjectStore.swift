@@ -55,11 +55,15 @@ package protocol ObjectStore: ObjectPropertyStore {
     ) async throws(ObjectStoreError) -> PutAnswer
     /// A URL that serves the object without credentials for `lifetime`.
     func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String
-    /// Proves that the bucket exists and the credentials may list it; the error names what is wrong.
-    func checkAccess() async throws(ObjectStoreError)
+    /// Proves that the bucket exists and the credentials may list it below `prefix`, of which nothing else is listed; the error
+    /// names what is wrong.
+    func checkAccess(below prefix: ByteString) async throws(ObjectStoreError)
 }
 
 extension ObjectStore {
+    /// The same for everything that the store shows.
+    package func checkAccess() async throws(ObjectStoreError) { try await checkAccess(below: "") }
+
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] { [] }

@@ -38,7 +38,9 @@ extension OverlaidStore {
         try base.presign(key, lifetime: lifetime)
     }
 
-    package func checkAccess() async throws(ObjectStoreError) { try await base.checkAccess() }
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
+        try await base.checkAccess(below: prefix)
+    }
 
     package func accessControl(of key: ObjectKey) async throws(ObjectStoreError) -> AccessControl {
         try await base.accessControl(of: key)

@@ -142,7 +142,9 @@ package struct PrefixedStore: ObjectStore {
         try base.presign(down(key), lifetime: lifetime)
     }
 
-    package func checkAccess() async throws(ObjectStoreError) { try await base.checkAccess() }
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
+        try await base.checkAccess(below: self.prefix + prefix)
+    }
 }
 
 extension PrefixedStore {

@@ -14,6 +14,13 @@ package enum StoreQuirk: String, Sendable, Hashable, CaseIterable {
     case controlsRefused = "controls-refused"
     case longKeysRefused = "long-keys-refused"
     case metadataValues = "metadata-values"
+    case singleDeletes = "single-deletes"
+    case copiesRefused = "copies-refused"
+    case partCopiesRefused = "part-copies-refused"
+    case markerCopiesRefused = "marker-copies-refused"
+    case uploadsRefused = "uploads-refused"
+    case lengthsMissing = "head-without-length"
+    case opaqueETags = "etag-no-checksum"
 }
 
 extension StoreQuirk: CustomStringConvertible {
@@ -38,6 +45,15 @@ extension StoreQuirk: CustomStringConvertible {
         case .keysAreText: "refuses keys that are not UTF-8, so pailfs refuses such names"
         case .controlsRefused: "refuses keys with control characters, so pailfs refuses such names"
         case .longKeysRefused: "refuses keys shorter than 1024 bytes, so pailfs refuses such paths"
+        case .singleDeletes: "refuses to delete several objects in one request, so pailfs deletes them one by one"
+        case .copiesRefused: "refuses to copy objects, so pailfs downloads and uploads their bytes"
+        case .partCopiesRefused:
+            "refuses to copy objects into parts, so pailfs downloads and uploads the bytes of such parts"
+        case .markerCopiesRefused: "refuses to copy the object of a directory, so pailfs creates it with a PUT"
+        case .uploadsRefused: "refuses uploads in parts, so pailfs sends each file with one PUT"
+        case .lengthsMissing:
+            "answers a HEAD without Content-Length, so a listing or a GET of one byte follows such a HEAD"
+        case .opaqueETags: "answers with ETags that look like an MD5 but are not, so pailfs compares no ETag with bytes"
         case .metadataValues: "refuses long metadata values, so pailfs refuses long attributes"
         }
     }

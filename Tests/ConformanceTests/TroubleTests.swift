@@ -105,8 +105,9 @@ import Testing
             ]
             #expect(try requests() == expected)
             let stranger = try server.store(secret: "wrong")
-            #expect(await failure { try await stranger.head(key, condition: nil) } == .accessDenied)
-            #expect(try requests() == ["HeadObject 403"])
+            // The listing has the reason.
+            #expect(await failure { try await stranger.head(key, condition: nil) } == .credentialsRejected)
+            #expect(try requests() == ["HeadObject 403", "ListObjectsV2 403"])
         }
     }
 

@@ -20,10 +20,11 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
 
     /// The same with the pailstore that serves it.
     func withPailstore(
-        arguments: [String] = [], _ body: (World, Store) async throws -> Void
+        arguments: [String] = [], prefix: String = "", _ body: (World, Store) async throws -> Void
     ) async throws {
         try await withStore(bucket: bucketName, arguments: arguments) { world, store in
             var bucket = Bucket(of: store)
+            bucket.prefix = prefix
             bucket.scheme = rawValue
             bucket.endpoint = try #require(store.endpoints[rawValue])
             bucket.options = options

@@ -70,7 +70,9 @@ struct Store: Sendable {
     }
 
     /// Replaces the fault plan; no faults without specs.
-    func setFaults(_ specs: String...) async throws {
+    func setFaults(_ specs: String...) async throws { try await setFaults(specs) }
+
+    func setFaults(_ specs: [String]) async throws {
         let plan = scratch.path("faults")
         try specs.map { $0 + "\n" }.joined().write(toFile: plan, atomically: true, encoding: .utf8)
         let curl = try Child(

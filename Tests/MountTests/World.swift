@@ -24,7 +24,9 @@ struct Bucket: Sendable {
 
     /// Mounted are all of its account.
     var wholeAccount = false
-    var url: String { "\(scheme)://\(wholeAccount ? "" : name)" }
+    /// With a slash in front.
+    var prefix = ""
+    var url: String { "\(scheme)://\(wholeAccount ? "" : name)\(prefix)" }
 
     /// What a mount has to be told to find it.
     var options = ["region=us-east-1", "path-style"]

@@ -273,7 +273,7 @@ extension MemoryStore {
         return "memory:///\(key)?expires=\(lifetime.components.seconds)"
     }
 
-    package func checkAccess() async throws(ObjectStoreError) {
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         try await perform(Request(operation: .checkAccess)) { _ in }
     }
 

@@ -1,6 +1,7 @@
 import Basics
 import HTTP
 package import ObjectStorage
+import Synchronization
 
 /// What rs does to objects (kodo.md section 3).
 extension KodoStore {
@@ -51,10 +52,20 @@ extension KodoStore {
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
         let keys = keys.filter { !isImpossible($0) }
         guard !keys.isEmpty else { return [] }
+        if capabilities.deleteBatch <= 1 { return try await deleteOneByOne(keys) }
         let form = keys.map { "op=\(PercentEncoding.encode("/delete/\(entry($0))"))" }.joined(separator: "&")
         var call = KodoClient.Call(.deleteMany, "/batch")
         call.authorization = .management(Array(form.utf8))
-        let response = try await client.send(call)
+        let response: HTTPResponse
+        do { response = try await client.send(call) } catch {
+            guard error.status != nil, [.notSupported, .accessDenied, .notFound].contains(error.kind) else {
+                throw error
+            }
+            let failures = try await deleteOneByOne(keys)
+            if failures.count == keys.count, error.kind == .accessDenied { throw error }
+            quirks.withLock { _ = $0.insert(.singleDeletes) }
+            return failures
+        }
         guard let answers = KodoDocuments.decode([KodoDocuments.BatchItem].self, response.body),
             answers.count == keys.count
         else { throw malformed(call, response, "the answer lacks the result of an operation") }
@@ -63,6 +74,18 @@ extension KodoStore {
             return KodoErrors.error(
                 status: answer.code, message: answer.data?.error ?? "", .deleteMany, key)
         }
+    }
+
+    private func deleteOneByOne(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
+        try await concurrently(keys, width: 8) { [self] key throws(ObjectStoreError) -> ObjectStoreError? in
+            do throws(ObjectStoreError) {
+                try await delete(key, ifMatch: nil)
+                return nil
+            } catch {
+                if error.kind == .cancelled { throw error }
+                return error
+            }
+        }.compactMap(\.self)
     }
 
     // MARK: Metadata and classes

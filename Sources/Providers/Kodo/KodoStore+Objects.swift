@@ -19,7 +19,7 @@ extension KodoStore {
                 .conflict, .get, key: request.key, code: "Changed", message: "the object changes while it is read")
         } catch {
             guard error.kind == .accessDenied, error.status == 403 else { throw error }
-            throw await explained(error, request.key)
+            throw await decided(await explained(error, request.key), at: request.key)
         }
     }
 

@@ -9,7 +9,7 @@ import Synchronization
 /// Objects are read from the bucket's domain, changed through rs, listed through rsf, stored through up. Metadata changes
 /// in place; an object is renamed in one request; nothing is conditional on the server but creation, so conditions on a
 /// source are looked at right before. Holds no object data; what it keeps of uploads under way, to compare the finished
-/// object with, is in a mutex, a leaf.
+/// object with, and what it has learned of the server are in mutexes, leaves.
 package final class KodoStore: ObjectStore {
     package struct Settings: Sendable {
         package var bucket: String
@@ -22,10 +22,17 @@ package final class KodoStore: ObjectStore {
         package init(bucket: String) { self.bucket = bucket }
     }
 
-    package let capabilities = KodoStore.limits
+    package var capabilities: Capabilities {
+        var capabilities = Self.limits
+        capabilities.quirks = quirks.withLock { $0 }
+        if capabilities.quirks.contains(.singleDeletes) { capabilities.deleteBatch = 1 }
+        return capabilities
+    }
+
     let settings: Settings
     let client: KodoClient
     let uploads = Mutex(KodoUploads())
+    let quirks = Mutex<Set<StoreQuirk>>([])
 
     /// Throws when endpoint, domain or storage class cannot be used; asks nobody anything yet.
     package init(
@@ -52,6 +59,7 @@ package final class KodoStore: ObjectStore {
         limits.metadataBudget = 800
         limits.putIfMatch = false
         limits.copyCondition = false
+        limits.copySetsHeaders = false
         limits.partCopy = false
         limits.metadataUpdate = .inPlace
         limits.headersAtCompletion = true
@@ -106,8 +114,8 @@ package final class KodoStore: ObjectStore {
 
     // MARK: Requests without an object
 
-    package func checkAccess() async throws(ObjectStoreError) {
-        _ = try await list(ListRequest(limit: 1), as: .checkAccess)
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
+        _ = try await list(ListRequest(prefix: prefix, limit: 1), as: .checkAccess)
         // A bucket that nothing can be read from is of no use.
         _ = try await client.place(.checkAccess)
     }
@@ -131,7 +139,8 @@ package final class KodoStore: ObjectStore {
     ) async throws(ObjectStoreError) -> (info: ObjectInfo, object: KodoObject) {
         guard !isImpossible(key) else { throw missing(operation, key) }
         let call = KodoClient.Call(operation, "/stat/\(entry(key))\(withParts ? "?needparts=true" : "")", key)
-        let response = try await client.send(call)
+        let response: HTTPResponse
+        do { response = try await client.send(call) } catch { throw await decided(error, at: key) }
         guard let object = KodoDocuments.decode(KodoObject.self, response.body), var info = object.info else {
             throw malformed(call, response, "the answer has no attributes of an object")
         }

@@ -129,8 +129,10 @@ extension FamilyStore {
         (0..<8).map { UInt8(truncatingIfNeeded: value >> (56 - 8 * UInt64($0))) }
     }
 
-    /// Encrypted with a customer's or a managed key, an ETag is not the MD5 of the content.
-    private func isETagOfContent(_ headers: HTTPHeaders) -> Bool {
+    /// Encrypted with a customer's or a managed key, an ETag is not the MD5 of the content, nor is it at servers that were seen to
+    /// make their own.
+    func isETagOfContent(_ headers: HTTPHeaders) -> Bool {
+        if capabilities.quirks.contains(.opaqueETags) { return false }
         let encryption = headers[profile.header("server-side-encryption")]
         return profile.etagIsMD5 && encryption.map { profile.plainEncryptions.contains($0) } ?? true
             && headers[profile.header("server-side-encryption-customer-algorithm")] == nil
@@ -139,22 +141,6 @@ extension FamilyStore {
     static func md5(_ etag: ETag) -> [UInt8]? {
         guard etag.text.utf8.count == 32 else { return nil }
         return Hex.decode(etag.text)
-    }
-
-    /// The answer of a put or an uploaded part, compared with what was sent.
-    func answer(
-        _ call: Call, _ response: HTTPResponse, _ sent: BodyDigests
-    ) throws(ObjectStoreError) -> PutAnswer {
-        guard let text = response.headers["ETag"] else {
-            throw malformed(call, response, "the answer has no ETag")
-        }
-        let etag = ETag(text)
-        let isComparable = settings.verifiesChecksums && isETagOfContent(response.headers)
-        let stored = isComparable ? Self.md5(etag) : nil
-        guard stored ?? sent.md5 == sent.md5,
-            crc64ecma(response.headers).map({ Self.bytes($0) == sent.crc64 }) ?? true
-        else { throw integrity(call, response, "the store has other bytes than were sent") }
-        return PutAnswer(etag: etag, versionID: versionID(response), answered: response.date)
     }
 
     /// The outcome of a copy or complete, whose 200 can carry an error; nil when it is done and its version is not told.

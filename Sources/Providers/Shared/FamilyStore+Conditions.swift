@@ -34,6 +34,13 @@ struct Conduct: Sendable, Hashable {
     var keepsMarkers = false
     /// A key with a line break was found again.
     var keepsLineBreaks = false
+    /// The last write was refused to these credentials: the next body waits for the server's word.
+    var refusesWrites = false
+    /// Copies are refused: of every object, or of the objects of directories.
+    var refusesCopies = false
+    var refusesMarkerCopies = false
+    /// Whether an ETag of 32 hexadecimal digits in answers to writes of a kind was the MD5 of what was sent; nil before the first.
+    var tellsMD5: [ObjectStoreError.Operation: Bool] = [:]
 }
 
 /// Conditions of writes. A refusal is believed when the object is indeed another than was named: otherwise the ETag is spelled

@@ -8,7 +8,9 @@ import Synchronization
 extension FamilyStore {
     /// An ETag that is the MD5 of what was sent needs no second look.
     func confirmed(_ answer: PutAnswer, _ request: PutRequest) async throws(ObjectStoreError) -> PutAnswer {
-        guard profile.isOfAnyMaker, Self.md5(answer.etag) == nil else { return answer }
+        guard profile.isOfAnyMaker, Self.md5(answer.etag) == nil || capabilities.quirks.contains(.opaqueETags) else {
+            return answer
+        }
         return try await confirmed(answer, .put, request.key, .putETag) { $0.metadata.hasUser(of: request.metadata) }
     }
 

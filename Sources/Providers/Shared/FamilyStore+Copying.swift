@@ -5,9 +5,13 @@ package import ObjectStorage
 /// Copies within the store, and what is changed by copying an object onto itself (s3.md section 4.5).
 extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
+        if mustCarry(request.source.key) { return try await carry(request) }
         do { return try await copyThere(request) } catch {
-            guard mayCarry(after: error) else { throw await blaming(request.key, for: error) }
-            return try await carry(request)
+            guard mayCarry(request.source.key, after: error) else { throw await blaming(request.key, for: error) }
+            let answer = try await carry(request)
+            // A condition may be what the server has no such request for.
+            if request.condition == nil { learnRefusal(ofCopying: request.source.key, error) }
+            return answer
         }
     }
 
@@ -79,12 +83,26 @@ extension FamilyStore {
         add(metadata, to: &call.headers)
         addDefaults(storageClass: storageClass, to: &call.headers)
         restate(restated, in: &call.headers)
-        do { return try await copied(call, CopySource(key, ifMatch: info.version.etag), with: metadata) } catch {
-            guard mayCarry(after: error) else { throw error }
-            let source = CopySource(key, ifMatch: info.version.etag)
-            let request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)
-            return try await carry(request, restated: restated)
+        let source = CopySource(key, ifMatch: info.version.etag)
+        if !mustCarry(key) {
+            do { return try await copied(call, source, with: metadata) } catch {
+                guard mayCarry(key, after: error) else { throw error }
+                let answer = try await rewriteByCarrying(key, source, metadata, storageClass: storageClass, restated)
+                learnRefusal(ofCopying: key, error)
+                return answer
+            }
         }
+        return try await rewriteByCarrying(key, source, metadata, storageClass: storageClass, restated)
+    }
+
+    /// The bytes are those of the version, and replace no other one as far as the store can see to that.
+    private func rewriteByCarrying(
+        _ key: ObjectKey, _ source: CopySource, _ metadata: ObjectMetadata, storageClass: String,
+        _ restated: [(name: String, value: String)]
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        var request = CopyRequest(source, to: key, metadata: metadata, storageClass: storageClass)
+        if let etag = source.ifMatch, capabilities.putIfMatch { request.condition = .match(etag) }
+        return try await carry(request, restated: restated)
     }
 
     /// An object too large for one copy is put together again from itself.

@@ -44,7 +44,7 @@ extension FamilyStore {
             guard error.operation == .head else { return false }
             if profile.followsRegion || current?.sessionToken != nil {
                 do throws(ObjectStoreError) {
-                    try await checkAccess()
+                    try await checkAccess(below: error.key?.bytes ?? "")
                     return true
                 } catch {
                     if error.isRetryable { throw error }

@@ -105,7 +105,7 @@ extension FamilyStore {
         switch profile.copySource {
         case .path(let start): headers[profile.header("copy-source")] = "\(start)\(bucket)/\(key)"
         case .host:
-            guard let region = try await region() else {
+            guard let region = try await region(listing: source.key) else {
                 throw ObjectStoreError(
                     .invalidRequest, call.operation, key: call.key, code: "NoRegion",
                     message: "copies at \(profile.name) need the bucket's region; set region=")

@@ -14,6 +14,7 @@ extension FamilyStore {
         _ request: PutRequest, restated: [(name: String, value: String)]
     ) async throws(ObjectStoreError) -> UploadID {
         var call = Call(.createUpload, .post, request.key)
+        guard capabilities.mostParts > 1 else { throw notSupported(call, "uploads in parts") }
         call.query = [QueryItem("uploads")]
         addNewObject(request, to: &call.headers)
         restate(restated + (try await keptHeaders(request)), in: &call.headers)
@@ -23,6 +24,10 @@ extension FamilyStore {
         }
         let response: HTTPResponse
         do { response = try await send(call) } catch {
+            if error.kind == .notSupported, error.status != nil, error.code != Self.noACLs {
+                learned.withLock { $0.capabilities.mostParts = 1 }
+                note(.uploadsRefused)
+            }
             throw await blaming(request.key, for: error, isBare: request.metadata.user.isEmpty)
         }
         let id = try read(call, response) { body throws(XMLError) in try FamilyDocuments.uploadID(body) }
@@ -40,7 +45,7 @@ extension FamilyStore {
         addTrafficLimit(to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
-        let answer = try answer(call, response, digests)
+        let answer = try await answer(call, response, digests)
         // The answer's is the one of what was sent, or `answer` had refused it.
         return UploadedPart(
             number: part.number, etag: answer.etag, size: body.count, crc64: crc64ecma(response.headers))
@@ -63,7 +68,7 @@ extension FamilyStore {
             }
             return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
         } catch {
-            guard mayCarry(after: error) else { throw error }
+            guard mayCarry(source.key, after: error) else { throw error }
             return try await carry(part, from: source, range, error)
         }
     }

@@ -20,7 +20,7 @@ extension FamilyStore {
 
     func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {
         do { return try await lookOnce(at: key, condition: condition) } catch {
-            throw await blaming(key, for: error)
+            throw await decided(await blaming(key, for: error), at: key)
         }
     }
 
@@ -31,12 +31,13 @@ extension FamilyStore {
         addCustomerKey(to: &call.headers)
         if tellsChecksumsToHEAD { call.headers["x-amz-checksum-mode"] = "ENABLED" }
         let response = try await send(call)
+        let size = response.headers["Content-Length"] == nil ? try await sizeUntold(by: response, of: key) : nil
         let names = ["server-side-encryption", profile.encryptionKeyHeader, profile.encryptionContextHeader]
         let encryption = names.compactMap { name -> (name: String, value: String)? in
             guard let name = name.map({ profile.header($0) }), let value = response.headers[name] else { return nil }
             return (name, value)
         }
-        return Found(info: try info(call, response, size: nil), encryption: encryption)
+        return Found(info: try info(call, response, size: size), encryption: encryption)
     }
 
     package func get(
@@ -88,7 +89,7 @@ extension FamilyStore {
                     return .deliver
                 }
             }
-        } catch { throw await lookInto(error) }
+        } catch { throw await decided(await lookInto(error), at: request.key) }
         if let error = refused.withLock({ $0 }) { throw error }
         let answered = request.range == nil ? nil : Self.contentRange(response.headers)
         let total = answered?.total ?? response.delivered
@@ -97,7 +98,11 @@ extension FamilyStore {
         guard promised ?? response.delivered == response.delivered else {
             throw integrity(call, response, "the length of the body is not its Content-Length")
         }
-        guard verifying.isKept else { throw integrity(call, response, "the body does not match its checksum") }
+        if !verifying.isKept {
+            guard case .md5 = promise(response.headers), try await makesOpaqueETags(besides: request.key) else {
+                throw integrity(call, response, "the body does not match its checksum")
+            }
+        }
         return GetAnswer(
             info: try info(call, response, size: total), range: ByteRange(at: start, count: response.delivered))
     }
@@ -146,7 +151,7 @@ extension FamilyStore {
         try await add(asked, call, to: &call.headers)
         let digests = try seal(&call, body)
         let response = try await send(call, body: body)
-        return try answer(call, response, digests)
+        return try await answer(call, response, digests)
     }
 
     package func delete(_ key: ObjectKey, ifMatch: ETag?) async throws(ObjectStoreError) {
@@ -157,37 +162,6 @@ extension FamilyStore {
         }
         do { _ = try await send(call) } catch {
             guard error.kind == .notFound, ifMatch == nil else { throw await blaming(key, for: error) }
-        }
-    }
-
-    package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        // A document cannot name keys with control characters.
-        let together = capabilities.deleteBatch > 1 ? keys.filter { XMLText.canHold($0.bytes) } : []
-        var failures: [ObjectStoreError] = []
-        if !together.isEmpty { failures += try await deleteTogether(together) }
-        for key in keys where capabilities.deleteBatch <= 1 || !XMLText.canHold(key.bytes) {
-            do { try await delete(key, ifMatch: nil) } catch { failures.append(error) }
-        }
-        return failures
-    }
-
-    private func deleteTogether(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        var call = Call(.deleteMany, .post)
-        call.query = [QueryItem("delete")]
-        var document = "<Delete\(xmlns)>"
-        for key in keys { document += "<Object><Key>\(XMLText.escape(key.description))</Key></Object>" }
-        document += "<Quiet>true</Quiet></Delete>"
-        let body = MemorySource(Array(document.utf8))
-        call.headers["Content-Type"] = "application/xml"
-        _ = try seal(&call, body)
-        let response = try await send(call, body: body)
-        // A quiet answer without errors need not even be a document (oss.md section 4.6).
-        guard !response.body.isEmpty else { return [] }
-        let errors = try read(call, response) { body throws(XMLError) in try FamilyDocuments.deleteErrors(body) }
-        return errors.compactMap { key, document in
-            let key = key.isEmpty ? nil : ObjectKey(key)
-            let error = self.errors.error(response, .deleteMany, key, document: document)
-            return error.kind == .notFound ? nil : error
         }
     }
 }

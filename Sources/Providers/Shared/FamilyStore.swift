@@ -134,6 +134,7 @@ package final class FamilyStore: ObjectStore {
             let (response, current) = try await exchange(call, body, sink, use)
             let document = errors.document(response)
             if response.isSuccess, document == nil {
+                if call.method == .put || call.method == .post { learned.withLock { $0.conduct.refusesWrites = false } }
                 // What removes something has nothing to tell when it is done: a page is a gateway's, whatever its status.
                 let begin = call.method == .delete ? response.body.first { $0 > UInt8(ascii: " ") } : nil
                 guard begin != UInt8(ascii: "<") else { throw malformed(call, response, "the answer is a web page") }
@@ -141,6 +142,9 @@ package final class FamilyStore: ObjectStore {
             }
             let error = errors.error(response, call.operation, call.key, document: document)
             if error.kind == .metadataTooLarge { learnMetadataLimit(error) }
+            if error.kind == .accessDenied, [.put, .createUpload, .uploadPart].contains(error.operation) {
+                learned.withLock { $0.conduct.refusesWrites = true }
+            }
             guard corrected.insert(Correction(error.kind, current)).inserted, corrected.count <= Correction.most,
                 try await correct(error, response, document, signedFor: region, with: current)
             else { throw error }
@@ -184,10 +188,14 @@ package final class FamilyStore: ObjectStore {
         var request = HTTPRequest(call.method, learned.endpoint.origin, target: target, headers: headers)
         request.stallTimeout = Self.patience(with: call.operation)
         request.collectLimit = call.collectLimit
+        request.expectsRefusal = learned.conduct.refusesWrites && body.map { $0.count > Self.cheapBody } ?? false
         do { return try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
             throw FamilyErrors.error(error, call.operation, call.key)
         }
     }
+
+    /// Bytes that may be sent for nothing.
+    private static let cheapBody: Int64 = 64 << 10
 
     private func signedRequest(
         _ method: HTTPMethod, _ key: ObjectKey?, _ query: [QueryItem], _ payload: SignedRequest.Payload,
@@ -235,15 +243,17 @@ package final class FamilyStore: ObjectStore {
 
     // MARK: Requests without an object
 
-    package func checkAccess() async throws(ObjectStoreError) {
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         var call = Call(.checkAccess, .get)
         call.query = [QueryItem("max-keys", "1")]
+        // A policy may allow listings below a prefix and no other.
+        if !prefix.isEmpty { call.query.append(QueryItem("prefix", prefix)) }
         if learned.withLock({ $0.list }) == .two { call.query.append(QueryItem("list-type", "2")) }
         let response: HTTPResponse
         do throws(ObjectStoreError) { response = try await send(call) } catch {
             guard error.kind == .notSupported, learned.withLock({ $0.list }) == .two else { throw error }
             learned.withLock { $0.list = .one }
-            return try await checkAccess()
+            return try await checkAccess(below: prefix)
         }
         _ = try read(call, response) { [documents] body throws(XMLError) in try documents.list(body) }
         if let region = response.headers[profile.header("bucket-region")], !region.isEmpty {
@@ -252,10 +262,10 @@ package final class FamilyStore: ObjectStore {
         if case .header = profile.createOnly { _ = try await learnVersioning() }
     }
 
-    /// The bucket's region, asked for if nobody has asked since this process began; nil where the store does not tell.
-    func region() async throws(ObjectStoreError) -> String? {
+    /// The bucket's region; nil where the store does not tell. Where it is not known yet, a listing that begins with `key` tells it.
+    func region(listing key: ObjectKey) async throws(ObjectStoreError) -> String? {
         if let region = learned.withLock({ $0.region }) { return region }
-        try await checkAccess()
+        try await checkAccess(below: key.bytes)
         return learned.withLock { $0.region }
     }
 

@@ -42,16 +42,26 @@ extension SwiftStore {
         let plain = learned.withLock { learned in
             keys.filter { learned.shapes.value(for: $0) == .plain }
         }
-        let together = capabilities.deleteBatch > 1 && plain.count > 1 ? plain : []
+        var together = capabilities.deleteBatch > 1 && plain.count > 1 ? plain : []
         var failures: [ObjectStoreError] = []
         if !together.isEmpty {
             let paths = together.map { Self.bulkPath(settings.container, $0.bytes) }
-            failures = try await deleteTogether(paths, .deleteMany)
+            do throws(ObjectStoreError) { failures = try await deleteTogether(paths, .deleteMany) } catch {
+                guard hasNoBulkDeletes(error) else { throw error }
+                together = []
+            }
             learned.withLock { learned in for key in together { learned.shapes.removeValue(for: key) } }
         }
         let alone = keys.filter { !Set(together).contains($0) }
         return failures
             + (await eightAtOnce(alone) { key throws(ObjectStoreError) in try await self.delete(key, ifMatch: nil) })
+    }
+
+    /// Bulk deletes are middleware that not every server has; some credentials may only reach their container.
+    func hasNoBulkDeletes(_ refusal: ObjectStoreError) -> Bool {
+        guard let status = refusal.status, [400, 403, 404, 405, 412, 501].contains(status) else { return false }
+        learned.withLock { _ = $0.quirks.insert(.singleDeletes) }
+        return true
     }
 
     static func bulkPath(_ container: String, _ name: ByteString) -> String {

@@ -93,13 +93,15 @@ extension SwiftStore {
     func deleteSegments(
         _ names: [ByteString], _ operation: ObjectStoreError.Operation, _ key: ObjectKey
     ) async throws(ObjectStoreError) {
-        let failures: [ObjectStoreError]
         if capabilities.deleteBatch > 1, names.count > 1 {
-            failures = try await deleteTogether(names.map { Self.bulkPath(segments.container, $0) }, operation)
-        } else {
-            failures = await eightAtOnce(names) { name throws(ObjectStoreError) in
-                try await self.deleteSegment(name, operation, key)
-            }
+            do throws(ObjectStoreError) {
+                let paths = names.map { Self.bulkPath(segments.container, $0) }
+                if let failure = try await deleteTogether(paths, operation).first { throw failure }
+                return
+            } catch { guard hasNoBulkDeletes(error) else { throw error } }
+        }
+        let failures = await eightAtOnce(names) { name throws(ObjectStoreError) in
+            try await self.deleteSegment(name, operation, key)
         }
         if let failure = failures.first { throw failure }
     }

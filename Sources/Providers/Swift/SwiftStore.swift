@@ -48,6 +48,10 @@ package final class SwiftStore: ObjectStore {
         var leaving: [ObjectKey: Set<String>] = [:]
         /// Uploads whose segments belong to no object and could not be deleted yet.
         var orphans: Set<String> = []
+        /// The last write was refused to these credentials: the next body waits for the server's word.
+        var refusesWrites = false
+        /// Departures from its protocol that the server was seen to make.
+        var quirks: Set<StoreQuirk> = []
         /// Most entries of a page that the server gives when asked for them.
         var listPage: Int
 
@@ -88,7 +92,10 @@ package final class SwiftStore: ObjectStore {
 
     package var capabilities: Capabilities {
         var capabilities = limits
-        guard learned.withLock({ $0.server }) == .ceph else { return capabilities }
+        let (server, quirks) = learned.withLock { ($0.server, $0.quirks) }
+        capabilities.quirks = quirks
+        if quirks.contains(.singleDeletes) { capabilities.deleteBatch = 1 }
+        guard server == .ceph else { return capabilities }
         // Segment by segment, a copy of a large object has no limit.
         capabilities.largestCopy = limits.largestObject
         // A part is copied where it is one segment, and several parts together are none.
@@ -136,14 +143,46 @@ package final class SwiftStore: ObjectStore {
         while true {
             let (response, head) = try await exchange(call, body, sink, use)
             // What is deleted has nothing to tell: a page is a gateway's, whatever its status.
-            if response.isSuccess, call.method != .delete || response.body.isEmpty { return response }
-            if !hasLearned, [401, 403].contains(response.status), authenticator.learn(from: response, to: head) {
+            if response.isSuccess, call.method != .delete || response.body.isEmpty {
+                return try await withLength(response, to: call)
+            }
+            if !hasLearned, [401, 403].contains(response.status),
+                try await authenticator.learn(from: response, to: head)
+            {
                 hasLearned = true
                 sink?.restart()
                 continue
             }
-            throw SwiftErrors.error(response, call.operation, call.key, isConditional: call.isConditional)
+            let error = SwiftErrors.error(response, call.operation, call.key, isConditional: call.isConditional)
+            // A listing asks for the objects that it shows.
+            guard [.head, .get].contains(call.method), call.operation != .list, isOfObject(call), let key = call.key
+            else { throw error }
+            throw await decided(error, at: key)
         }
+    }
+
+    private func isOfObject(_ call: Call) -> Bool {
+        call.key != nil && call.container == settings.container && call.name == call.key?.bytes
+    }
+
+    /// The answer to a HEAD of an object; where it has no Content-Length, as proxies that compress send it, a GET of one byte tells it.
+    private func withLength(_ response: HTTPResponse, to head: Call) async throws(ObjectStoreError) -> HTTPResponse {
+        guard head.method == .head, isOfObject(head), response.headers["Content-Length"] == nil else { return response }
+        learned.withLock { _ = $0.quirks.insert(.lengthsMissing) }
+        var call = head
+        call.method = .get
+        call.headers["Range"] = "bytes=0-0"
+        var answer = response
+        do throws(ObjectStoreError) {
+            let byte = try await send(call) { $0.isSuccess ? .refuse : .collect }
+            let total = FamilyStore.contentRange(byte.headers)?.total
+            answer.headers["Content-Length"] = total.map { String($0) } ?? byte.headers["Content-Length"]
+        } catch {
+            // An empty object has no first byte.
+            guard error.kind == .invalidRange else { throw error }
+            answer.headers["Content-Length"] = "0"
+        }
+        return answer
     }
 
     private func exchange(
@@ -162,11 +201,13 @@ package final class SwiftStore: ObjectStore {
         var request = HTTPRequest(call.method, address.origin, target: target, headers: head.headers)
         request.stallTimeout = Self.patience(with: call.operation)
         request.collectLimit = call.collectLimit
+        request.expectsRefusal = body != nil && learned.withLock { $0.refusesWrites }
         let response: HTTPResponse
         do { response = try await engine.execute(request, body: body, sink: sink, bodyUse: use) } catch {
             throw SwiftErrors.error(error, call.operation, call.key)
         }
         learnServer(from: response, to: call)
+        if call.method == .put { learned.withLock { $0.refusesWrites = response.status == 403 } }
         return (response, head)
     }
 
@@ -180,9 +221,10 @@ package final class SwiftStore: ObjectStore {
 
     // MARK: Requests without an object
 
-    package func checkAccess() async throws(ObjectStoreError) {
+    package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         var call = call(.checkAccess, .get)
         call.query = [QueryItem("format", "json"), QueryItem("limit", "1")]
+        if !prefix.isEmpty { call.query.append(QueryItem("prefix", prefix)) }
         _ = try entries(call, try await send(call))
     }
 

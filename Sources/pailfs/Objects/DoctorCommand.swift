@@ -2,6 +2,7 @@ import ArgumentParser
 import Basics
 import ObjectStorage
 import Settings
+import Synchronization
 
 /// Goes through everything a mount needs, on this machine and at the store, and tells of each thing whether it is so.
 struct DoctorCommand: ParsableCommand {
@@ -24,8 +25,12 @@ struct DoctorCommand: ParsableCommand {
         let session = try ObjectStoreSession(request, checked: false)
         let writes = !readOnly && !request.settings.readOnly
         let place = DoctorPlace()
-        guard StoreCheckup(session: session, place: place, writes: writes).run(report) else {
+        switch StoreCheckup(session: session, place: place, writes: writes).run(report) {
+        case .stop: return try conclude(report)
+        case .clear:
+            place.clear(session, report)
             return try conclude(report)
+        case .goOn: break
         }
         // A mount asks for no more than it knows a store of this kind to do; this one sends every condition.
         let probe = try ObjectStoreSession(request, checked: false, probes: true)
@@ -37,6 +42,7 @@ struct DoctorCommand: ParsableCommand {
     }
 
     private func conclude(_ report: DoctorReport) throws {
+        report.checkPermissions()
         guard report.failures == 0 else {
             throw CommandError("\(report.failures) of \(report.count) checks failed for \(place)")
         }
@@ -60,6 +66,10 @@ struct DoctorCommand: ParsableCommand {
 final class DoctorReport {
     private(set) var failures = 0
     private(set) var count = 0
+    /// What the store has refused to do for these credentials.
+    private var lacking: [String] = []
+
+    enum Outcome { case done, refused, failed }
 
     /// Performs one check. False when it failed.
     @discardableResult
@@ -84,6 +94,46 @@ final class DoctorReport {
         } catch {
             failures += 1
             say("FAILED", name, error.message)
+        }
+    }
+
+    /// Performs a check of an operation. When the store refuses the credentials, they lack `lack`; when it showed that it departs
+    /// from its protocol, and the operation works all the same, the check differs.
+    @discardableResult
+    func attempt(
+        _ name: String, lack: String, _ session: ObjectStoreSession,
+        _ body: @escaping @Sendable (any ObjectStore) async throws(ObjectStoreError) -> String?
+    ) -> Outcome {
+        count += 1
+        let before = session.capabilities.quirks
+        let isRefused = Mutex(false)
+        do throws(CommandError) {
+            let detail = try session.answer { store async throws(ObjectStoreError) in
+                do throws(ObjectStoreError) { return try await body(store) } catch {
+                    if error.kind == .accessDenied { isRefused.withLock { $0 = true } }
+                    throw error
+                }
+            }
+            let learned = session.capabilities.quirks.subtracting(before).sorted { $0.rawValue < $1.rawValue }
+            if learned.isEmpty { say("ok", name, detail) }
+            for quirk in learned { say("differs", name, "the server \(quirk)") }
+            return .done
+        } catch {
+            failures += 1
+            say("FAILED", name, error.message)
+            guard isRefused.withLock({ $0 }) else { return .failed }
+            if !lacking.contains(lack) { lacking.append(lack) }
+            return .refused
+        }
+    }
+
+    /// Names what was refused, if anything was.
+    func checkPermissions() {
+        guard !lacking.isEmpty else { return }
+        check("permissions") { () throws(CommandError) in
+            throw CommandError(
+                "the store refuses these credentials: \(lacking.joined(separator: ", ")); "
+                    + "allow the actions that pailfs-stores(7) lists under PERMISSIONS, or mount with ro")
         }
     }
 

@@ -31,9 +31,11 @@ struct DoctorPlace {
     func clear(_ session: ObjectStoreSession, _ report: DoctorReport) {
         report.check("remove these objects") { () throws(CommandError) in
             for object in try listing(session).reversed() {
-                try session.answer { store async throws(ObjectStoreError) in
-                    try await store.delete(object.key, ifMatch: nil)
-                }
+                do throws(CommandError) {
+                    try session.answer { store async throws(ObjectStoreError) in
+                        try await store.delete(object.key, ifMatch: nil)
+                    }
+                } catch { throw CommandError("\(error.message); delete all keys below \(prefix)") }
             }
             let rest = try listing(session).count
             guard rest == 0 else {

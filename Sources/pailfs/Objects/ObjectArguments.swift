@@ -56,7 +56,7 @@ struct ObjectStoreSession: Sendable {
         let logger = try LogTarget(request.settings, foreground: true).logger(request.settings)
         store =
             checked
-            ? try Composition.openStore(request, pool: pool, time: SystemTime(), logger: logger)
+            ? try Composition.openStore(request, at: target?.path ?? "", pool: pool, time: SystemTime(), logger: logger)
             : try Composition.makeStore(request, probes: probes, time: SystemTime(), logger: logger)
     }
 

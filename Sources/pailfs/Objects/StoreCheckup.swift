@@ -11,8 +11,10 @@ struct StoreCheckup {
 
     private var request: MountRequest { session.request }
 
-    /// False when objects cannot be made, so that there is nothing more to try.
-    func run(_ report: DoctorReport) -> Bool {
+    /// What there is to do after these checks.
+    enum Next { case stop, clear, goOn }
+
+    func run(_ report: DoctorReport) -> Next {
         report.check("credentials found") { () throws(CommandError) in
             let found = try session.answer { [request] _ async throws(ObjectStoreError) in
                 try await Composition.identity(of: request)
@@ -20,49 +22,77 @@ struct StoreCheckup {
             guard let found else { return "none: requests are anonymous" }
             return found.origin + (found.keyID.map { ", key ID \(Self.shortened($0))" } ?? "")
         }
-        let isOpen = report.check("bucket, credentials") { () throws(CommandError) in
-            try session.answer { store async throws(ObjectStoreError) in try await store.checkAccess() }
+        let lists: Bool
+        let access = report.attempt("bucket, credentials", lack: "list", session) {
+            [request] store async throws(ObjectStoreError) in
+            try await store.checkAccess()
             return request.url
         }
-        guard isOpen else { return skip("everything else", "the check \"bucket, credentials\" failed", report) }
-        report.check("list") { () throws(CommandError) in
-            let page = try session.answer { store async throws(ObjectStoreError) in
-                try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
+        switch access {
+        case .done: lists = true
+        // Credentials that may not list may do other things.
+        case .refused where !session.isAccount: lists = false
+        case .refused, .failed: return skip("everything else", "the check \"bucket, credentials\" failed", report)
+        }
+        if lists {
+            report.attempt("list", lack: "list", session) { store async throws(ObjectStoreError) in
+                let page = try await store.list(ListRequest(delimiter: UInt8(ascii: "/"), limit: 1))
+                return page.isEmpty && page.next == nil ? "empty" : nil
             }
-            return page.isEmpty && page.next == nil ? "empty" : nil
         }
         guard !session.isAccount else { return skip("writing", "the URL names no bucket", report) }
-        guard writes else { return skip("writing", "--read-only or ro is set", report) }
+        guard writes else {
+            if lists { reading(report) }
+            return skip("writing", "--read-only or ro is set", report)
+        }
         let (key, copy) = (place.key("object"), place.key("object-copy"))
-        guard
-            report.check(
-                "put",
-                { () throws(CommandError) in
-                    var metadata = ObjectMetadata(contentType: "text/plain")
-                    metadata.user["pailfs-doctor"] = "1"
-                    let put = PutRequest(key, metadata: metadata)
-                    _ = try session.answer { store async throws(ObjectStoreError) in
-                        try await store.put(put, body: MemorySource(DoctorPlace.body))
-                    }
-                    return nil
-                })
-        else { return skip("everything else", "the check \"put\" failed", report) }
-        clock(key, report)
-        objects(key, copy, report)
-        multipart(copy, report)
-        report.check("delete") { () throws(CommandError) in
-            try session.answer { store async throws(ObjectStoreError) in
-                try await store.delete(key, ifMatch: nil)
-                try await store.delete(copy, ifMatch: nil)
-            }
+        let put = report.attempt("put", lack: "put", session) { store async throws(ObjectStoreError) in
+            var metadata = ObjectMetadata(contentType: "text/plain")
+            metadata.user["pailfs-doctor"] = "1"
+            _ = try await store.put(PutRequest(key, metadata: metadata), body: MemorySource(DoctorPlace.body))
             return nil
         }
-        return true
+        guard put == .done else {
+            if put == .refused, lists { reading(report) }
+            return skip("everything else", "the check \"put\" failed", report)
+        }
+        let head = report.attempt("head, metadata", lack: "head", session) { store async throws(ObjectStoreError) in
+            try await Self.checkMetadata(of: key, at: store)
+            return nil
+        }
+        if head == .done { clock(key, report) }
+        objects(key, copy, report)
+        multipart(copy, report)
+        if session.capabilities.deleteBatch > 1 { several(report) }
+        let deletion = report.attempt("delete", lack: "delete", session) { store async throws(ObjectStoreError) in
+            try await store.delete(key, ifMatch: nil)
+            try await store.delete(copy, ifMatch: nil)
+            return nil
+        }
+        // What the other checks make would stay, or not be found.
+        guard deletion == .done else { return .clear }
+        return lists ? .goOn : .stop
     }
 
-    private func skip(_ name: String, _ reason: String, _ report: DoctorReport) -> Bool {
+    /// The first object that there is, where none can be made.
+    private func reading(_ report: DoctorReport) {
+        let found = try? session.answer { store async throws(ObjectStoreError) in
+            try await store.list(ListRequest(limit: 100)).objects.first { $0.version.size > 0 }
+        }
+        guard let object = found ?? nil else { return report.skip("reading", "the listing shows no object with bytes") }
+        report.attempt("head", lack: "head", session) { store async throws(ObjectStoreError) in
+            _ = try await store.head(object.key, condition: nil)
+            return "\(object.key)"
+        }
+        report.attempt("get", lack: "get", session) { store async throws(ObjectStoreError) in
+            _ = try await store.get(GetRequest(object.key, range: 0..<1), into: ReceivedBytes())
+            return "\(object.key)"
+        }
+    }
+
+    private func skip(_ name: String, _ reason: String, _ report: DoctorReport) -> Next {
         report.skip(name, reason)
-        return false
+        return .stop
     }
 
     /// A key ID is no secret, and long.
@@ -87,59 +117,64 @@ struct StoreCheckup {
         }
     }
 
+    private static func checkMetadata(of key: ObjectKey, at store: any ObjectStore) async throws(ObjectStoreError) {
+        guard try await store.head(key, condition: nil).metadata.user["pailfs-doctor"] == "1" else {
+            throw ObjectStoreError(
+                .contradiction, .head, key: key, code: "NoMetadata",
+                message: "the store does not keep the metadata of an object: mode, owner and times of files are lost")
+        }
+    }
+
     private func objects(_ key: ObjectKey, _ copy: ObjectKey, _ report: DoctorReport) {
-        report.check("head, metadata") { () throws(CommandError) in
-            let info = try session.answer { store async throws(ObjectStoreError) in
-                try await store.head(key, condition: nil)
-            }
-            guard info.metadata.user["pailfs-doctor"] == "1" else {
-                throw CommandError(
-                    "the store does not keep the metadata of an object: mode, owner and times of files are lost")
+        report.attempt("get", lack: "get", session) { store async throws(ObjectStoreError) in
+            let sink = ReceivedBytes()
+            _ = try await store.get(GetRequest(key), into: sink)
+            guard sink.bytes == DoctorPlace.body else {
+                throw ObjectStoreError(
+                    .contradiction, .get, key: key, code: "OtherBytes",
+                    message: "the store returned other bytes than were sent")
             }
             return nil
         }
-        report.check("get") { () throws(CommandError) in
-            let bytes = try session.answer { store async throws(ObjectStoreError) in
-                let sink = ReceivedBytes()
-                _ = try await store.get(GetRequest(key), into: sink)
-                return sink.bytes
-            }
-            guard bytes == DoctorPlace.body else { throw CommandError("the store returned other bytes than were sent") }
-            return nil
-        }
-        report.check("copy") { () throws(CommandError) in
-            _ = try session.answer { store async throws(ObjectStoreError) in
-                try await store.copy(CopyRequest(CopySource(key), to: copy))
-            }
+        report.attempt("copy", lack: "copy", session) { store async throws(ObjectStoreError) in
+            _ = try await store.copy(CopyRequest(CopySource(key), to: copy))
             return nil
         }
         guard session.capabilities.metadataUpdate != .none else { return }
-        report.check("new metadata") { () throws(CommandError) in
-            _ = try session.answer { store async throws(ObjectStoreError) in
-                try await store.updateMetadata(
-                    key, to: ObjectMetadata(contentType: "text/plain", user: ["pailfs-doctor": "2"]), ifMatch: nil)
-            }
+        report.attempt("new metadata", lack: "new metadata", session) { store async throws(ObjectStoreError) in
+            _ = try await store.updateMetadata(
+                key, to: ObjectMetadata(contentType: "text/plain", user: ["pailfs-doctor": "2"]), ifMatch: nil)
             return nil
         }
     }
 
     private func multipart(_ key: ObjectKey, _ report: DoctorReport) {
-        report.check("multipart upload") { () throws(CommandError) in
-            let upload = try session.answer { store async throws(ObjectStoreError) in
-                try await store.createUpload(PutRequest(key))
+        report.attempt("multipart upload", lack: "multipart upload", session) { store async throws(ObjectStoreError) in
+            let upload: UploadID
+            do throws(ObjectStoreError) { upload = try await store.createUpload(PutRequest(key)) } catch {
+                // Noted as the way in which the server departs.
+                guard store.capabilities.mostParts <= 1 else { throw error }
+                return nil
             }
-            do throws(CommandError) {
-                try session.answer { store async throws(ObjectStoreError) in
-                    let part = PartRequest(key, upload, number: 1)
-                    _ = try await store.uploadPart(part, body: MemorySource(DoctorPlace.body))
-                    let parts = try await store.listParts(key, upload)
-                    _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
-                }
+            do throws(ObjectStoreError) {
+                let part = PartRequest(key, upload, number: 1)
+                _ = try await store.uploadPart(part, body: MemorySource(DoctorPlace.body))
+                let parts = try await store.listParts(key, upload)
+                _ = try await store.completeUpload(key, upload, parts: parts, condition: nil)
             } catch {
                 // Also of one that was not answered in time.
-                try? session.answer { store async throws(ObjectStoreError) in try await store.abortUpload(key, upload) }
+                try? await store.abortUpload(key, upload)
                 throw error
             }
+            return nil
+        }
+    }
+
+    private func several(_ report: DoctorReport) {
+        let keys = [place.key("several-1"), place.key("several-2")]
+        report.attempt("delete of several", lack: "delete", session) { store async throws(ObjectStoreError) in
+            for key in keys { _ = try await store.put(PutRequest(key), body: MemorySource(DoctorPlace.body)) }
+            if let failure = try await store.deleteMany(keys).first { throw failure }
             return nil
         }
     }

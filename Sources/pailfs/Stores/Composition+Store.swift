@@ -8,15 +8,17 @@ import Synchronization
 
 extension Composition {
     /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials. What is not was proved
-    /// when it was mounted: to refuse it now would end a mount that is served.
+    /// when it was mounted: to refuse it now would end a mount that is served. A command is about `path`: nothing is listed but
+    /// what begins with it, and where that is refused, the command's own requests say what the credentials lack.
     static func openStore(
-        _ request: MountRequest, checked: Bool = true, pool: WorkerPool, meter: RequestMeter = RequestMeter(),
-        traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil, time: any TimeSource, logger: Logger
+        _ request: MountRequest, checked: Bool = true, at path: ByteString = "", pool: WorkerPool,
+        meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil,
+        time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         if checked { try checkSurroundings(request) }
         let store = try makeUncheckedStore(
             request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
-        if checked { try check(store, request, pool) }
+        if checked { try check(store, at: path, request, pool) }
         return store
     }
 
@@ -105,9 +107,15 @@ extension Composition {
 
     /// One request to the store: whoever waits for a mount must get an answer.
     private static func check(
-        _ store: any ObjectStore, _ request: MountRequest, _ pool: WorkerPool
+        _ store: any ObjectStore, at path: ByteString, _ request: MountRequest, _ pool: WorkerPool
     ) throws(CommandError) {
-        try answer(request, pool) { () async throws(ObjectStoreError) in try await store.checkAccess() }
+        // A policy with a condition on data/* does not allow a listing of "data".
+        let prefix = path.isEmpty || path.hasSuffix("/") ? path : path + "/"
+        try answer(request, pool) { () async throws(ObjectStoreError) in
+            do throws(ObjectStoreError) { try await store.checkAccess(below: prefix) } catch {
+                guard !path.isEmpty, error.kind == .accessDenied, error.status == 403 else { throw error }
+            }
+        }
     }
 
     /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of

@@ -1,3 +1,4 @@
+import Basics
 import ObjectStorage
 import Settings
 
@@ -16,7 +17,6 @@ extension CommandError {
         return details.isEmpty ? error.message : "\(error.message) (\(details))"
     }
 
-    /// The options that lead to a store.
     /// Whether a message names an option of a mount.
     private static func namesOption(_ message: String) -> Bool {
         let words = message.split { !$0.isLetter && $0 != "-" }
@@ -25,6 +25,7 @@ extension CommandError {
         }
     }
 
+    /// The options that lead to a store.
     private static func way(_ request: MountRequest) -> String {
         let settings = request.settings
         let others = [settings.proxy.map { _ in "proxy" }, settings.dnsOverHTTPS.map { _ in "doh" }].compactMap(\.self)
@@ -53,35 +54,39 @@ extension CommandError {
             self.init(
                 "the store \(place) does not accept the credentials: \(told); "
                     + "check PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
+        case .credentialsExpired where error.status == nil:
+            self.init("the credentials for \(bucket) have expired: \(told)")
         case .credentialsExpired:
             self.init(
                 "the credentials have expired: \(told); "
                     + "renew PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY and PAILFS_SESSION_TOKEN")
         case .accessDenied:
+            let isListing = [.list, .checkAccess].contains(error.operation)
+            let what = isListing && !request.prefix.isEmpty ? "\(bucket) below \(request.prefix)" : bucket
             self.init(
-                "these credentials may not list \(bucket) \(place): \(told); "
+                "these credentials may not \(isListing ? "list \(what)" : "do this in \(what)") \(place): \(told); "
                     + "allow it there, or check PAILFS_ACCESS_KEY_ID")
         case .wrongRegion:
             self.init("\(bucket) is in another region: \(told); set the option region")
         case .clockSkew:
             self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
-        case .unreachable:
-            self.init("the store \(place) cannot be reached: \(told); check \(Self.way(request)) and the network")
-        case .insecure:
-            self.init(
-                "the store \(place) has no certificate that this machine trusts: \(told); "
         case _ where error.status == 407 || error.message.contains("CONNECT tunnel failed"):
             let proxy = ProxyInUse(request)?.text ?? "of the environment"
             self.init("the proxy \(proxy) refuses the request: \(told); check the option proxy")
-                    + "set ca-file to the authority's certificate, or check host and scheme of the option endpoint")
+        case .unreachable:
             if let proxy = ProxyInUse(request), proxy.isNamed(in: error.message) {
                 self.init("the proxy \(proxy.text) cannot be reached: \(told); check \(proxy.origin)")
                 return
             }
-        case .interrupted, .timedOut, .cancelled:
+            self.init("the store \(place) cannot be reached: \(told); check \(Self.way(request)) and the network")
         case .insecure where !error.message.lowercased().contains("certificate"):
             self.init(
                 "the store \(place) cannot be reached over TLS: \(told); check host and scheme of the option endpoint")
+        case .insecure:
+            self.init(
+                "the store \(place) has no certificate that this machine trusts: \(told); "
+                    + "set ca-file to the authority's certificate, or check host and scheme of the option endpoint")
+        case .interrupted, .timedOut, .cancelled:
             self.init(
                 "the store \(place) does not answer: \(told); check \(Self.way(request)) and the network, or raise timeout"
             )
@@ -93,6 +98,8 @@ extension CommandError {
             self.init(
                 "the object's storage class does not allow this: \(told); \"pailfs class URL\" shows the class, and "
                     + "\"pailfs restore URL\" requests a readable copy of an archived object")
+        // What the doctor finds.
+        case .contradiction where error.status == nil: self.init(error.message)
         case _ where error.key != nil:
             self.init("the store \(place) refuses this: \(told); check the key and the arguments")
         case .noSuchUpload, .preconditionFailed, .notModified, .invalidRange, .keyTooLong, .keyRefused, .contradiction,

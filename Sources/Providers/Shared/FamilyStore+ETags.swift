@@ -1,0 +1,112 @@
+import Basics
+import Digests
+import HTTP
+import ObjectStorage
+import Synchronization
+
+/// Whether an ETag of 32 hexadecimal digits is the MD5 of what was sent. Buckets that encrypt by default, and gateways that make
+/// their own ETags, have others that look the same: a difference is the upload's fault only at a server whose ETags are known to be
+/// MD5s. Bytes or a part of known content show it, once for each kind of write.
+extension FamilyStore {
+    /// The answer of a put or an uploaded part, compared with what was sent.
+    func answer(
+        _ call: Call, _ response: HTTPResponse, _ sent: BodyDigests
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        guard let text = response.headers["ETag"] else {
+            throw malformed(call, response, "the answer has no ETag")
+        }
+        let etag = ETag(text)
+        let answer = PutAnswer(etag: etag, versionID: versionID(response), answered: response.date)
+        let crc = crc64ecma(response.headers).map { Self.bytes($0) == sent.crc64 }
+        let isComparable = settings.verifiesChecksums && isETagOfContent(response.headers)
+        let stored = isComparable ? Self.md5(etag) : nil
+        guard crc ?? true else { throw integrity(call, response, Self.otherBytes) }
+        guard let stored else { return answer }
+        guard stored != sent.md5 else {
+            learned.withLock { $0.conduct.tellsMD5[call.operation] = true }
+            return answer
+        }
+        guard try await isOpaque(etag, call, sent) else { throw integrity(call, response, Self.otherBytes) }
+        note(.opaqueETags)
+        return answer
+    }
+
+    private static let otherBytes = "the store has other bytes than were sent"
+
+    /// Whether the ETag that differs from the MD5 of what was sent is none.
+    private func isOpaque(
+        _ etag: ETag, _ call: Call, _ sent: BodyDigests
+    ) async throws(ObjectStoreError) -> Bool {
+        guard profile.isOfAnyMaker, let key = call.key, learned.withLock({ $0.conduct.tellsMD5[call.operation] }) == nil
+        else { return false }
+        if call.operation == .put, let stored = try await storedMD5(key, etag) { return stored == sent.md5 }
+        return try await makesOpaqueETags(ofParts: key)
+    }
+
+    /// Largest object that is read to compare its MD5 with its ETag.
+    private static let largestSample: Int64 = 64 << 20
+
+    /// Whether the ETag of an object that was read need not be its MD5, because that of another object beside it is none either.
+    /// Where this process has written, or one ETag is an MD5, all are.
+    func makesOpaqueETags(besides key: ObjectKey) async throws(ObjectStoreError) -> Bool {
+        if capabilities.quirks.contains(.opaqueETags) { return true }
+        guard profile.isOfAnyMaker, learned.withLock({ $0.conduct.tellsMD5[.put] }) == nil else { return false }
+        let end = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
+        let page = try await list(ListRequest(prefix: ByteString(key.bytes.bytes[..<end]), limit: 100))
+        let samples = page.objects.filter {
+            $0.key != key && $0.version.size <= Self.largestSample && Self.md5($0.version.etag) != nil
+        }.sorted { $0.version.size < $1.version.size }
+        var isOpaque = false
+        for sample in samples.prefix(3) {
+            let etag = sample.version.etag
+            let read = sample.version.size == 0 ? MD5.of([]) : try await storedMD5(sample.key, etag)
+            guard let read else { continue }
+            guard read != Self.md5(etag) else {
+                learned.withLock { $0.conduct.tellsMD5[.put] = true }
+                return false
+            }
+            isOpaque = true
+        }
+        if isOpaque { note(.opaqueETags) }
+        return isOpaque
+    }
+
+    /// The MD5 of the bytes that the store has; nil when these credentials do not read them.
+    private func storedMD5(_ key: ObjectKey, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]? {
+        var call = Call(.get, .get, key)
+        Self.add(.ifMatch(etag), to: &call.headers)
+        addCustomerKey(to: &call.headers)
+        let sink = MD5Sink()
+        do throws(ObjectStoreError) { _ = try await send(call, sink: sink) } catch {
+            if error.isRetryable || error.kind == .cancelled { throw error }
+            return nil
+        }
+        return sink.digest
+    }
+
+    /// Uploads a part of known bytes, and aborts the upload: no object is made.
+    private func makesOpaqueETags(ofParts key: ObjectKey) async throws(ObjectStoreError) -> Bool {
+        let body = MemorySource(Array("pailfs".utf8))
+        let upload = try await createUpload(PutRequest(key))
+        var call = Call(.uploadPart, .put, key)
+        call.query = [QueryItem("partNumber", "1"), QueryItem("uploadId", upload.text)]
+        addCustomerKey(to: &call.headers)
+        let digests = try seal(&call, body)
+        let response: HTTPResponse
+        do { response = try await send(call, body: body) } catch {
+            try? await abortUpload(key, upload)
+            throw error
+        }
+        try? await abortUpload(key, upload)
+        return response.headers["ETag"].flatMap { Self.md5(ETag($0)) } != digests.md5
+    }
+
+    private final class MD5Sink: ByteSink {
+        private let state = Mutex(MD5())
+
+        var digest: [UInt8] { state.withLock { $0.finish() } }
+
+        func receive(_ bytes: RawSpan) { state.withLock { $0.update(bytes) } }
+        func restart() { state.withLock { $0 = MD5() } }
+    }
+}
