@@ -114,7 +114,9 @@ struct BlockSums: Sendable {
         else { return }
         for run in named.intersection(present).subtracting(rows[chunk]?.known ?? .empty).runs {
             let values = run.map { block in
-                (0..<8).reduce(UInt64(0)) { $0 | UInt64(bytes[17 + block * 8 + $1]) << (UInt64($1) * 8) }
+                var value: UInt64 = 0
+                for index in 0..<8 { value |= UInt64(bytes[17 + block * 8 + index]) << UInt64(index * 8) }
+                return value
             }
             record(values, of: run, in: chunk)
         }
