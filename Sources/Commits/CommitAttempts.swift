@@ -32,6 +32,9 @@ struct CommitAttempts: Sendable {
 
     subscript(_ id: String) -> Attempt? { known[id] }
 
+    /// Whether a try may have changed what is at the key.
+    func hasTried(_ key: ObjectKey) -> Bool { known.values.contains { $0.key == key } }
+
     /// The last attempt of an earlier process with the bytes there are: the next commit asks first what became of it.
     mutating func resume(_ attempt: Attempt) {
         known[attempt.id] = attempt

@@ -311,11 +311,19 @@ extension FileCommit {
         case (.match(let wanted), let found?) where wanted == found: return nil
         default:
             if case .match(let wanted) = condition, try await isLink(request.key, wanted) { return nil }
+            if let info, isHalfOfOurCopy(info, request) { return nil }
             if !request.needsUpload { await giveUpUpload() }
             let (kind, message): (ObjectStoreError.Kind, String) =
                 info == nil ? (.notFound, "the object was deleted") : (.preconditionFailed, "the object was replaced")
             throw .conflict(ObjectStoreError(kind, .head, key: request.key, message: message))
         }
+    }
+
+    /// Whether a try of an earlier process has copied the source there, and not come to change the headers, which tell that it
+    /// was ours.
+    private func isHalfOfOurCopy(_ info: ObjectInfo, _ request: CommitState.Request) -> Bool {
+        guard !store.capabilities.copySetsHeaders, let source = wholeSource(of: request) else { return false }
+        return info.version.etag == source.ifMatch && withShared { $0.state.attempts.hasTried(request.key) }
     }
 
     /// nil: no such object.

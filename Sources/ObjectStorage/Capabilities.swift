@@ -29,6 +29,8 @@ package struct Capabilities: Sendable, Hashable {
     package var putIfAbsent = true
     package var putIfMatch = true
     package var copyCondition = true
+    /// A copy has its headers at once. Otherwise it has those of its source until a second request has changed them.
+    package var copySetsHeaders = true
     /// A condition on the end of an upload is heeded, if `putIfAbsent` or `putIfMatch` say that there is such a one.
     package var completionCondition = true
     package var deleteIfMatch = false
