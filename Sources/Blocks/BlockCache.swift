@@ -143,8 +143,17 @@ package final class BlockCache: Sendable {
     /// Gives up the blocks of every version of `key` known now, but those of `kept`; readers that are open go on with what
     /// they find. Reads the index; the rest happens in the background.
     package func forget(_ key: ObjectKey, except kept: [ObjectVersion] = []) {
-        let known = (try? index.versions(of: key)) ?? []
-        let versions = known.filter { version in !kept.contains { $0.etag == version.etag } }
+        evict((try? index.versions(of: key)) ?? [], of: key) { version in kept.contains { $0.etag == version.etag } }
+    }
+
+    /// Gives up the blocks of one version in the same way, if the index knows any, unless it `isUsed`.
+    package func forget(_ key: ObjectKey, _ version: ObjectVersion, unless isUsed: () -> Bool) {
+        let known = ((try? index.versions(of: key)) ?? []).filter { $0.etag == version.etag }
+        evict(known, of: key) { _ in isUsed() }
+    }
+
+    private func evict(_ known: [ObjectVersion], of key: ObjectKey, unless isKept: (ObjectVersion) -> Bool) {
+        let versions = known.filter { !isKept($0) }
         guard !versions.isEmpty else { return }
         pool.start { [self] in
             let dropped = state.withLock { state in

@@ -12,7 +12,8 @@ extension BucketFileSystem {
     private static let barrierWidth = 8
 
     package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
-        later { [self] () async throws(FileSystemError) in
+        if former(ino) != nil { return .success(()) }
+        return later { [self] () async throws(FileSystemError) in
             await sendRemovals(below: ino)
             let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
                 do throws(FileSystemError) { try await secureWaitingForSpace(file) } catch {

@@ -299,6 +299,7 @@ extension BucketFileSystem {
         }
         // Nobody has anything open any more: a process that died may have heard of a last close, and not written it down.
         for file in doomed.all { await carryOutDeletion(of: file) }
+        formers.removeAll()
         let jobs = await finishJobs()
         try? metadata.endInOrder()
         let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }

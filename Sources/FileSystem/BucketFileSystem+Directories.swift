@@ -11,7 +11,8 @@ extension BucketFileSystem {
 
     package func openDirectory(_ ino: InodeNumber) -> Outcome<HandleID> {
         now { () throws(FileSystemError) in
-            guard try entry(ino).attributes.kind == .directory else {
+            let attributes = if let former = former(ino) { former.attributes } else { try entry(ino).attributes }
+            guard attributes.kind == .directory else {
                 throw FileSystemError(.notDirectory, "inode \(ino) is not a directory")
             }
             let handle = handles.insert(.directory(DirectoryStream(directory: ino)))
@@ -232,6 +233,7 @@ extension BucketFileSystem {
     private func remove(directory: Entry) async throws(FileSystemError) {
         let key = try key(of: directory.ino)
         try await requireEmpty(directory)
+        noteFormer(directory)
         let hold = metadata.hold([directory.ino], [(directory.parent, directory.name)])
         defer { metadata.release(hold) }
         try await keepDirectory(directory.parent, without: directory)

@@ -168,6 +168,7 @@ extension BucketFileSystem {
             if let changed { return changed }
             if isUnlinked { return ObjectMetadata() }
         }
+        if let former = former(ino) { return former.headers ?? ObjectMetadata() }
         let entry = try entry(ino)
         let isKnown =
             entry.attributes.kind == .directory ? !mayHaveMarker(entry) : entry.attributes.version == nil

@@ -28,9 +28,6 @@ extension BucketFileSystem {
         }
     }
 
-    /// The metadata cache holds names by inode number, so a kernel reference needs no account here.
-    package func forget(_ ino: InodeNumber, count: UInt64) {}
-
     package func attributes(_ ino: InodeNumber, handle: HandleID?) -> Outcome<AttributeReply> {
         if let file = files.find(ino) {
             let (isDirty, isNameless) = file.state.withLock { ($0.isDirty, $0.isNameless) }
@@ -45,17 +42,27 @@ extension BucketFileSystem {
                         status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
             }
             return later { [self] () async throws(FileSystemError) in
-                try await asking(about: ino) { () async throws(FileSystemError) in
-                    let entry = try self.entry(ino)
-                    guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
-                        throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
-                    }
-                    let fresh = try await exact(found)
-                    return AttributeReply(
-                        status: shown(ino, fresh.attributes), timeout: remaining(attributesFreshUntil(fresh)))
+                do throws(FileSystemError) { return try await freshAttributes(ino) } catch {
+                    guard error.kind == .stale, let former = former(ino) else { throw error }
+                    return AttributeReply(status: status(of: former, ino), timeout: .seconds(1))
                 }
             }
-        } catch { return .ready(.failure(error)) }
+        } catch {
+            guard error.kind == .stale, let former = former(ino) else { return .ready(.failure(error)) }
+            return .success(AttributeReply(status: status(of: former, ino), timeout: .seconds(1)))
+        }
+    }
+
+    private func freshAttributes(_ ino: InodeNumber) async throws(FileSystemError) -> AttributeReply {
+        try await asking(about: ino) { () async throws(FileSystemError) in
+            let entry = try self.entry(ino)
+            guard let found = try await resolve(entry.name, in: entry.parent), found.ino == ino else {
+                throw FileSystemError(.stale, "\(entry.name) is no longer in the bucket")
+            }
+            let fresh = try await exact(found)
+            return AttributeReply(
+                status: shown(ino, fresh.attributes), timeout: remaining(attributesFreshUntil(fresh)))
+        }
     }
 
     // MARK: Replies
@@ -238,7 +245,8 @@ extension BucketFileSystem {
     }
 
     /// The answer to a question about the object of an inode, asked again when that has got another key meanwhile: where the
-    /// old one leads to nothing any more, what gave it the new one has to come to its end first. Callers hold no gate.
+    /// old one leads to nothing any more, the call that took it away has to come to its end first. Callers hold no gate and
+    /// claim no name.
     func asking<Value: Sendable>(
         about ino: InodeNumber, _ ask: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -246,6 +254,9 @@ extension BucketFileSystem {
             let key = try key(of: ino)
             do throws(FileSystemError) { return try await ask() } catch {
                 guard error.kind == .notFound || error.kind == .stale else { throw error }
+                if let entry = try? entry(ino) {
+                    try await changing.wait(Place(parent: entry.parent, name: entry.name))
+                }
                 try await waitForMove(of: ino, files.find(ino))
                 guard let now = try? self.key(of: ino), now != key else { throw error }
             }

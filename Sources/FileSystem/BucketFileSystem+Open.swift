@@ -11,46 +11,50 @@ extension BucketFileSystem {
     package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
         do {
             if flags.writes || flags.truncate { try requireWritable() }
-            if let handle = openUnlinked(ino, flags) {
-                let reply = OpenReply(handle: handle, keepCache: false, direct: flags.direct)
-                guard flags.truncate else { return .success(reply) }
-                return later { [self] () async throws(FileSystemError) in
-                    try await emptying(reply, of: ino, flags)
-                    return reply
-                }
-            }
+            if !flags.truncate, let reply = openUnlinked(ino, flags) { return .success(reply) }
             let entry = try entry(ino)
             if !flags.truncate {
                 let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
                 if isKnown, case .done(let reply) = try open(entry, flags) { return .success(reply) }
             }
-            return later { [self] () async throws(FileSystemError) in
-                while true {
-                    try await leaving.wait(ino)
-                    let known = try self.entry(ino)
-                    guard var entry = try await resolve(known.name, in: known.parent) else {
-                        throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
-                    }
-                    guard entry.ino == ino else {
-                        throw FileSystemError(.stale, "another file has the name \(entry.name) now")
-                    }
-                    entry = try await exact(entry)
-                    switch try await openEmptying(entry, flags) {
-                    case .done(let reply): return reply
-                    case .leaving: break
-                    case .outdated(let size): try await tellKernel(size, of: entry)
-                    }
-                }
+        } catch { if error.kind != .stale { return .ready(.failure(error)) } }
+        return later { [self] () async throws(FileSystemError) in
+            do throws(FileSystemError) { return try await openWaiting(ino, flags) } catch {
+                guard error.kind == .stale, let reply = openUnlinked(ino, flags) else { throw error }
+                if flags.truncate { try await emptying(reply, of: ino, flags) }
+                return reply
             }
-        } catch { return .ready(.failure(error)) }
+        }
     }
 
-    /// A handle of a file that is open and has no name any more: /proc/self/fd leads to it still.
-    private func openUnlinked(_ ino: InodeNumber, _ flags: OpenFlags) -> HandleID? {
-        guard let open = files.find(ino), open.state.withLock({ $0.isUnlinked }),
-            let file = files.retain(ino, if: { false }, make: { open })
-        else { return nil }
-        return handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
+    private func openWaiting(_ ino: InodeNumber, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply {
+        while true {
+            try await leaving.wait(ino)
+            let known = try self.entry(ino)
+            guard var entry = try await resolve(known.name, in: known.parent) else {
+                throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
+            }
+            guard entry.ino == ino else {
+                throw FileSystemError(.stale, "another file has the name \(entry.name) now")
+            }
+            entry = try await exact(entry)
+            switch try await openEmptying(entry, flags) {
+            case .done(let reply): return reply
+            case .leaving: break
+            case .outdated(let size): try await tellKernel(size, of: entry)
+            }
+        }
+    }
+
+    /// A handle of a file that has no name any more: /proc/self/fd leads to one that is open, and a path that was walked before
+    /// to another.
+    private func openUnlinked(_ ino: InodeNumber, _ flags: OpenFlags) -> OpenReply? {
+        let open = files.find(ino).flatMap { open in
+            open.state.withLock { $0.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
+        }
+        guard let file = open ?? revive(ino, isRead: !flags.truncate) else { return nil }
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
+        return OpenReply(handle: handle, keepCache: false, direct: flags.direct)
     }
 
     private enum Opening {
@@ -144,6 +148,8 @@ extension BucketFileSystem {
         while true {
             try await leaving.wait(ino)
             if let file = files.find(ino), file.state.withLock({ $0.isNameless }) { return files.retain(ino) { file } }
+            if let file = revive(ino, isRead: false) { return file }
+            if former(ino) != nil { return nil }
             let entry = try entry(ino)
             guard entry.attributes.kind == .file else { return nil }
             if let file = activateNamed(entry) { return file }
@@ -309,6 +315,7 @@ extension BucketFileSystem {
         unpin(file)
         rest(file)
         if isUnlinked {
+            noteFormer(file)
             return { [self] in
                 try? metadata.forget(unlinked: file.ino)
                 if let overlay {
@@ -316,7 +323,6 @@ extension BucketFileSystem {
                     do throws(FileSystemError) { try end(overlay.record) } catch {
                         remember(error, "unlink", file.ino)
                     }
-                    overlay.staged.discard()
                 }
                 await carryOutDeletion(of: file)
             }

@@ -33,6 +33,7 @@ extension BucketFileSystem {
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
             let entry = try self.entry(entry.ino)
+            noteFormer(entry)
             let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
             defer { metadata.release(hold) }
             return try await removeObject(entry, mayWait: true)
@@ -44,6 +45,7 @@ extension BucketFileSystem {
         try await storeForHandles(of: file)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
+        noteFormer(entry)
         let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
         defer { metadata.release(hold) }
         let (overlay, fallback, base, replaced) = file.state.withLock {
@@ -245,7 +247,6 @@ extension BucketFileSystem {
             try await keepDirectory(entry.parent, havingLost: key)
         }
         jobs.noteRemoval()
-        if !files.isOpen(entry.ino) { forgetBlocks(of: key) }
     }
 
     /// The name is gone, and its object goes with others that are removed soon after.

@@ -92,6 +92,7 @@ extension BucketFileSystem {
                 try journal.write(changes + ended, flushed: true)
             }
             if let target {
+                noteFormer(target)
                 try cached { metadata throws(MetadataError) in try metadata.remove(target.ino) }
             }
             let sources = copied.map { ($0.key.moved(from: oldPrefix, to: newKey.bytes), $0.version) }

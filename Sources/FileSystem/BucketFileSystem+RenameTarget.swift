@@ -42,6 +42,7 @@ extension BucketFileSystem {
         _ target: Entry?, unlessAt component: ByteString, _ removal: Removal? = nil
     ) async throws(FileSystemError) {
         guard let target else { return }
+        noteFormer(target)
         var hasObject = !target.isPending
         if let file = files.find(target.ino) {
             hasObject = hasObject || file.state.withLock { $0.replacedObject } != nil
@@ -67,7 +68,6 @@ extension BucketFileSystem {
             }
             files.settle(file)
         }
-        targets.withLock { _ = $0.removeValue(for: target.ino) }
         guard target.component != component else { return }
         let isLeft = hasObject ? try await !deleteReplaced(target, removal) : false
         try cached { metadata throws(MetadataError) in try metadata.remove(target.ino, pending: isLeft) }

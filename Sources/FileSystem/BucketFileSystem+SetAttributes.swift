@@ -20,12 +20,17 @@ extension BucketFileSystem {
                     if let file = try await holdFile(ino) {
                         defer { letGo(file) }
                         try await set(change, of: file)
+                    } else if var former = former(ino) {
+                        if apply(change, to: &former.attributes) { formers.change(ino) { [former] in $0 = former } }
                     } else {
                         try await set(change, of: try entry(ino))
                     }
                 }
             }
-            let status = if let file = files.find(ino) { shown(file) } else { shown(ino, try entry(ino).attributes) }
+            let status =
+                if let file = files.find(ino) { shown(file) } else if let former = former(ino) {
+                    status(of: former, ino)
+                } else { shown(ino, try entry(ino).attributes) }
             return AttributeReply(status: status, timeout: metadata.ttl)
         }
     }
@@ -51,6 +56,7 @@ extension BucketFileSystem {
         let (wasDirty, length) = (file.isDirty, file.attributes.size)
         if length == size { return }
         try await truncate(file, to: size)
+        if file.state.withLock({ $0.isUnlinked }) { return }
         // What somebody is still writing is stored when that is closed.
         if !wasDirty || !handles.hasWriter(of: file) { try await secureWaitingForSpace(file) }
     }
@@ -67,7 +73,10 @@ extension BucketFileSystem {
     }
 
     private func hasPrivileges(_ ino: InodeNumber) throws(FileSystemError) -> Bool {
-        var attributes = if let file = files.find(ino) { file.attributes } else { try entry(ino).attributes }
+        var attributes =
+            if let file = files.find(ino) { file.attributes } else if let former = former(ino) { former.shown } else {
+                try entry(ino).attributes
+            }
         let before = attributes.mode
         attributes.dropPrivileges()
         return attributes.mode != before

@@ -73,6 +73,7 @@ package final class BucketFileSystem: FileSystemOperations {
     /// seen to before the object goes, so nobody may come to have one open meanwhile: who wants to waits, and finds then what the
     /// name leads to. To be claimed before it is looked who has the file open, and looked for when one has.
     let leaving = Claims<InodeNumber>()
+    let formers = FormerInodes()
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate()

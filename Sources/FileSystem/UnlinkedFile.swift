@@ -94,7 +94,7 @@ extension BucketFileSystem {
     /// An object may take that part of the cache's space.
     private static let shareOfPins: Int64 = 4
 
-    private func pin(_ base: CachedObject, for file: ActiveFile, whole: Bool) -> Bool {
+    func pin(_ base: CachedObject, for file: ActiveFile, whole: Bool) -> Bool {
         guard base.pin(whole: whole) else { return false }
         let before = file.state.withLock { state in
             defer { state.pinned = base }

@@ -1,0 +1,88 @@
+import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// Inodes that have lost their names here and that the kernel may come to still (`FormerInodes`).
+extension BucketFileSystem {
+    /// To be called before an entry loses its name by a call of this mount. Nothing is asked of it as long as it has one.
+    func noteFormer(_ entry: Entry) {
+        let headers = entry.attributes.headersKnown ? (try? metadata.metadata(of: entry.ino)) ?? nil : nil
+        let former = FormerInodes.Former(
+            attributes: entry.attributes, headers: headers, key: try? key(of: entry.ino), file: files.find(entry.ino))
+        note(former, of: entry.ino)
+    }
+
+    /// The last descriptor of a file without a name is closed.
+    func noteFormer(_ file: ActiveFile) {
+        let (attributes, headers, base) = file.state.withLock { ($0.attributes, $0.metadata, $0.base) }
+        note(FormerInodes.Former(attributes: attributes, headers: headers, key: base?.key, file: file), of: file.ino)
+    }
+
+    private func note(_ former: FormerInodes.Former, of ino: InodeNumber) {
+        if let evicted = formers.insert(former, for: ino) { drop(evicted) }
+    }
+
+    /// What is left of an inode without a name; nil of one that has its name, or that is not known to have had one.
+    func former(_ ino: InodeNumber) -> FormerInodes.Former? {
+        guard let former = formers.find(ino), (try? metadata.entry(ino)) == .some(nil) else { return nil }
+        return former
+    }
+
+    /// The kernel has no inode of this number any more. It comes as well for single references, when a program did not wait for
+    /// an answer that held one.
+    package func forget(_ ino: InodeNumber, count: UInt64) {
+        guard !files.isOpen(ino), let former = formers.remove(ino) else { return }
+        drop(former)
+    }
+
+    /// Its bytes go.
+    private func drop(_ former: FormerInodes.Former) {
+        if let file = former.file, !files.isOpen(file.ino) {
+            file.state.withLock { $0.isUnlinked ? $0.overlay : nil }?.staged.discard()
+        }
+        guard let key = former.key, let version = former.shown.version else { return }
+        rooms.blocks.forget(key, version) {
+            let now = (try? metadata.entry(at: key.bytes)) ?? nil
+            let isUsed = files.all.contains { file in
+                file.state.withLock { $0.base?.key == key && $0.base?.version.etag == version.etag }
+            }
+            return now?.attributes.version?.etag == version.etag || isUsed
+        }
+    }
+
+    /// The file of such an inode, with one more user. nil where there is none or, if it `isRead`, where its bytes are not here.
+    func revive(_ ino: InodeNumber, isRead: Bool) -> ActiveFile? {
+        guard let former = former(ino), former.attributes.kind == .file else { return nil }
+        let file = files.retain(ino) {
+            if let file = former.file { return file }
+            let object = former.key.flatMap { key in former.attributes.version.map { rooms.blocks.open(key, $0) } }
+            var state = ActiveFile.State(attributes: former.attributes, base: object)
+            (state.isUnlinked, state.metadata) = (true, former.headers)
+            return ActiveFile(ino: ino, state: state)
+        }
+        guard file.state.withLock({ $0.isUnlinked }), !isRead || hasItsBytes(file) else {
+            letGo(file)
+            return nil
+        }
+        return file
+    }
+
+    /// Whether the bytes of a file without a name are here, or its object is there as long as it is open. Keeps them then.
+    private func hasItsBytes(_ file: ActiveFile) -> Bool {
+        let (base, size, hasObject) = file.state.withLock { state in
+            (state.base, state.overlay?.staged.size ?? state.attributes.size, state.deleteAtRelease != nil)
+        }
+        guard !hasObject, size > 0, let base else { return true }
+        return pin(base, for: file, whole: true)
+    }
+
+    /// The answer to stat(2).
+    func status(of former: FormerInodes.Former, _ ino: InodeNumber) -> FileStatus {
+        var status = shown(ino, former.shown)
+        status.links = 0
+        return status
+    }
+}

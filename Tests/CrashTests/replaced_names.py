@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""usage: replaced_names.py [NAME...]: threads replace names by rename while others open, read and change what has them, with a
+worker that lives and with one that is killed every three seconds. PAILFS_TEST_LONG=1 does it for a minute each.
+
+Promise: as on a local disk no call fails, since each name has a file at all times, and a file is read as it was written."""
+
+# rule: name.gone
+
+import collections
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+from bench import Bench, Mount, wait_for
+
+SECONDS = 60 if os.environ.get("PAILFS_TEST_LONG") == "1" else 8
+NAMES = [f"n{number}" for number in range(8)]
+THREADS = 8
+
+
+def content(number):
+    return f"{number}\n" * (1 + number % 50)
+
+
+class ServedMount(Mount):
+    """A mount of which another process takes over from one that is killed."""
+
+    restart = "yes"
+
+    def worker(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", encoding="utf-8") as children:
+            return int((children.read().split() or [0])[0])
+
+    def kill_worker(self):
+        worker = self.worker()
+        os.kill(worker, signal.SIGKILL)
+        wait_for("another worker", lambda: self.worker() not in (0, worker))
+
+
+class Shared:
+    """What the threads do in one directory, and what went wrong."""
+
+    def __init__(self, root):
+        self.root = root
+        self.end = time.monotonic() + SECONDS
+        self.done, self.wrong = collections.Counter(), collections.Counter()
+
+    def try_to(self, what, act, *arguments):
+        try:
+            act(*arguments)
+            self.done[what] += 1
+        except Exception as error:  # whatever it is, it is counted
+            self.wrong[f"{what}: {getattr(error, 'strerror', None) or error}"] += 1
+
+    def replace(self, number, dice):
+        temporary = self.root / f"temporary{number}"
+        temporary.write_text(content(dice.randrange(1000)))
+        temporary.rename(self.root / dice.choice(NAMES))
+
+    def read(self, path):
+        text = path.read_text()
+        if text != content(int(text.split()[0])):
+            raise AssertionError(f"{path.name} is {text!r}")
+
+    def keep_open(self, path):
+        with open(path, "rb") as file:
+            time.sleep(0.01)
+            size = os.fstat(file.fileno()).st_size
+            os.fchmod(file.fileno(), 0o644)
+            # Another one may have cut it off by now; none makes it longer.
+            if len(file.read()) != size:
+                raise AssertionError(f"{path.name} has not its {size} bytes")
+
+    def open_to_write(self, path):
+        os.close(os.open(path, os.O_WRONLY))
+
+    def replacer(self, number):
+        dice = random.Random(number)
+        while time.monotonic() < self.end:
+            self.try_to("replace", self.replace, number, dice)
+
+    def user(self, number):
+        dice = random.Random(100 + number)
+        acts = {"read": self.read, "open": self.keep_open, "open to write": self.open_to_write, "stat": os.stat,
+                "chmod": lambda path: os.chmod(path, 0o640 | dice.randrange(8)), "utime": os.utime,
+                "listxattr": os.listxattr}
+        while time.monotonic() < self.end:
+            what = dice.choice(list(acts))
+            self.try_to(what, acts[what], self.root / dice.choice(NAMES))
+
+
+def case(dies):
+    def body(mount):
+        mount.start()
+        for name in NAMES:
+            (mount.path / name).write_text(content(0))
+        shared = Shared(mount.path)
+        threads = [threading.Thread(target=act, args=(number,))
+                   for act in (shared.replacer, shared.user) for number in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        deaths = 0
+        while dies and time.monotonic() < shared.end - 3:
+            time.sleep(3)
+            mount.kill_worker()
+            deaths += 1
+        for thread in threads:
+            thread.join()
+        print(f"{sum(shared.done.values())} calls, {shared.done['replace']} of them replaced a file, {deaths} deaths", flush=True)
+        if shared.wrong:
+            raise AssertionError(f"went wrong: {dict(shared.wrong)}")
+        if min(shared.done.values()) < 10 or len(shared.done) < 8:
+            raise AssertionError(f"it proves nothing: {dict(shared.done)}")
+        for name in NAMES:
+            shared.read(mount.path / name)
+        mount.store_and_unmount()
+        return len(shared.done)
+    return body
+
+
+class ServedBench(Bench):
+    mount_type = ServedMount
+
+
+def main(names):
+    bench = ServedBench()
+    for durability in ("remote", "local"):
+        for dies in (False, True):
+            name = f"{durability}{', killed' if dies else ''}"
+            if not names or name in names:
+                bench.case(name, case(dies), f"durable={durability}")
+    return bench.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
