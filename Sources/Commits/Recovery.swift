@@ -31,6 +31,8 @@ package struct Recovery: Sendable {
         /// Directories that programs may have open files in, whose objects are all copied to their new place, and that the metadata
         /// cache may have at the old one.
         package var moved: [(from: ByteString, to: ByteString)] = []
+        /// Former places of renamed directories, whose sources were being deleted when the process ended.
+        package var emptied: [ByteString] = []
         /// Renames of directories that were taken back, and are about to be asked for again.
         package var undone: [(from: ByteString, to: ByteString)] = []
         /// Objects that got another version with other headers, and no other bytes, when the process ended before it knew.
@@ -139,6 +141,7 @@ package struct Recovery: Sendable {
                     plan.moved.append((from, to))
                     plan.ended.append(.advance(id, .removals(below: from)))
                 }
+                if isRestart, case .removals(let prefix) = job.intent { plan.emptied.append(prefix) }
                 if case .headers(let record) = job.intent, let info = try await runner.updated(record) {
                     plan.updated.append((record, info))
                 }

@@ -1,8 +1,8 @@
-import Basics
+package import Basics
 import Blocks
 import Commits
 import Journaling
-import Metadata
+package import Metadata
 import ObjectStorage
 import Staging
 import Synchronization
@@ -12,6 +12,25 @@ extension BucketFileSystem {
     /// A rename that has come to no end so far: objects at its target may be copies of ours.
     struct TriedRename: Hashable {
         let from, to: ByteString
+    }
+
+    struct CompletedRename: Hashable {
+        let from: ByteString
+        let to: ByteString?
+    }
+
+    package func hasCompletedRename(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber
+    ) -> Bool {
+        if completedRenames.withLock({ $0.isEmpty }) { return false }
+        guard let source = try? newKey(name, in: parent, kind: .directory).key.bytes,
+            let target = try? newKey(newName, in: newParent, kind: .directory).key.bytes
+        else { return false }
+        let isThere = (try? metadata.entry(at: target))??.attributes.kind == .directory
+        return completedRenames.withLock { completed in
+            completed.contains(CompletedRename(from: source, to: target))
+                || isThere && completed.contains(CompletedRename(from: source, to: nil))
+        }
     }
 
     /// Copies every object below, then switches the local view, then deletes the sources: nothing is deleted that is not

@@ -17,6 +17,10 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) {
         let plan = try await followMovedDirectories(try await withoutStored(plan))
         triedRenames.withLock { $0.formUnion(plan.undone.map { TriedRename(from: $0.from, to: $0.to) }) }
+        completedRenames.withLock { completed in
+            completed.formUnion(plan.moved.map { CompletedRename(from: $0.from, to: $0.to) })
+            completed.formUnion(plan.emptied.map { CompletedRename(from: $0, to: nil) })
+        }
         try follow(plan)
         // Until here a process that is killed leaves the same to the next one.
         try journalled { journal throws(JournalingError) in

@@ -88,6 +88,9 @@ package final class BucketFileSystem: FileSystemOperations {
     let copies = Copies([:])
     /// Of directories, by this process or the one before it.
     let triedRenames = Mutex<Set<TriedRename>>([])
+    /// Of directories, begun by the process before this one and completed when this one took up its journal. Without `to` where
+    /// only the deletion of the sources was left.
+    let completedRenames = Mutex<Set<CompletedRename>>([])
     /// Renames of directories that give rows and open files below the versions of the copies just now.
     let rowsAhead = Atomic<Int>(0)
     /// What went wrong last with a file, for whoever asks.

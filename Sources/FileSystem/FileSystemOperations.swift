@@ -28,6 +28,11 @@ package protocol FileSystemOperations: Sendable {
     func rename(
         _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
     ) -> Outcome<Void>
+    /// Whether an earlier process has begun this rename of a directory and this one has completed it. The old name may lead to
+    /// something else by now.
+    func hasCompletedRename(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber
+    ) -> Bool
 
     func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply>
     func create(

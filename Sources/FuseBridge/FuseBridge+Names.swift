@@ -89,6 +89,9 @@ extension FuseBridge {
     ) {
         let noReplace: UInt32 = 1
         guard flags & ~noReplace == 0 else { return request.refuse(EINVAL) }
+        if HeldConnection.isRepeated, fileSystem.hasCompletedRename(name, in: parent, to: newName, in: newParent) {
+            return request.succeed()
+        }
         let outcome = fileSystem.rename(
             name, in: parent, to: newName, in: newParent, noReplace: flags & noReplace != 0
         ).repeated(HeldConnection.isRepeated) { [self] error in

@@ -191,6 +191,10 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
+    func hasCompletedRename(
+        _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber
+    ) -> Bool { false }
+
     func rename(
         _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber, noReplace: Bool
     ) -> Outcome<Void> {
