@@ -177,7 +177,7 @@ extension BucketFileSystem {
         defer { reopenBases(copies, of: sources) }
         do throws(FileSystemError) {
             try moveRows(below: prefix)
-            try adopt(copies, for: try entry(directory.ino), prefix)
+            try adopt(copies, of: sources, for: try entry(directory.ino), prefix)
             return nil
         } catch { return error }
     }
@@ -209,18 +209,20 @@ extension BucketFileSystem {
     }
 
     /// A renamed directory and the rows below it show the versions of the copies, so that the next listing finds nothing new.
+    /// `sources` are what was copied, by the new keys.
     private func adopt(
-        _ copies: [ObjectKey: ObjectVersion], for directory: Entry, _ prefix: ByteString
+        _ copies: [ObjectKey: ObjectVersion], of sources: [ObjectKey: ObjectVersion] = [:], for directory: Entry,
+        _ prefix: ByteString
     ) throws(FileSystemError) {
-        try adopt(copies, for: [(directory, prefix)])
+        try adopt(copies, of: sources, for: [(directory, prefix)])
         var last: ByteString?
         while true {
             let rows = try cached { metadata throws(MetadataError) in
                 try metadata.children(of: directory.ino, after: last, limit: 256)
             }
-            try adopt(copies, for: rows.map { ($0, prefix + $0.component) })
+            try adopt(copies, of: sources, for: rows.map { ($0, prefix + $0.component) })
             for row in rows where row.attributes.kind == .directory {
-                try adopt(copies, for: row, prefix + row.component)
+                try adopt(copies, of: sources, for: row, prefix + row.component)
             }
             guard rows.count == 256, let component = rows.last?.component else { return }
             last = component
@@ -228,11 +230,22 @@ extension BucketFileSystem {
     }
 
     private func adopt(
-        _ copies: [ObjectKey: ObjectVersion], for rows: [(entry: Entry, key: ByteString)]
+        _ copies: [ObjectKey: ObjectVersion], of sources: [ObjectKey: ObjectVersion],
+        for rows: [(entry: Entry, key: ByteString)]
     ) throws(FileSystemError) {
         let changes = rows.compactMap { row -> (ino: InodeNumber, attributes: Attributes)? in
-            guard let version = copies[ObjectKey(row.key)], !row.entry.isPending else { return nil }
+            let key = ObjectKey(row.key)
+            guard let version = copies[key], !row.entry.isPending else { return nil }
             var attributes = row.entry.attributes
+            if attributes.kind == .file, let known = attributes.version, let source = sources[key],
+                !known.hasContent(of: source)
+            {
+                // Another host had replaced the object before it was listed to be copied.
+                attributes = Attributes(
+                    kind: .file, size: version.size, mtime: version.modified, version: version,
+                    storageClass: attributes.storageClass)
+                notifier?.invalidate(row.entry.ino)
+            }
             attributes.version = version
             return (row.entry.ino, attributes)
         }

@@ -11,9 +11,10 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ChangedBelowRenameTests {
     private static let theirs = Array("theirs, longer".utf8)
 
-    enum Change: CaseIterable { case replaced, deleted, replacedTwice, replacedAndDeleted }
+    enum Change: CaseIterable { case replaced, deleted, replacedTwice, replacedAndDeleted, replacedBefore }
 
     private func change(_ change: Change, in tree: MountedTree) {
+        if change == .replacedBefore { return _ = tree.store.setObject("d/f", Self.theirs) }
         let count = Mutex(0)
         tree.store.fault = { [store = tree.store] operation, key in
             guard operation == .copy, key == "e/f" else { return nil }
