@@ -55,6 +55,12 @@ rename/link-over-unstored:oss:remote:native:DELETE-1-before rename/link-over-ope
 rename/unstored-over-link:oss:remote:native:whole unlink/link-after-others:oss:remote:native:whole
 unlink/link-after-others-and-made-again:oss:remote:native:whole
 rmdir/dir-of-a-shared-name:s3:remote:whole rmdir/tree-with-shared-names:s3:local:whole
+unlink/sharedlink:s3:remote:DELETE-1-seen rename/big-over-link:s3:local:DELETE-1-seen
+rename/shared-over-link:s3:remote:DELETE-1-seen rename/open-over-link:s3:remote:metadata:DELETE-1-seen
+unlink/sharedlink-and-made-again:cssp:local:DELETE-1-seen
+copy/big:kodo:remote:CHANGE-1-before copy/open:kodo:remote:CHANGE-1-before
+rename/dir-of-a-shared-name:s3:remote:LIST-3-before rename/dir-of-a-shared-name:s3:remote:BATCH-1-after
+rename/dir-over-nothing:s3:remote:LIST-1-overwritten
 """.split()
 # Twenty deaths in a row, each within two seconds of the worker's start, end a mount.
 BATCH = 12
