@@ -27,12 +27,38 @@ package struct Credentials: Sendable, Hashable {
     }
 }
 
+extension Credentials {
+    /// Throws what names the part that no request can carry: keys come from secrets that end with a line break.
+    package func requireUsable() throws(ObjectStoreError) {
+        let parts = [("key ID", accessKeyID), ("secret", secretKey.revealed), ("token", sessionToken?.revealed ?? "")]
+        for (name, text) in parts {
+            guard let bad = text.unicodeScalars.first(where: { $0.value < 0x20 || $0.value == 0x7f }) else { continue }
+            let what = bad == "\n" || bad == "\r" ? "a line break" : "a control character"
+            throw ObjectStoreError(
+                .credentialsRejected, .checkAccess, code: "UnusableKey",
+                message: "the \(name) of the credentials has \(what) in it; remove it where the key is kept, for "
+                    + "example by printf %s instead of echo")
+        }
+    }
+}
+
+/// How a store refused credentials.
+package enum CredentialsRefusal: Sendable {
+    /// It named them: unknown, wrong, or ended.
+    case named
+    /// It denied access, for which other reasons are more likely.
+    case unexplained
+}
+
 /// Where credentials come from, asked before each request.
 package protocol CredentialsProvider: Sendable {
     /// The ones to use now; nil asks anonymously. Cheap unless they have to be renewed.
     func current() async throws(ObjectStoreError) -> Credentials?
-    /// The store refused the current ones: the next call gets new ones if there are any.
-    func invalidate()
+    /// Reads the source again because the store refused `used`: once for all requests that it refused with these. True when
+    /// `current` returns others now, with which the request may be tried again.
+    ///
+    /// Throws: the error of a source that cannot be read now.
+    func replace(_ used: Credentials?, after refusal: CredentialsRefusal) async throws(ObjectStoreError) -> Bool
 }
 
 /// Credentials that never change, or none.
@@ -42,5 +68,5 @@ package struct FixedCredentials: CredentialsProvider {
     package init(_ credentials: Credentials?) { self.credentials = credentials }
 
     package func current() -> Credentials? { credentials }
-    package func invalidate() {}
+    package func replace(_ used: Credentials?, after refusal: CredentialsRefusal) -> Bool { false }
 }

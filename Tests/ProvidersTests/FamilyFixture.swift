@@ -79,7 +79,10 @@ final class EndingCredentials: CredentialsProvider {
             accessKeyID: "ID\(number)", secretKey: Secret("SECRET"), sessionToken: token.map { Secret($0) })
     }
 
-    func invalidate() { renewals.withLock { $0 += 1 } }
+    func replace(_ used: Credentials?, after refusal: CredentialsRefusal) -> Bool {
+        renewals.withLock { $0 += 1 }
+        return true
+    }
 }
 
 extension FamilyProfile {

@@ -95,10 +95,87 @@ private final class Source: Sendable {
     @Test func refusedOnesAreReplacedAtOnce() async throws {
         let credentials = source.credentials()
         source.live(for: nil)
+        let used = try await credentials.current()
+        #expect(try await credentials.replace(used, after: .named))
+        #expect(try await credentials.current()?.accessKeyID == "key2")
+        #expect(try await credentials.current()?.accessKeyID == "key2")
+        #expect(source.asked == 2)
+    }
+
+    /// Requests that were sent with the same credentials are refused one after the other.
+    @Test func aRefusalOfFormerOnesReadsNothing() async throws {
+        let credentials = source.credentials()
+        let used = try await credentials.current()
+        for _ in 0..<5 { #expect(try await credentials.replace(used, after: .named)) }
+        #expect(source.asked == 2)
+    }
+
+    @Test func requestsRefusedAtTheSameTimeShareOneReading() async throws {
+        let credentials = source.credentials()
+        let used = try await credentials.current()
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<8 { group.addTask { try await credentials.replace(used, after: .unexplained) } }
+            for try await isOther in group { #expect(isOther) }
+        }
+        #expect(source.asked == 2)
+    }
+
+    @Test func aSourceWithTheSameOnesIsReadOncePerSecond() async throws {
+        let reads = Mutex(0)
+        let credentials = RenewingCredentials(time: source.time) { [source] () in
+            reads.withLock { $0 += 1 }
+            source.time.advance(by: .milliseconds(500))
+            return Credentials(accessKeyID: "same", secretKey: Secret("s"))
+        }
+        let used = try await credentials.current()
+        for _ in 0..<3 { #expect(try await !credentials.replace(used, after: .named)) }
+        #expect(reads.withLock { $0 } == 2)
+        source.time.advance(by: .seconds(2))
+        #expect(try await !credentials.replace(used, after: .named))
+        #expect(reads.withLock { $0 } == 3)
+        // Nobody may read some object: that says less, and a source that takes its time is left alone for longer.
+        source.time.advance(by: .seconds(9))
+        #expect(try await !credentials.replace(used, after: .unexplained))
+        #expect(reads.withLock { $0 } == 3)
+        source.time.advance(by: .seconds(2))
+        #expect(try await !credentials.replace(used, after: .unexplained))
+        #expect(reads.withLock { $0 } == 4)
+    }
+
+    @Test func aSourceThatFailsIsTheReasonAndTheOldOnesStay() async throws {
+        let credentials = source.credentials()
+        let used = try await credentials.current()
+        source.fail(.unreachable)
+        for _ in 0..<2 {
+            let error = await #expect(throws: ObjectStoreError.self) {
+                try await credentials.replace(used, after: .named)
+            }
+            #expect(error?.kind == .unreachable)
+        }
+        #expect(source.asked == 2)
+        #expect(try await credentials.current() == used)
+    }
+
+    @Test func anonymousRequestsLookForNothing() async throws {
+        let credentials = source.credentials()
+        source.beSilent(true)
         _ = try await credentials.current()
-        credentials.invalidate()
-        #expect(try await credentials.current()?.accessKeyID == "key2")
-        #expect(try await credentials.current()?.accessKeyID == "key2")
+        #expect(try await !credentials.replace(nil, after: .unexplained))
+        #expect(source.asked == 1)
+    }
+
+    @Test(arguments: ["id\n", "id\r", "i\u{0}d"]) func aLineBreakInAKeyIsNamed(id: String) async throws {
+        for part in 0..<3 {
+            let texts = [0, 1, 2].map { $0 == part ? id : "good" }
+            let credentials = RenewingCredentials(time: source.time) { () in
+                Credentials(
+                    accessKeyID: texts[0], secretKey: Secret(texts[1]), sessionToken: Secret(texts[2]))
+            }
+            let error = await #expect(throws: ObjectStoreError.self) { try await credentials.current() }
+            #expect(error?.kind == .credentialsRejected)
+            #expect(error?.message.contains(["key ID", "secret", "token"][part]) == true)
+            #expect(error?.message.contains(id == "i\u{0}d" ? "control character" : "line break") == true)
+        }
     }
 
     @Test func manyRequestsShareOneRenewal() async throws {

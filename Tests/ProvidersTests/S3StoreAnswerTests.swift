@@ -400,7 +400,7 @@ import Testing
         #expect(fixture.requests.map(\.method) == ["GET", "HEAD"])
     }
 
-    /// The answer to a HEAD does not say that the credentials have ended. Those that never end are not asked for again.
+    /// The answer to a HEAD does not say that the credentials have ended, or that another file is there now.
     @Test(arguments: ["token", nil])
     func aRefusalWithoutAReasonIsTriedWithOtherCredentials(token: String?) async throws {
         let fixture = try FamilyFixture(credentials: EndingCredentials(token: token)) { _, request in
@@ -409,7 +409,26 @@ import Testing
         let error = await fixture.error { store throws(ObjectStoreError) in
             _ = try await store.head("k", condition: nil)
         }
-        #expect(error?.kind == (token == nil ? .accessDenied : nil))
-        #expect(fixture.requests.count == (token == nil ? 1 : 2))
+        #expect(error == nil)
+        #expect(fixture.requests.count == 2)
+    }
+
+    /// What the store says of keys that were replaced in their file, or of access that other keys may have.
+    @Test(arguments: ["InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "ExpiredToken", "InvalidToken"])
+    func refusedCredentialsAreReadAgainOnce(code: String) async throws {
+        let fixture = try FamilyFixture(credentials: EndingCredentials(token: nil)) { _, request in
+            request["authorization"]?.contains("ID0/") == true ? .error(403, code) : LocalAnswer(204)
+        }
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            try await store.delete("k", ifMatch: nil)
+        }
+        #expect(error == nil)
+        #expect(fixture.requests.count == 2)
+        let refusing = try FamilyFixture(credentials: EndingCredentials(token: nil)) { _, _ in .error(403, code) }
+        let refused = await refusing.error { store throws(ObjectStoreError) in
+            try await store.delete("k", ifMatch: nil)
+        }
+        #expect(refused?.status == 403)
+        #expect(refusing.requests.count == 2)
     }
 }

@@ -29,7 +29,23 @@ package final class CSSPAuthenticator: SwiftAuthenticator {
         return address
     }
 
-    package func learn(from response: HTTPResponse, to head: SwiftRequestHead) -> Bool {
+    package func learn(
+        from response: HTTPResponse, to head: SwiftRequestHead
+    ) async throws(ObjectStoreError) -> Bool {
+        if learnClock(response, head) { return true }
+        guard let current = try await credentials.current() else { return false }
+        var again = head
+        again.headers["Authorization"] = nil
+        signer.sign(&again.headers, again.method, resource: again.resource, with: current)
+        // Another request that was refused has read other credentials since.
+        if again.headers["Authorization"] != head.headers["Authorization"] { return true }
+        guard response.status == 401 else {
+            return (try? await credentials.replace(current, after: .unexplained)) ?? false
+        }
+        return try await credentials.replace(current, after: .named)
+    }
+
+    private func learnClock(_ response: HTTPResponse, _ head: SwiftRequestHead) -> Bool {
         guard let server = response.headers["Date"].flatMap({ Timestamp(httpDate: $0) }),
             let sent = head.headers["Date"].flatMap({ Timestamp(httpDate: $0) })
         else { return false }

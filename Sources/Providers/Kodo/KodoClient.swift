@@ -118,11 +118,13 @@ package final class KodoClient: Sendable {
     ) async throws(ObjectStoreError) -> HTTPResponse {
         var corrected: Set<ObjectStoreError.Kind> = []
         while true {
-            let response = try await exchange(call, body, sink, use)
+            let (response, used) = try await exchange(call, body, sink, use)
             if response.isSuccess, !KodoErrors.isError(response) { return response }
             let error = KodoErrors.error(response, call.operation, call.key)
             if error.kind == .serverFault { skipHost(of: call.service) }
-            guard corrected.insert(error.kind).inserted, correct(error, response, call.service) else { throw error }
+            guard corrected.insert(error.kind).inserted,
+                try await correct(error, response, call.service, with: used)
+            else { throw error }
             sink?.restart()
         }
     }
@@ -130,14 +132,15 @@ package final class KodoClient: Sendable {
     private func exchange(
         _ call: Call, _ body: (any ByteSource)?, _ sink: (any ByteSink)?,
         _ use: @escaping @Sendable (HTTPResponse) -> BodyUse
-    ) async throws(ObjectStoreError) -> HTTPResponse {
-        let signer = try await signer(call)
+    ) async throws(ObjectStoreError) -> (HTTPResponse, Credentials) {
+        let used = try await credentials(for: call)
+        let signer = KodoSigner(used)
         var tries = 0
         while true {
             let origins = try await origins(for: call)
             let skipped = learned.withLock { $0.skipped[call.service] ?? 0 }
             let (request, source) = try await signed(call, body, origins[skipped % origins.count], signer)
-            do { return try await engine.execute(request, body: source, sink: sink, bodyUse: use) } catch {
+            do { return (try await engine.execute(request, body: source, sink: sink, bodyUse: use), used) } catch {
                 tries += 1
                 if error.kind == .unreachable || error.kind == .interrupted || error.kind == .timedOut {
                     skipHost(of: call.service)
@@ -150,7 +153,7 @@ package final class KodoClient: Sendable {
         }
     }
 
-    private func signer(_ call: Call) async throws(ObjectStoreError) -> KodoSigner {
+    private func credentials(for call: Call) async throws(ObjectStoreError) -> Credentials {
         let current = try await credentials.current()
         learned.withLock { $0.credentials = current }
         guard let current else {
@@ -158,7 +161,7 @@ package final class KodoClient: Sendable {
                 .accessDenied, call.operation, key: call.key, code: "NoCredentials",
                 message: "Kodo requires keys; set QINIU_ACCESS_KEY and QINIU_SECRET_KEY")
         }
-        return KodoSigner(current)
+        return current
     }
 
     private func origins(for call: Call) async throws(ObjectStoreError) -> [HTTPOrigin] {
@@ -309,13 +312,18 @@ package final class KodoClient: Sendable {
     // MARK: Corrections
 
     /// Learns from an answer what the next try needs; false when nothing can be learned.
-    private func correct(_ error: ObjectStoreError, _ response: HTTPResponse, _ service: KodoService) -> Bool {
+    private func correct(
+        _ error: ObjectStoreError, _ response: HTTPResponse, _ service: KodoService, with used: Credentials
+    ) async throws(ObjectStoreError) -> Bool {
         switch error.kind {
         case .clockSkew: return learnClock(response, tolerance: .zero)
         case .credentialsExpired:
-            credentials.invalidate()
+            // Each request has a token of its own, which ends by the server's clock.
             _ = learnClock(response, tolerance: .seconds(60))
+            _ = try await credentials.replace(used, after: .named)
             return true
+        case .credentialsRejected: return try await credentials.replace(used, after: .named)
+        case .accessDenied: return (try? await credentials.replace(used, after: .unexplained)) ?? false
         case .wrongRegion:
             let right = KodoErrors.rightHost(error).flatMap { HTTPOrigin(authority: $0, isSecure: isSecure) }
             learned.withLock { learned in

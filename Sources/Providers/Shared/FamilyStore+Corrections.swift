@@ -34,9 +34,8 @@ extension FamilyStore {
             // minutes.
             if learnClock(response, tolerance: .seconds(14 * 60)) { return true }
             return await renew(current)
-        case .credentialsExpired:
-            credentials.invalidate()
-            return true
+        case .accessDenied: return await renew(current)
+        case .credentialsRejected, .credentialsExpired: return try await credentials.replace(current, after: .named)
         case .invalidRequest where response.status == 400 && document == nil:
             // A HEAD answer has no document, but a bucket of another region tells it in a header, or when it is listed. So do
             // credentials that have ended, however soon after others.
@@ -59,21 +58,10 @@ extension FamilyStore {
         }
     }
 
-    /// Whether there are other credentials than those that were refused without a reason. Only those that end are asked for
-    /// again, and not for every object that nobody may read.
+    /// Whether there are other credentials than those that were refused without a reason. A source that cannot be read now
+    /// is no reason: the refusal is.
     private func renew(_ used: Credentials?) async -> Bool {
-        guard let used, used.sessionToken != nil else { return false }
-        let mayAsk = learned.withLock { learned in
-            let now = time.uptime()
-            guard now >= learned.nextRenewal else { return false }
-            learned.nextRenewal = now + .seconds(1)
-            return true
-        }
-        if let now = try? await credentials.current(), now != used { return true }
-        guard mayAsk else { return false }
-        credentials.invalidate()
-        guard let renewed = try? await credentials.current() else { return false }
-        return renewed != used
+        (try? await credentials.replace(used, after: .unexplained)) ?? false
     }
 
     /// Takes the server's clock when it is further than `tolerance` from what was signed.

@@ -63,8 +63,6 @@ package final class FamilyStore: ObjectStore {
         var conduct = Conduct()
         /// For presigning, which cannot wait for new ones.
         var credentials: Credentials?
-        /// No renewal because of an answer without a reason before this; of the time source's `uptime`.
-        var nextRenewal = Duration.zero
     }
 
     let profile: FamilyProfile

@@ -13,11 +13,20 @@ package final class RenewingCredentials: CredentialsProvider {
     private struct State {
         var credentials: Credentials?
         var isKnown = false
-        var isRefused = false
         var isRenewing = false
         /// No renewal of credentials that still work before this; of the time source's `uptime`.
         var earliest = Duration.zero
+        var replacement: Replaced?
         var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// The last reading of the source that a refusal asked for.
+    private struct Replaced {
+        /// Its end; of the time source's `uptime`.
+        var at: Duration
+        var length: Duration
+        /// Whether there were others.
+        var result: Result<Bool, ObjectStoreError>
     }
 
     private enum Step {
@@ -50,16 +59,45 @@ package final class RenewingCredentials: CredentialsProvider {
         }
     }
 
-    /// The next request asks the source, whatever the credentials say of their end.
-    package func invalidate() {
-        state.withLock { state in
-            if !state.isRenewing { state.isRefused = true }
+    package func replace(
+        _ used: Credentials?, after refusal: CredentialsRefusal
+    ) async throws(ObjectStoreError) -> Bool {
+        guard let used else { return false }
+        while true {
+            switch state.withLock({ replacement(of: used, after: refusal, &$0) }) {
+            case .answer(let result): return try result.get()
+            case .renew: return try await renew(or: nil, replacing: used) != used
+            case .wait: await awaitRenewal()
+            }
         }
+    }
+
+    private enum Replacement {
+        case answer(Result<Bool, ObjectStoreError>)
+        case renew
+        case wait
+    }
+
+    private func replacement(
+        of used: Credentials, after refusal: CredentialsRefusal, _ state: inout State
+    ) -> Replacement {
+        // Another request that was refused reads the source already, or has done so.
+        if state.isRenewing { return .wait }
+        if state.isKnown, state.credentials != used { return .answer(.success(true)) }
+        if let last = state.replacement {
+            let age = time.uptime() - last.at
+            // A request that was sent before the last answer gets the same one.
+            if age < .seconds(1), (try? last.result.get()) != true { return .answer(last.result) }
+            // Not for each object that these credentials may not read, and programs less often than files.
+            if refusal == .unexplained, age < max(.seconds(1), last.length * 20) { return .answer(.success(false)) }
+        }
+        state.isRenewing = true
+        return .renew
     }
 
     private func next(_ state: inout State) -> Step {
         let now = time.now()
-        let works = state.isKnown && !state.isRefused && !(state.credentials?.hasEnded(at: now) ?? false)
+        let works = state.isKnown && !(state.credentials?.hasEnded(at: now) ?? false)
         let isFresh = works && !(state.credentials?.hasEnded(at: now + margin) ?? false)
         if isFresh || works && (state.isRenewing || time.uptime() < state.earliest) { return .use(state.credentials) }
         if state.isRenewing { return .wait }
@@ -67,20 +105,27 @@ package final class RenewingCredentials: CredentialsProvider {
         return .renew(fallback: works ? state.credentials : nil)
     }
 
-    private func renew(or fallback: Credentials?) async throws(ObjectStoreError) -> Credentials? {
+    /// Reads the source, for this caller and those that wait; `used` are credentials that the store refused.
+    private func renew(
+        or fallback: Credentials?, replacing used: Credentials? = nil
+    ) async throws(ObjectStoreError) -> Credentials? {
+        let began = time.uptime()
         let result: Result<Credentials?, ObjectStoreError>
         do throws(ObjectStoreError) {
             let credentials = try await source()
+            try credentials?.requireUsable()
             // A service that is not there is silent as well: whoever had credentials does not become anonymous by that.
             if credentials == nil, state.withLock({ $0.credentials != nil }) { throw Self.silence }
             result = .success(credentials)
         } catch { result = .failure(error) }
         let waiting = state.withLock { state in
-            if case .success(let credentials) = result {
-                (state.credentials, state.isKnown, state.isRefused) = (credentials, true, false)
-            }
+            if case .success(let credentials) = result { (state.credentials, state.isKnown) = (credentials, true) }
             // A source that fails, or that has nothing newer, is not asked at every request.
             state.earliest = time.uptime() + Self.pause
+            if let used {
+                let now = time.uptime()
+                state.replacement = Replaced(at: now, length: now - began, result: result.map { $0 != used })
+            }
             state.isRenewing = false
             defer { state.waiting = [] }
             return state.waiting

@@ -20,7 +20,9 @@ package protocol SwiftAuthenticator: Sendable {
     func authorize(_ head: inout SwiftRequestHead) async throws(ObjectStoreError) -> StorageAddress
     /// The store answered 401 or 403 to `head` as it was authorized: whether another try with what was learned may do
     /// better. Asked once a request.
-    func learn(from response: HTTPResponse, to head: SwiftRequestHead) -> Bool
+    ///
+    /// Throws: the error of credentials that cannot be read again now.
+    func learn(from response: HTTPResponse, to head: SwiftRequestHead) async throws(ObjectStoreError) -> Bool
 }
 
 /// Where containers are: a storage URL in pieces.

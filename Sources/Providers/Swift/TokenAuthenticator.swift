@@ -21,11 +21,8 @@ package struct TokenAuthenticator: SwiftAuthenticator {
 
     private static let header = "X-Auth-Token"
     private let session: RenewingCredentials
-    /// Whether another login can give another token.
-    private let renews: Bool
 
     package init(time: any TimeSource, login: @escaping Login) {
-        renews = true
         session = RenewingCredentials(margin: .seconds(120), time: time) { () async throws(ObjectStoreError) in
             Self.credentials(try await login())
         }
@@ -33,7 +30,6 @@ package struct TokenAuthenticator: SwiftAuthenticator {
 
     /// A ready token, which nothing renews.
     package init(fixed token: SwiftToken, time: any TimeSource) {
-        renews = false
         session = RenewingCredentials(margin: .zero, time: time) { () in Self.credentials(token) }
     }
 
@@ -55,9 +51,14 @@ package struct TokenAuthenticator: SwiftAuthenticator {
         return address
     }
 
-    package func learn(from response: HTTPResponse, to head: SwiftRequestHead) -> Bool {
-        guard renews, response.status == 401 else { return false }
-        session.invalidate()
-        return true
+    package func learn(
+        from response: HTTPResponse, to head: SwiftRequestHead
+    ) async throws(ObjectStoreError) -> Bool {
+        guard let current = try await session.current() else { return false }
+        // Another request that was refused has logged in since.
+        if current.secretKey.revealed != head.headers[Self.header] { return true }
+        // A token has the rights of its user as they were at the login.
+        guard response.status == 401 else { return (try? await session.replace(current, after: .unexplained)) ?? false }
+        return try await session.replace(current, after: .named)
     }
 }
