@@ -146,6 +146,21 @@ static void forget_signals(posix_spawnattr_t *attributes, short flags) {
     posix_spawnattr_setflags(attributes, flags | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
+int linux_spawn_for_output(
+    pid_t *process, char *const *arguments, char *const *variables, int output, int errors) {
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    forget_signals(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, 1);
+    posix_spawn_file_actions_adddup2(&actions, errors, 2);
+    int result = posix_spawnp(process, arguments[0], &actions, &attributes, arguments, variables);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    return -result;
+}
+
 int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other) {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;

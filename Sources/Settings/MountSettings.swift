@@ -6,6 +6,8 @@ package struct MountSettings: Sendable, Hashable {
     package var region: String?
     /// Whose credentials in the provider's own files.
     package var profile: String?
+    /// A file with the credentials, whatever the store.
+    package var credentialsFile: String?
     package var pathStyle = false
     package var signature = SignatureVersion.newest
     package var storageClass: String?

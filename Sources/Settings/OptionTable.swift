@@ -20,6 +20,11 @@ package enum OptionTable {
                 + "the URL of the container, for Kodo the server that answers region queries."),
         .text("region", "name", \.region, "Region of the bucket. OSS and COS need it unless endpoint is given."),
         .text("profile", "name", \.profile, "Profile to read from the credentials files of the provider's tools."),
+        .path(
+            "credentials-file", "file", \.credentialsFile,
+            "File with the credentials, of the same form for every store: lines such as PAILFS_ACCESS_KEY_ID=id and "
+                + "PAILFS_SECRET_ACCESS_KEY=secret, or one line id:secret. No other user may read it. Nothing that the "
+                + "environment says of credentials counts then."),
         .flag("path-style", \.pathStyle, "Put the bucket name into the path of URLs instead of the host name."),
         .flag("ro", \.readOnly, "Mount read-only."),
         .flag(

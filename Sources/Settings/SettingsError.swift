@@ -25,7 +25,7 @@ extension SettingsError: CustomStringConvertible {
         case .secret(let name):
             return
                 "there is no option \(name), since other users can read the command line; set PAILFS_ACCESS_KEY_ID and "
-                + "PAILFS_SECRET_ACCESS_KEY in the environment, or use the credentials files of the provider's tools"
+                + "PAILFS_SECRET_ACCESS_KEY in the environment, or credentials-file to a file that has them"
         case .badValue(let name, let value, let expected):
             return "the option \(name) cannot be \"\(value)\"; write \(expected)"
         case .missingValue(let name, let placeholder):

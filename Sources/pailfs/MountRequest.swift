@@ -54,6 +54,7 @@ struct MountRequest: Sendable {
         let directory = directory ?? Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
+        settings.credentialsFile = settings.credentialsFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }
         settings.logFile = settings.logFile.map { Self.absolute($0, in: directory) }
         if case .socket(let path)? = settings.metrics {

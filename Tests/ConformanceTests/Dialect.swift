@@ -58,8 +58,10 @@ enum Dialect: String, CaseIterable, Sendable {
         guard let user = wish.credentials.current() else { throw CancellationError() }
         let login = TempAuthLogin(
             url: "\(server.endpoint)/auth/v1.0", user: user.accessKeyID, key: user.secretKey)
-        return SwiftCredentials.Found(login: .tempAuth(login), origin: "test")
-            .authenticator(server.engine, time: wish.time)
+        let (engine, time) = (server.engine, wish.time)
+        return TokenAuthenticator(time: time) { () async throws(ObjectStoreError) in
+            try await login.token(engine, time)
+        }
     }
 
     /// A store of the S3-shaped family.

@@ -129,23 +129,82 @@ extension RealMountsAlone {
                 + Pages.displays("man/pailfs-mount.8").filter { $0.contains("fuse.pailfs") }
         }
 
+        private static let keys = "/etc/pailfs/keys/bucket"
+
+        /// The page's file of keys, with those of the world's store.
+        private func keysOfThePage(_ world: World) throws -> String {
+            let files = try Pages.displays("man/pailfs-mount.8").filter { $0.contains("PAILFS_ACCESS_KEY_ID=id\n") }
+            #expect(files.count == 1)
+            return (files.first ?? "").replacing("=id\n", with: "=\(world.bucket.accessKey)\n")
+                .replacing("=secret\n", with: "=\(world.bucket.secretKey)\n")
+        }
+
+        /// With no more of an environment than at boot, and the key in the file that the line names.
         @Test(.timeLimit(.minutes(5)), .enabled(if: Machine.isRoot, "mount -T takes root"))
         func linesForFstabMount() async throws {
             try await withStore(bucket: "bucket") { world, _ in
                 let lines = try linesForFstab().filter { !$0.contains("alice") }
-                #expect(lines.count == 2)
+                #expect(lines.count == 3)
+                let place = world.scratch.path("keys")
+                try keysOfThePage(world).write(toFile: place, atomically: true, encoding: .utf8)
                 for line in lines {
-                    let fstab = here(line, world).replacing("https://s3.example", with: world.bucket.endpoint)
+                    let fstab = here(line, world).replacing("endpoint=https://s3.example,", with: "")
+                        .replacing(Self.keys, with: place)
+                        .replacing("_netdev", with: "_netdev,\(world.options([]))")
                     try fstab.write(toFile: world.scratch.path("fstab"), atomically: true, encoding: .utf8)
+                    let needsKeys = !line.contains(Self.keys)
                     let outcome = try await world.attempt(
                         """
-                        \(setup(world)); export M
+                        \(setup(world)); export M; chmod 600 keys
                         exec unshare --mount bash -euc '
                             mount --bind $T/bin /usr/local/sbin
-                            mount -T fstab $M; findmnt -t fuse.pailfs $M; pailfs unmount $M'
+                            mount -t tmpfs -o mode=700 tmpfs /root
+                            if \(needsKeys); then mkdir /root/.aws
+                                printf "[default]\naws_access_key_id = \(Store.accessKey)\n" >/root/.aws/credentials
+                                printf "aws_secret_access_key = \(Store.secretKey)\n" >>/root/.aws/credentials
+                            fi
+                            env -i /usr/bin/mount -T $T/fstab $M; findmnt -t fuse.pailfs $M
+                            env -i /usr/local/sbin/pailfs unmount $M'
                         """)
                     #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
                 }
+                await untilGone(world)
+            }
+        }
+
+        /// One file of keys, named by `credentials-file=` and by the service manager's file, for whichever store.
+        @Test(
+            .timeLimit(.minutes(5)), .enabled(if: Machine.isRoot, "mount -T takes root"),
+            arguments: Provider.allCases)
+        func theFileOfKeysMountsEachStoreAtBoot(_ provider: Provider) async throws {
+            let units = try Pages.displays("man/pailfs-mount.8").filter { $0.contains("URL=s3://bucket\n") }
+            let unit = try #require(units.count == 1 ? units.first : nil)
+            let line = try #require(try linesForFstab().last { $0.contains(Self.keys) })
+            try await provider.withWorld { world in
+                let place = world.scratch.path("keys")
+                func here(_ text: String) -> String {
+                    text.replacing("/mnt/bucket", with: world.mountpoint)
+                        .replacing("s3://bucket", with: world.bucket.url).replacing(Self.keys, with: place)
+                }
+                try keysOfThePage(world).write(toFile: place, atomically: true, encoding: .utf8)
+                let fstab = here(line).replacing("_netdev", with: "_netdev,\(world.options([]))")
+                try fstab.write(toFile: world.scratch.path("fstab"), atomically: true, encoding: .utf8)
+                let service = here(unit).replacing("PAILFS_REGION=eu-central-1\n", with: "")
+                try service.write(toFile: world.scratch.path("unit"), atomically: true, encoding: .utf8)
+                let outcome = try await world.attempt(
+                    """
+                    cd $T; mkdir -p bin; ln -sf \(Programs.pailfs) bin/pailfs; export M; chmod 600 keys
+                    exec unshare --mount bash -euc '
+                        mount --bind $T/bin /usr/local/sbin; mount -t tmpfs -o mode=700 tmpfs /root
+                        env -i /usr/bin/mount -T $T/fstab $M
+                        printf one >$M/fstab; env -i /usr/local/sbin/pailfs unmount $M
+                        . ./unit
+                        env -i $(cat unit) /usr/local/sbin/pailfs mount $URL $M -o "\(world.options([]))"
+                        printf two >$M/unit; env -i /usr/local/sbin/pailfs unmount $M'
+                    """)
+                #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
+                #expect(try await world.outside("get", "fstab") == "one")
+                #expect(try await world.outside("get", "unit") == "two")
                 await untilGone(world)
             }
         }
@@ -183,7 +242,7 @@ extension RealMountsAlone {
                             as alice sh -c "echo content >\(place)/file\(number); stat -c %U \(place)/file\(number)"
                             test -d $home/.cache/pailfs
                             as \(user) /usr/local/sbin/pailfs unmount \(place)
-                            test ! -d /tmp/pailfs-4711 || rmdir /tmp/pailfs-4711'
+                            rm -rf /tmp/pailfs-4711'
                         """)
                     #expect(outcome.succeeded && !world.isMounted, "\(fstab)\n\(outcome)")
                     #expect(outcome.output == "fuse.pailfs\nalice\n", "\(fstab)\n\(outcome)")

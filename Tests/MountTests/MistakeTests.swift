@@ -44,6 +44,16 @@ private enum Mistakes {
             "own; rm -r home/.aws; export AWS_EC2_METADATA_DISABLED=true; mnt ro", "no credentials were found",
             "set PAILFS_ACCESS_KEY_ID"),
         Mistake("own; mnt profile=nope", "the profile nope", "check its name"),
+        Mistake("own; mnt profile=nope oss://pail", "the profile nope is not in", "check its name"),
+        Mistake("own; mnt ro,profile=nope cssp://pail", "CSSP has no profiles", "credentials-file"),
+        Mistake("echo a:b >keys; chmod 644 keys; mnt credentials-file=$T/keys", "other users can read", "chmod 600"),
+        Mistake("mnt credentials-file=$T/none", "credentials-file $T/none", "No such file", "check the option"),
+        Mistake(
+            "echo OSS_ACCESS_KEY_ID=a >keys; chmod 600 keys; mnt credentials-file=$T/keys",
+            "no credentials for s3://pail",
+            "write PAILFS_ACCESS_KEY_ID=id"),
+        Mistake(
+            "mnt credentials-file=$T/keys,profile=p", "credentials-file and the profile p are set", "set one of them"),
         Mistake("PAILFS_SESSION_TOKEN=x mnt ro", "InvalidToken", "renew", "PAILFS_SESSION_TOKEN"),
         Mistake("mnt ro", "have expired", "renew PAILFS_ACCESS_KEY_ID", fault: "kind=expired"),
         Mistake("mnt ro", "may not list the bucket pail", "allow it", fault: "op=ListObjectsV2,kind=status:403"),
@@ -75,6 +85,8 @@ private enum Mistakes {
             status=0; $P mount $U $M -o "$O,endpoint=https://127.0.0.1:$port,timeout=2" || status=$?
             kill $server; exit $status
             """, "no certificate that this machine trusts", "ca-file"),
+        Mistake(
+            "AWS_CA_BUNDLE=$T/none.pem mnt ro", "the AWS_CA_BUNDLE", "none.pem cannot be read", "set AWS_CA_BUNDLE"),
         Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "set ca-file to a file of certificates"),
         Mistake(
             "mnt proxy=http://127.0.0.1:9,timeout=1", "the proxy http://127.0.0.1:9 cannot be reached",

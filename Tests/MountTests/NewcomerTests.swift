@@ -13,6 +13,8 @@ extension RealMounts {
             let leaves: String
             /// What has to be told of it.
             var option: String?
+            /// Whether Amazon's own library reads it.
+            var isAmazons: Bool { provider == .s3 && leaves.contains(".aws") }
 
             var testDescription: String { name }
 
@@ -20,6 +22,16 @@ extension RealMounts {
                 (self.name, self.provider, self.option, self.leaves) = (name, provider, option, leaves)
             }
         }
+
+        /// Amazon's own library finds the object with what the tool left.
+        private static let witness = """
+            exec "$PYTHON" -c '
+            import boto3, os
+            profile = "work" if os.path.exists(".aws/config") and "work" in open(".aws/config").read() else None
+            session = boto3.session.Session(profile_name=profile, region_name="us-east-1")
+            client = session.client("s3", endpoint_url=os.environ["ENDPOINT"])
+            client.head_object(Bucket=os.environ["BUCKET"], Key=os.environ["NAME"])'
+            """
 
         static let tools = [
             Tool(
@@ -30,6 +42,19 @@ extension RealMounts {
                 "a profile of aws", .s3, option: "profile=work",
                 "mkdir .aws; printf '[profile work]\\naws_access_key_id=%s\\naws_secret_access_key=%s\\n' $ID $SECRET >.aws/config"
             ),
+            Tool(
+                "an indented file of aws", .s3,
+                "mkdir .aws; printf '[default]\\n  aws_access_key_id: %s\\n  aws_secret_access_key: %s\\n' $ID $SECRET >.aws/credentials"
+            ),
+            Tool(
+                "a program of aws", .s3,
+                """
+                mkdir .aws; printf '{"Version": 1, "AccessKeyId": "%s", "SecretAccessKey": "%s"}' $ID $SECRET >key
+                printf '[default]\\ncredential_process = /bin/cat "%s/key"\\n' "$PWD" >.aws/config
+                """),
+            Tool(
+                "a file of keys", .s3, option: "credentials-file=keys",
+                "printf '%s:%s\\n' $ID $SECRET >keys; chmod 600 keys"),
             Tool("s3fs", .s3, "printf '%s:%s\\n' $ID $SECRET >.passwd-s3fs; chmod 600 .passwd-s3fs"),
             Tool(
                 "ossutil", .oss,
@@ -43,6 +68,19 @@ extension RealMounts {
                 "aliyun", .oss,
                 "mkdir .aliyun; printf '{\"current\":\"a\",\"profiles\":[{\"name\":\"a\",\"mode\":\"AK\",\"access_key_id\":\"%s\",\"access_key_secret\":\"%s\"}]}' $ID $SECRET >.aliyun/config.json"
             ),
+            Tool(
+                "a program of aliyun", .oss,
+                """
+                mkdir .aliyun; printf '{"access_key_id": "%s", "access_key_secret": "%s"}' $ID $SECRET >key
+                printf '{"current":"a","profiles":[{"name":"a","mode":"External","process_command":"cat key"}]}' >.aliyun/config.json
+                sed -i "s|cat key|cat '$PWD/key'|" .aliyun/config.json
+                """),
+            Tool(
+                "an SDK of Alibaba Cloud", .oss,
+                """
+                mkdir .alibabacloud; printf '[default]\\ntype = access_key\\naccess_key_id = %s\\naccess_key_secret = %s\\n' \\
+                    $ID $SECRET >.alibabacloud/credentials.ini
+                """),
             Tool("ossfs", .oss, "printf 'pail:%s:%s\\n' $ID $SECRET >.passwd-ossfs; chmod 600 .passwd-ossfs"),
             Tool(
                 "coscmd", .cos,
@@ -54,6 +92,10 @@ extension RealMounts {
             ),
             Tool(
                 "tccli", .cos,
+                "mkdir .tccli; printf '{\"secretId\": \"%s\", \"secretKey\": \"%s\"}' $ID $SECRET >.tccli/default.credential"
+            ),
+            Tool(
+                "an SDK of Tencent Cloud", .cos,
                 "mkdir .tencentcloud; printf '[default]\\nsecret_id = %s\\nsecret_key = %s\\n' $ID $SECRET >.tencentcloud/credentials"
             ),
             Tool(
@@ -83,6 +125,13 @@ extension RealMounts {
                     $ENDPOINT $ID $SECRET >.config/openstack/clouds.yaml
                 """),
             Tool(
+                "clouds.yaml in brackets", .swift,
+                """
+                mkdir -p .config/openstack
+                printf 'clouds: {own: {identity_api_version: 1,\\n auth: {auth_url: "%s", username: "%s", password: "%s"}}}\\n' \\
+                    $ENDPOINT $ID $SECRET >.config/openstack/clouds.yml
+                """),
+            Tool(
                 "rclone", .swift, option: "profile=mine",
                 "mkdir -p .config/rclone; printf '[mine]\\ntype = swift\\nuser = %s\\nkey = %s\\nauth = %s\\n' $ID $SECRET $ENDPOINT >.config/rclone/rclone.conf"
             ),
@@ -102,12 +151,13 @@ extension RealMounts {
                         """
                         cd $T; mkdir -p bin; ln -sf \(Programs.pailfs) bin/pailfs; printf thing >thing
                         ID='\(world.bucket.accessKey)' SECRET='\(world.bucket.secretKey)' NAME='by \(tool.name)'
-                        rm -rf home; mkdir home; cd home
+                        export NAME; rm -rf home; mkdir home; cd home
                         unset ${!PAILFS_*} ${!AWS_*} ${!ST_*}
                         export PATH=$T/bin:$PATH AWS_EC2_METADATA_DISABLED=true
                         \(tool.leaves)
                         unset ID SECRET
                         \(commands.joined(separator: "\n"))
+                        \(tool.isAmazons ? Self.witness : "")
                         """)
                     #expect(outcome.succeeded, "\(tool.name): \(outcome)")
                     #expect(outcome.output.contains("\(world.bucket.url) on \(world.mountpoint)"), "\(outcome)")

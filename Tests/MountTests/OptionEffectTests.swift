@@ -26,7 +26,8 @@ extension RealMountsAlone {
 
         /// Options that a test with another subject shows, by its name.
         static let elsewhere = [
-            "profile": "fiveCommandsAreEnough", "names": "rawNamesHideWhatCannotBeShownAndListIt",
+            "profile": "fiveCommandsAreEnough", "credentials-file": "theFileOfKeysMountsEachStoreAtBoot",
+            "names": "rawNamesHideWhatCannotBeShownAndListIt",
             "ttl": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "log-level": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "cache-size": "aFileLargerThanTheCacheIsWrittenAndReadWithinIt",

@@ -128,6 +128,9 @@ import Testing
     /// The machine's role, or s3fs's password, would be somebody else's credentials.
     @Test(arguments: [
         "role_arn = arn:aws:iam::1:role/r\nsource_profile = base", "credential_process = /bin/echo", "sso_session = my",
+        "role_arn = arn:aws:iam::1:role/r", "login_session = x", "aws_access_key_id = half",
+        "role_arn = r\nsource_profile = default\nmfa_serial = m", "role_arn = r\nsource_profile = prod",
+        "role_arn = r\ncredential_source = Nowhere", "role_arn = r\ncredential_source = Environment",
     ])
     func aNamedProfileWithoutKeysIsNotPassedOver(settings: String) async throws {
         let standIn = StandIn { _ in Self.amazon }
@@ -265,8 +268,10 @@ import Testing
                         + "\"Expiration\":\"2023-11-15T04:13:20Z\",\"Code\":\"Success\"}")
                 : LocalAnswer(200, body: "role\n")
         }
+        var services = COSCredentials.Services()
+        services.metadata = standIn.url
         let sources = COSCredentials(
-            environment: ["HOME": "/h"], profile: nil, bucket: "b-1", metadata: standIn.url
+            environment: ["HOME": "/h"], profile: nil, bucket: "b-1", services: services
         ) { $0 == "/h/.cos.yaml" ? file : nil }
         let provider = sources.provider(engine: standIn.engine, time: ManualTime())
         #expect(try await provider.current() == Self.expected)

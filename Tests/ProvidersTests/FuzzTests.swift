@@ -199,14 +199,16 @@ import Testing
             let text = String(decoding: bytes, as: UTF8.self)
             let read: @Sendable (String) -> String? = { _ in text }
             let environment = ["HOME": "/home", "OS_CLOUD": "here"]
-            _ = S3Credentials(environment: environment, profile: "x", bucket: "b", text: read).find()
+            let profiles = AWSProfiles(config: text, credentials: text)
+            _ = try AWSProfiles.keys(profiles.inCredentialsFile["x"], profile: "x", in: "file")
+            _ = try CredentialsFile(parsing: text, path: "file", for: .s3, bucket: "b")
             _ = S3Credentials(environment: environment, profile: nil, bucket: "b", text: read).endpoint
             let oss = OSSCredentials(environment: environment, profile: nil, bucket: "b", text: read)
             _ = (oss.region, oss.endpoint)
             let cos = COSCredentials(environment: environment, profile: nil, bucket: "b-1", text: read)
-            _ = (cos.find(), cos.region, cos.appID)
-            _ = KodoCredentials(environment: environment, profile: "qshell", text: read).find()
-            _ = KodoCredentials(environment: environment, profile: nil, text: read).find()
+            _ = (cos.region, cos.appID)
+            _ = try KodoCredentials(environment: environment, profile: "qshell", text: read).find()
+            _ = try KodoCredentials(environment: environment, profile: nil, text: read).find()
             _ = try SwiftCredentials(environment: environment, profile: nil, text: read).find()
         }
     }

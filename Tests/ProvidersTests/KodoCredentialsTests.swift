@@ -33,20 +33,20 @@ import Testing
             + "1UsLlyX38B0Bum4P9KyR0PdoabqWy8plVT5Qnwy625oqzMHeyntu8Nq2Oug6UkWC\n"
     ]
 
-    @Test func ourVariablesComeFirstThenTheSDKsThenTheFile() {
-        func id(_ sources: KodoCredentials) -> String? { sources.find()?.credentials.accessKeyID }
-        #expect(id(Self.sources(Self.own.merging(Self.shell) { $1 }, files: Self.files)) == "OWN-ID")
-        #expect(id(Self.sources(Self.shell, files: Self.files)) == "SHELL-ID")
-        #expect(id(Self.sources([:], files: Self.files)) == "FILE-ID")
-        #expect(id(Self.sources(["QINIU_PROFILE": "other"], files: Self.files)) == "OTHER-ID")
-        #expect(id(Self.sources(["QINIU_CONFIG_FILE": "/elsewhere"], files: Self.files)) == "FILE-ID")
-        #expect(id(Self.sources(Self.shell, profile: "other", files: Self.files)) == "OTHER-ID")
-        #expect(id(Self.sources(["QINIU_ACCESS_KEY": "half"], files: [:])) == nil)
+    @Test func ourVariablesComeFirstThenTheSDKsThenTheFile() throws {
+        func id(_ sources: KodoCredentials) throws -> String? { try sources.find()?.credentials.accessKeyID }
+        #expect(try id(Self.sources(Self.own.merging(Self.shell) { $1 }, files: Self.files)) == "OWN-ID")
+        #expect(try id(Self.sources(Self.shell, files: Self.files)) == "SHELL-ID")
+        #expect(try id(Self.sources([:], files: Self.files)) == "FILE-ID")
+        #expect(try id(Self.sources(["QINIU_PROFILE": "other"], files: Self.files)) == "OTHER-ID")
+        #expect(try id(Self.sources(["QINIU_CONFIG_FILE": "/elsewhere"], files: Self.files)) == "FILE-ID")
+        #expect(try id(Self.sources(Self.shell, profile: "other", files: Self.files)) == "OTHER-ID")
+        #expect(throws: ObjectStoreError.self) { try id(Self.sources(["QINIU_ACCESS_KEY": "half"], files: [:])) }
     }
 
-    @Test func theFileSaysMoreThanKeys() {
+    @Test func theFileSaysMoreThanKeys() throws {
         let found = Self.sources([:], files: Self.files)
-        #expect(found.find()?.credentials.secretKey.revealed == "FILE # SECRET")
+        #expect(try found.find()?.credentials.secretKey.revealed == "FILE # SECRET")
         #expect(found.isSecure == false && found.endpoint == nil && found.signsTime)
         let other = Self.sources(["DISABLE_QINIU_TIMESTAMP_SIGNATURE": "true"], profile: "other", files: Self.files)
         #expect(other.isSecure && other.endpoint == "uc.example.com" && !other.signsTime)
@@ -55,11 +55,23 @@ import Testing
         #expect(told.endpoint == "a.example.com" && !told.isSecure)
     }
 
-    @Test func qshellIsReadOnlyWhenItIsNamed() {
-        #expect(Self.sources([:], files: Self.qshell).find() == nil)
-        let found = Self.sources(Self.shell, profile: "qshell", files: Self.qshell).find()
+    @Test func qshellIsReadOnlyWhenItIsNamed() throws {
+        #expect(try Self.sources([:], files: Self.qshell).find() == nil)
+        let found = try Self.sources(Self.shell, profile: "qshell", files: Self.qshell).find()
         #expect(found?.credentials.accessKeyID == "AKEXAMPLE0123456789abcdefghijklmnopqrstu")
         #expect(found?.credentials.secretKey.revealed == "SKEXAMPLE0123456789abcdefghijklmnopqrstu")
+    }
+
+    @Test(arguments: [
+        ("absent", [:], "the profile absent is not in"), ("qshell", [:], "account.json, which cannot be read"),
+        ("qshell", ["/home/me/.qshell/account.json": "x"], "is not a file of qshell"),
+        ("half", ["/home/me/.qiniu/config.toml": "[half]\naccess_key = \"A\"\n"], "lacks access_key or secret_key"),
+    ])
+    func aProfileThatCannotBeUsedIsNamed(profile: String, files: [String: String], words: String) {
+        let error = #expect(throws: ObjectStoreError.self) {
+            try Self.sources(Self.shell, profile: profile, files: files).find()
+        }
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
     }
 
     @Test(arguments: ["", "a:b", "name::x", "name:AK:!", "name:AK:AAAA", "name:AK:AAAAAAAAAAAAAAAAAAAAAA=="])

@@ -26,6 +26,7 @@ import Testing
         guard case .tempAuth(let login) = found.login else { return #expect(Bool(false), "another login") }
         #expect(login.url == "http://h/auth/v1.0" && login.user == "a:b" && login.key.revealed == "k")
         #expect(try Self.find(["ST_USER": "a:b", "ST_KEY": "k"]) == nil)
+        #expect(throws: ObjectStoreError.self) { try Self.find(["ST_AUTH": "http://h/auth/v1.0", "ST_USER": "a:b"]) }
         #expect(throws: ObjectStoreError.self) { try Self.find(environment.merging(["ST_AUTH_VERSION": "2"]) { $1 }) }
     }
 
@@ -160,9 +161,10 @@ import Testing
     }
 
     @Test(arguments: [
-        ("clouds:\n  a:\n    auth: &x\n", 3), ("clouds:\n\tb: c\n", 2), ("clouds:\n  a: \"b\n", 2),
+        ("clouds:\n  a:\n    auth: *x\n", 3), ("clouds:\n\tb: c\n", 2), ("a: {b: c\nd: e\n", 1), ("a: b: c\n", 1),
+        ("a: !tag b\n", 1), ("a: [b c, {d: e}\n  f]\n", 1), ("clouds:\n  a: \"b\n", 2),
         ("what is this\n", 1),
-        ("a:\n    b: c\n  d: e\n", 3), ("a: >\n  text\n", 1),
+        ("a:\n    b: c\n  d: e\n", 3), ("- a\n", 1),
     ])
     func whatCannotBeReadNamesItsLine(text: String, line: Int) {
         let error = #expect(throws: CloudsFile.Malformed.self) { try CloudsFile(parsing: text) }
@@ -183,11 +185,13 @@ import Testing
         #expect(throws: ObjectStoreError.self) { try CSSPCredentials(environment: [:]).address(of: "a", endpoint: nil) }
     }
 
-    @Test func ourOwnPairGoesBeforeTheProviders() {
+    @Test func ourOwnPairGoesBeforeTheProviders() throws {
         let theirs = ["CSSP_ACCESS_KEY_ID": "A", "CSSP_ACCESS_KEY_SECRET": "B"]
         let ours = theirs.merging(["PAILFS_ACCESS_KEY_ID": "C", "PAILFS_SECRET_ACCESS_KEY": "D"]) { $1 }
-        #expect(CSSPCredentials(environment: theirs).find()?.credentials.accessKeyID == "A")
-        #expect(CSSPCredentials(environment: ours).find()?.credentials.accessKeyID == "C")
-        #expect(CSSPCredentials(environment: ["CSSP_ACCESS_KEY_ID": "A"]).find() == nil)
+        #expect(try CSSPCredentials(environment: theirs).find()?.credentials.accessKeyID == "A")
+        #expect(try CSSPCredentials(environment: ours).find()?.credentials.accessKeyID == "C")
+        let half = CSSPCredentials(environment: ["CSSP_ACCESS_KEY_ID": "A"])
+        #expect(throws: ObjectStoreError.self) { try half.find() }
+        #expect(throws: ObjectStoreError.self) { try CSSPCredentials(environment: theirs, profile: "p").find() }
     }
 }

@@ -93,9 +93,11 @@ import Testing
         func store(_ login: SwiftCredentials.Login) -> SwiftStore {
             let engine = SwiftFixture.engine()
             let found = SwiftCredentials.Found(login: login, origin: "test")
+            let authenticator = TokenAuthenticator(time: time) { [time] () async throws(ObjectStoreError) in
+                try await found.token(engine, time: time)
+            }
             return SwiftStore(
-                SwiftStore.Settings(container: "c"), authenticator: found.authenticator(engine, time: time),
-                engine: engine, time: time)
+                SwiftStore.Settings(container: "c"), authenticator: authenticator, engine: engine, time: time)
         }
 
         var password: KeystoneLogin {

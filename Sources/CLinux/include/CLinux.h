@@ -100,6 +100,11 @@ int linux_wait_until(sem_t *semaphore, const struct timespec *deadline);
 /// posix_spawnp(3) with the caller's environment, no signal blocked and SIGPIPE as by default. Returns 0 or -errno.
 int linux_spawn(pid_t *process, char *const *arguments);
 
+/// posix_spawnp(3) with `variables` as environment: standard input from /dev/null, output and errors to the two descriptors,
+/// in a process group of its own, every signal unblocked and as by default. Returns 0 or -errno.
+int linux_spawn_for_output(
+    pid_t *process, char *const *arguments, char *const *variables, int output, int errors);
+
 /// posix_spawn(3) of this very program in a new session: standard input from /dev/null, the descriptor `status` as number
 /// 3 and `other` closed, every signal unblocked and as by default. Returns 0 or -errno.
 int linux_spawn_self(pid_t *process, char *const *arguments, int status, int other);

@@ -3,65 +3,97 @@ package import HTTP
 package import ObjectStorage
 
 /// Where COS's users keep their credentials (cos.md section 7), asked in the order of that table after our own variables.
+///
+/// A profile that was named, or a file that has credentials of another kind than keys, is used or refused with the remedy.
 package struct COSCredentials: Sendable {
-    private let environment: [String: String]
-    private let profile: String?
-    private let bucket: String
-    private let metadata: String
-    private let text: @Sendable (String) -> String?
+    /// Where the provider's services are asked.
+    package struct Services: Sendable {
+        /// A machine of the cloud asks about itself here.
+        package var metadata = "http://metadata.tencentyun.com"
+        package var tokens = "https://sts.tencentcloudapi.com"
 
-    /// `profile` is a section of `~/.tencentcloud/credentials`; `metadata` is where a machine of the cloud asks about
-    /// itself.
+        package init() {}
+    }
+
+    let variables: CredentialVariables
+    let profile: String?
+    private let bucket: String
+    let services: Services
+    let text: @Sendable (String) -> String?
+
+    /// `profile` is one of tccli's, or a section of `~/.tencentcloud/credentials`.
     package init(
-        environment: [String: String], profile: String?, bucket: String,
-        metadata: String = "http://metadata.tencentyun.com",
+        environment: [String: String], profile: String?, bucket: String, services: Services = Services(),
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
-        (self.environment, self.profile, self.bucket) = (environment, profile, bucket)
-        (self.metadata, self.text) = (metadata, text)
+        variables = CredentialVariables(environment: environment)
+        (self.profile, self.bucket) = (profile, bucket)
+        (self.services, self.text) = (services, text)
     }
 
-    /// Every place of this chain; none is anonymous access.
+    /// What signs requests with what `find` gives.
     package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
-        RenewingCredentials(time: time) { () async throws(ObjectStoreError) in try await search(engine) }
-    }
-
-    private func search(_ engine: HTTPEngine) async throws(ObjectStoreError) -> Credentials? {
-        if let found = find() { return found }
-        if let role = commandLineTool?.role { return try await fromMachine(engine, role: role) }
-        return try await CredentialService.ifThere { () async throws(ObjectStoreError) in
-            try await fromMachine(engine, role: nil)
+        RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
+            try await find(engine, time)?.credentials
         }
     }
 
-    /// The first pair that needs nobody to be asked.
-    package func find() -> Credentials? {
-        let ours = pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", ["PAILFS_SESSION_TOKEN"])
-        if let ours { return ours }
-        if profile != nil { return fromSharedFile() }
-        let tokens = ["TENCENTCLOUD_TOKEN", "TENCENTCLOUD_SESSION_TOKEN"]
-        return pair("TENCENTCLOUD_SECRET_ID", "TENCENTCLOUD_SECRET_KEY", tokens)
-            ?? pair("COS_SECRET_ID", "COS_SECRET_KEY", ["COS_TOKEN"]) ?? pair("COS_SECRETID", "COS_SECRETKEY", [])
-            ?? pair("COSACCESSKEYID", "COSSECRETACCESSKEY", []) ?? fromOldTool() ?? commandLineTool?.credentials
-            ?? fromPasswordFile() ?? fromSharedFile()
+    /// The first source that has credentials; nil when none has: requests are anonymous then.
+    package func find(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> FoundCredentials?
+    {
+        if let found = try fromVariables() { return found }
+        if let found = try fromOldTools() { return found }
+        if profile == nil, let role = commandLineTool?.role {
+            return try await fromMachine(engine, role: role).map { FoundCredentials($0, "cvmrolename of ~/.cos.yaml") }
+        }
+        if let found = try await fromAccountFiles(engine, time) { return found }
+        if let found = try await fromIdentityToken(engine, time) { return found }
+        let machine = try await CredentialService.ifThere { () async throws(ObjectStoreError) in
+            try await fromMachine(engine, role: nil)
+        }
+        return machine.map { FoundCredentials($0, "the role of this machine") }
     }
 
-    /// The region that a tool's file names for the bucket.
-    package var region: String? { oldTool["region"] ?? commandLineTool?.region }
+    private func fromVariables() throws(ObjectStoreError) -> FoundCredentials? {
+        let own = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", ["PAILFS_SESSION_TOKEN"])
+        guard own == nil, profile == nil else { return own }
+        let names = [
+            (
+                "TENCENTCLOUD_SECRET_ID", "TENCENTCLOUD_SECRET_KEY",
+                ["TENCENTCLOUD_TOKEN", "TENCENTCLOUD_SESSION_TOKEN"]
+            ),
+            ("COS_SECRET_ID", "COS_SECRET_KEY", ["COS_TOKEN"]), ("COS_SECRETID", "COS_SECRETKEY", []),
+            ("COSACCESSKEYID", "COSSECRETACCESSKEY", []),
+        ]
+        for (id, secret, tokens) in names {
+            if let found = try variables.pair(id, secret, tokens) { return found }
+        }
+        return nil
+    }
+
+    /// Tools of COS alone, whose files know no profiles.
+    private func fromOldTools() throws(ObjectStoreError) -> FoundCredentials? {
+        guard profile == nil else { return nil }
+        if let found = try fromOldTool() { return found }
+        if let keys = commandLineTool?.credentials { return FoundCredentials(keys, "~/.cos.yaml") }
+        if commandLineTool?.isHalf == true {
+            throw CredentialProblem.incomplete("~/.cos.yaml has only one of secretid and secretkey; write both")
+        }
+        return commandLineTool?.role == nil ? fromPasswordFile() : nil
+    }
+
+    /// The region that the environment or a tool's file names for the bucket.
+    package var region: String? {
+        oldTool["region"] ?? commandLineTool?.region ?? variables["TENCENTCLOUD_REGION"] ?? accountRegion
+    }
     /// The endpoint that a tool's file names for the bucket.
     package var endpoint: String? { oldTool["endpoint"] ?? commandLineTool?.endpoint }
     /// The account's number, which ends the names of its buckets.
-    package var appID: String? { value("TENCENTCLOUD_APPID") ?? value("COS_APPID") ?? oldTool["appid"] }
-
-    private var home: String { value("HOME") ?? "" }
-
-    private func value(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
-
-    private func pair(_ id: String, _ secret: String, _ tokens: [String]) -> Credentials? {
-        guard let id = value(id), let secret = value(secret) else { return nil }
-        let token = tokens.lazy.compactMap { value($0) }.first
-        return Credentials(accessKeyID: id, secretKey: Secret(secret), sessionToken: token.map { Secret($0) })
+    package var appID: String? {
+        variables["TENCENTCLOUD_APPID"] ?? variables["COS_APPID"] ?? oldTool["appid"]
     }
+
+    var home: String { variables.home ?? "" }
 
     // MARK: Files
 
@@ -71,28 +103,22 @@ package struct COSCredentials: Sendable {
             ?? [:]
     }
 
-    private func fromOldTool() -> Credentials? {
+    private func fromOldTool() throws(ObjectStoreError) -> FoundCredentials? {
         let values = oldTool
-        guard let id = values["secret_id"] ?? values["access_id"], let secret = values["secret_key"] else { return nil }
-        return Credentials(
-            accessKeyID: id, secretKey: Secret(secret), sessionToken: values["token"].map { Secret($0) })
-    }
-
-    private func fromSharedFile() -> Credentials? {
-        for path in [home + "/.tencentcloud/credentials", "/etc/tencentcloud/credentials"] {
-            let section = profile ?? value("TENCENTCLOUD_PROFILE") ?? "default"
-            guard let values = text(path).flatMap({ CredentialFiles.sections($0)[section] }),
-                let id = values["secret_id"], let secret = values["secret_key"]
-            else { continue }
-            return Credentials(accessKeyID: id, secretKey: Secret(secret))
+        let (id, secret) = (values["secret_id"] ?? values["access_id"], values["secret_key"])
+        guard let id, let secret else {
+            guard id != nil || secret != nil else { return nil }
+            throw CredentialProblem.incomplete("~/.cos.conf has only one of secret_id and secret_key; write both")
         }
-        return nil
+        return FoundCredentials(
+            Credentials(accessKeyID: id, secretKey: Secret(secret), sessionToken: values["token"].map { Secret($0) }),
+            "~/.cos.conf")
     }
 
-    private func fromPasswordFile() -> Credentials? {
+    private func fromPasswordFile() -> FoundCredentials? {
         for path in [home + "/.passwd-cosfs", "/etc/passwd-cosfs"] {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
-            return Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret))
+            return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }
         return nil
     }
@@ -104,6 +130,8 @@ package struct COSCredentials: Sendable {
 
     private struct CommandLineTool {
         var credentials: Credentials?
+        /// Only one of the two keys is there.
+        var isHalf = false
         var region: String?
         var endpoint: String?
         /// Set when the machine's role is to be used; empty takes whichever it has.
@@ -137,6 +165,7 @@ package struct COSCredentials: Sendable {
             (region, endpoint) = (own?["region"], own?["endpoint"])
             if base["mode"]?.lowercased() == "cvmrole" { role = base["cvmrolename"] ?? "" }
             let isPlain = base["disableencryption"]?.lowercased() == "true"
+            isHalf = (base["secretid"] == nil) != (base["secretkey"] == nil)
             let revealed = { (name: String) in base[name].map { isPlain ? $0 : COSCLISecret.reveal($0) } }
             if role == nil, let id = revealed("secretid"), let secret = revealed("secretkey") {
                 credentials = Credentials(
@@ -149,9 +178,9 @@ package struct COSCredentials: Sendable {
     // MARK: The machine
 
     /// The role of a CVM; without a name whichever it has.
-    private func fromMachine(_ engine: HTTPEngine, role: String?) async throws(ObjectStoreError) -> Credentials? {
+    func fromMachine(_ engine: HTTPEngine, role: String?) async throws(ObjectStoreError) -> Credentials? {
         let service = CredentialService(engine: engine, name: "the machine's metadata service")
-        let path = "\(metadata)/latest/meta-data/cam/security-credentials/"
+        let path = "\(services.metadata)/latest/meta-data/cam/security-credentials/"
         var name = role ?? ""
         if name.isEmpty {
             let names = try await service.text(.get, path).split(whereSeparator: \.isNewline)

@@ -3,18 +3,23 @@ package import ObjectStorage
 /// How users of iFlytek's open storage say who they are and where their container is (cssp.md section 13).
 package struct CSSPCredentials: Sendable {
     private let environment: [String: String]
+    private let profile: String?
 
-    package init(environment: [String: String]) { self.environment = environment }
+    package init(environment: [String: String], profile: String? = nil) {
+        (self.environment, self.profile) = (environment, profile)
+    }
 
     /// Our own pair, or the provider's; nil without one: public containers answer anonymous requests.
-    package func find() -> (credentials: Credentials, origin: String)? {
-        for (id, secret) in [
-            ("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY"), ("CSSP_ACCESS_KEY_ID", "CSSP_ACCESS_KEY_SECRET"),
-        ] {
-            guard let key = value(id), let secret = value(secret) else { continue }
-            return (Credentials(accessKeyID: key, secretKey: Secret(secret)), id)
+    ///
+    /// Throws: for half a pair, and for a profile: no tool of this provider keeps any.
+    package func find() throws(ObjectStoreError) -> FoundCredentials? {
+        let variables = CredentialVariables(environment: environment)
+        if let found = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") { return found }
+        if let profile {
+            throw CredentialProblem.unusable(
+                "CSSP has no profiles, and \(profile) is set; set credentials-file instead")
         }
-        return nil
+        return try variables.pair("CSSP_ACCESS_KEY_ID", "CSSP_ACCESS_KEY_SECRET")
     }
 
     /// The URL that the environment names.

@@ -3,12 +3,6 @@ package import ObjectStorage
 
 /// Where Kodo's users keep their keys and settings, asked in this order after our own variables (kodo.md section 15).
 package struct KodoCredentials: Sendable {
-    /// What was found, and where, for messages.
-    package struct Found: Sendable {
-        package let credentials: Credentials
-        package let origin: String
-    }
-
     /// The profile whose keys are those of qshell's current account: they are taken only when it is named.
     package static let qshell = "qshell"
 
@@ -25,14 +19,15 @@ package struct KodoCredentials: Sendable {
         (self.environment, self.profile, self.text) = (environment, profile, text)
     }
 
-    /// The first source that has a whole pair; nil when none has.
-    package func find() -> Found? {
-        if let found = pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") { return found }
+    /// The first source that has keys; nil when none has.
+    ///
+    /// Throws: for half a pair, and for a profile that is nowhere.
+    package func find() throws(ObjectStoreError) -> FoundCredentials? {
+        let variables = CredentialVariables(environment: environment)
+        if let found = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") { return found }
         // A named profile is a choice; variables of the shell are only there.
-        guard let profile else {
-            return pair("QINIU_ACCESS_KEY", "QINIU_SECRET_KEY") ?? fromFile()
-        }
-        return profile == Self.qshell ? fromQshell() : fromFile()
+        if profile == nil, let found = try variables.pair("QINIU_ACCESS_KEY", "QINIU_SECRET_KEY") { return found }
+        return profile == Self.qshell ? try fromQshell() : try fromFile()
     }
 
     /// The first of the hosts that are asked for regions, where the user has others than Qiniu's.
@@ -55,11 +50,6 @@ package struct KodoCredentials: Sendable {
 
     private func variable(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
 
-    private func pair(_ key: String, _ secret: String) -> Found? {
-        guard let id = variable(key), let secret = variable(secret) else { return nil }
-        return Found(credentials: Credentials(accessKeyID: id, secretKey: Secret(secret)), origin: key)
-    }
-
     // MARK: The SDKs' file
 
     private var file: String? { variable("QINIU_CONFIG_FILE") ?? variable("HOME").map { $0 + "/.qiniu/config.toml" } }
@@ -69,13 +59,20 @@ package struct KodoCredentials: Sendable {
         return Self.sections(text)[profile ?? variable("QINIU_PROFILE") ?? "default"] ?? [:]
     }
 
-    private func fromFile() -> Found? {
+    private func fromFile() throws(ObjectStoreError) -> FoundCredentials? {
         let section = section
-        guard let id = section["access_key"], let secret = section["secret_key"], !id.isEmpty, !secret.isEmpty else {
-            return nil
+        let place = file ?? "config.toml"
+        let keys = [section["access_key"] ?? "", section["secret_key"] ?? ""]
+        if keys.allSatisfy({ !$0.isEmpty }) {
+            return FoundCredentials(Credentials(accessKeyID: keys[0], secretKey: Secret(keys[1])), place)
         }
-        return Found(
-            credentials: Credentials(accessKeyID: id, secretKey: Secret(secret)), origin: file ?? "config.toml")
+        let named = profile ?? variable("QINIU_PROFILE")
+        guard keys.contains(where: { !$0.isEmpty }) || named != nil && !section.isEmpty else {
+            guard let named else { return nil }
+            throw CredentialProblem.noProfile(named, in: "\(place); for the account of qshell set profile=qshell")
+        }
+        throw CredentialProblem.incomplete(
+            "the profile \(named ?? "default") of \(place) lacks access_key or secret_key; write both")
     }
 
     /// Tables of TOML with strings, numbers and truth values on one line: what the SDKs write.
@@ -105,12 +102,16 @@ package struct KodoCredentials: Sendable {
 
     // MARK: qshell
 
-    private func fromQshell() -> Found? {
-        guard let path = variable("HOME").map({ $0 + "/.qshell/account.json" }), let text = text(path),
-            let account = QshellAccount(text)
-        else { return nil }
-        return Found(
-            credentials: Credentials(accessKeyID: account.accessKey, secretKey: Secret(account.secretKey)), origin: path
-        )
+    private func fromQshell() throws(ObjectStoreError) -> FoundCredentials? {
+        let path = (variable("HOME") ?? "") + "/.qshell/account.json"
+        guard let text = text(path) else {
+            throw CredentialProblem.noProfile(
+                Self.qshell, in: "\(path), which cannot be read; run qshell account first")
+        }
+        guard let account = QshellAccount(text) else {
+            throw CredentialProblem.unusable("\(path) is not a file of qshell; run qshell account to write it")
+        }
+        return FoundCredentials(
+            Credentials(accessKeyID: account.accessKey, secretKey: Secret(account.secretKey)), path)
     }
 }

@@ -4,6 +4,8 @@ package import ObjectStorage
 
 /// Where OSS's users keep their credentials (oss.md section 7), asked after our own variables: the environment, a token
 /// of the machine's orchestrator, the tools' files, a URL that tells them, the machine's role.
+///
+/// A profile that was named, or that a file makes the current one, is used or refused with the remedy.
 package struct OSSCredentials: Sendable {
     /// Where the provider's services are asked.
     package struct Services: Sendable {
@@ -13,79 +15,116 @@ package struct OSSCredentials: Sendable {
         package init() {}
     }
 
-    let environment: [String: String]
+    let variables: CredentialVariables
     let services: Services
     let text: @Sendable (String) -> String?
     private let profile: String?
     private let bucket: String
 
-    /// `profile` is one of ossutil's or of the `aliyun` tool's.
+    /// `profile` is one of ossutil's, of the `aliyun` tool's or of the SDKs'.
     package init(
         environment: [String: String], profile: String?, bucket: String, services: Services = Services(),
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
-        (self.environment, self.profile, self.bucket) = (environment, profile, bucket)
+        variables = CredentialVariables(environment: environment)
+        (self.profile, self.bucket) = (profile, bucket)
         (self.services, self.text) = (services, text)
     }
 
-    /// Every place of this chain; none is anonymous access.
+    /// What signs requests with what `find` gives.
     package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
-        RenewingCredentials(time: time) { () async throws(ObjectStoreError) in try await search(engine, time) }
+        RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
+            try await find(engine, time)?.credentials
+        }
     }
 
-    private func search(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> Credentials? {
-        if let found = fromEnvironment() { return found }
+    /// The first source that has credentials; nil when none has: requests are anonymous then.
+    package func find(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> FoundCredentials?
+    {
+        if let found = try fromVariables() { return found }
         if profile == nil, let found = try await fromIdentityToken(engine, time: time) { return found }
-        if let entry, let found = try await credentials(of: entry, engine, time: time) { return found }
-        if let found = fromPasswordFile() { return found }
-        if let url = value("ALIBABA_CLOUD_CREDENTIALS_URI") {
-            let service = CredentialService(engine: engine, name: "ALIBABA_CLOUD_CREDENTIALS_URI")
-            return try service.credentials(try await service.ask(.get, url))
+        if ossutil?.namesCredentials != true { try requireReadableFile() }
+        if let entry {
+            if entry.mode == .anonymous { return nil }
+            return FoundCredentials(try await credentials(of: entry, engine, time: time), entry.origin)
         }
-        if let role = value("ALIBABA_CLOUD_ECS_METADATA") { return try await fromMachine(engine, role: role) }
-        guard value("ALIBABA_CLOUD_ECS_METADATA_DISABLED")?.lowercased() != "true" else { return nil }
-        return try await CredentialService.ifThere { () async throws(ObjectStoreError) in
+        if let name = profile ?? variables["OSS_PROFILE"] ?? variables["ALIBABA_CLOUD_PROFILE"] {
+            throw CredentialProblem.noProfile(
+                name, in: "~/.ossutilconfig, ~/.aliyun/config.json or ~/.alibabacloud/credentials")
+        }
+        if let found = fromPasswordFile() { return found }
+        if let url = variables["ALIBABA_CLOUD_CREDENTIALS_URI"] {
+            return FoundCredentials(try await fromURL(url, engine), "ALIBABA_CLOUD_CREDENTIALS_URI")
+        }
+        if let role = variables["ALIBABA_CLOUD_ECS_METADATA"] {
+            return try await fromMachine(engine, role: role).map { FoundCredentials($0, "ALIBABA_CLOUD_ECS_METADATA") }
+        }
+        guard variables["ALIBABA_CLOUD_ECS_METADATA_DISABLED"]?.lowercased() != "true" else { return nil }
+        let machine = try await CredentialService.ifThere { () async throws(ObjectStoreError) in
             try await fromMachine(engine, role: nil)
         }
+        return machine.map { FoundCredentials($0, "the role of this machine") }
     }
 
     /// The region that the environment or a tool's file names.
-    package var region: String? { value("OSS_REGION") ?? value("ALIBABA_CLOUD_REGION_ID") ?? entry?.region }
-
-    /// The endpoint that the environment or a tool's file names for the bucket.
-    package var endpoint: String? { value("OSS_ENDPOINT") ?? entry?.endpoint }
-
-    func value(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
-
-    /// A pair that the environment has. A named profile is a choice, which only our own variables go before.
-    func fromEnvironment() -> Credentials? {
-        func pair(_ id: String, _ secret: String, _ token: String) -> Credentials? {
-            guard let id = value(id), let secret = value(secret) else { return nil }
-            return Credentials(
-                accessKeyID: id, secretKey: Secret(secret), sessionToken: value(token).map { Secret($0) })
-        }
-        let ours = pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", "PAILFS_SESSION_TOKEN")
-        guard profile == nil else { return ours }
-        return ours ?? pair("OSS_ACCESS_KEY_ID", "OSS_ACCESS_KEY_SECRET", "OSS_SESSION_TOKEN")
-            ?? pair(
-                "ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET", "ALIBABA_CLOUD_SECURITY_TOKEN")
+    package var region: String? {
+        variables["OSS_REGION"] ?? variables["ALIBABA_CLOUD_REGION_ID"] ?? ossutil?.region ?? entry?.region
     }
 
-    private func fromPasswordFile() -> Credentials? {
-        for path in [(value("HOME") ?? "") + "/.passwd-ossfs", "/etc/passwd-ossfs"] {
+    /// The endpoint that the environment or a tool's file names for the bucket.
+    package var endpoint: String? { variables["OSS_ENDPOINT"] ?? ossutil?.endpoint }
+
+    /// A pair that the environment has. A named profile is a choice, which only our own variables go before.
+    private func fromVariables() throws(ObjectStoreError) -> FoundCredentials? {
+        let own = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", ["PAILFS_SESSION_TOKEN"])
+        guard own == nil, profile == nil else { return own }
+        if let found = try variables.pair("OSS_ACCESS_KEY_ID", "OSS_ACCESS_KEY_SECRET", ["OSS_SESSION_TOKEN"]) {
+            return found
+        }
+        return try variables.pair(
+            "ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET", ["ALIBABA_CLOUD_SECURITY_TOKEN"])
+    }
+
+    private func fromPasswordFile() -> FoundCredentials? {
+        for path in [home + "/.passwd-ossfs", "/etc/passwd-ossfs"] {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
-            return Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret))
+            return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }
         return nil
     }
 
-    /// What the first of the tools' files says that has the profile.
+    // MARK: The tools' files
+
+    private var home: String { variables.home ?? "" }
+    private var aliyunFile: String { home + "/.aliyun/config.json" }
+
+    private var ossutil: OSSToolEntry? {
+        text(variables["OSSUTIL_CONFIG_FILE"] ?? home + "/.ossutilconfig")
+            .flatMap { OSSToolEntry(ossutil: $0, profile: profile ?? variables["OSS_PROFILE"], bucket: bucket) }
+    }
+
+    /// What the first of the tools' files says that has the profile and something about credentials.
     private var entry: OSSToolEntry? {
-        let home = value("HOME") ?? ""
-        let ossutil = text(value("OSSUTIL_CONFIG_FILE") ?? home + "/.ossutilconfig")
-            .flatMap { OSSToolEntry(ossutil: $0, profile: profile ?? value("OSS_PROFILE"), bucket: bucket) }
-        if let ossutil { return ossutil }
-        let named = profile ?? value("ALIBABA_CLOUD_PROFILE")
-        return text(home + "/.aliyun/config.json").flatMap { OSSToolEntry(aliyun: $0, profile: named) }
+        if let ossutil, ossutil.namesCredentials { return ossutil }
+        let named = profile ?? variables["ALIBABA_CLOUD_PROFILE"]
+        if let found = aliyun(named) { return found }
+        let paths =
+            variables["ALIBABA_CLOUD_CREDENTIALS_FILE"].map { [$0] }
+            ?? [home + "/.alibabacloud/credentials.ini", home + "/.alibabacloud/credentials"]
+        let shared = paths.lazy.compactMap { text($0) }.first
+        if let found = shared.flatMap({ OSSToolEntry(shared: $0, profile: named ?? "default") }) { return found }
+        return profile == nil ? nil : ossutil
+    }
+
+    /// Throws when the `aliyun` tool's file is none.
+    private func requireReadableFile() throws(ObjectStoreError) {
+        guard let text = text(aliyunFile), !OSSToolEntry.isReadable(aliyun: text) else { return }
+        throw CredentialProblem.unusable("\(aliyunFile) is not a file of the aliyun tool; correct or remove it")
+    }
+
+    /// A profile of `~/.aliyun/config.json`; nil takes its current one.
+    func aliyun(_ name: String?) -> OSSToolEntry? {
+        guard variables["ALIBABA_CLOUD_CLI_PROFILE_DISABLED"]?.lowercased() != "true" else { return nil }
+        return text(aliyunFile).flatMap { OSSToolEntry(aliyun: $0, profile: name) }
     }
 }

@@ -1,124 +1,135 @@
-import Basics
+package import Basics
+package import HTTP
 package import ObjectStorage
 
-/// Where S3's users keep their credentials, asked in botocore's order after our own variables (s3.md section 7).
+/// Where S3's users keep their credentials, in botocore's order after our own variables (s3.md section 7).
+///
+/// A source that was chosen, or that has credentials of another kind than keys, is used or refused with the remedy; the next
+/// source may be somebody else's.
 package struct S3Credentials: Sendable {
-    /// What was found, and where, for messages.
-    package struct Found: Sendable {
-        package let credentials: Credentials
-        package let origin: String
-    }
-
-    let environment: [String: String]
+    let variables: CredentialVariables
+    /// nil takes `AWS_PROFILE`, or `default`.
     let profile: String?
     private let bucket: String
+    private let statedRegion: String?
     /// The text of a file; nil when there is none that can be read.
     let text: @Sendable (String) -> String?
 
-    /// `profile` is the section of the AWS files; nil takes `AWS_PROFILE` or `default`.
+    /// `profile` is the section of the AWS files; nil takes `AWS_PROFILE` or `default`. `region` is that of the mount, for
+    /// services whose region nothing else tells.
     package init(
-        environment: [String: String], profile: String?, bucket: String,
+        environment: [String: String], profile: String?, bucket: String, region: String? = nil,
         text: @escaping @Sendable (String) -> String? = CredentialFiles.readText
     ) {
-        (self.environment, self.profile, self.bucket, self.text) = (environment, profile, bucket, text)
+        variables = CredentialVariables(environment: environment)
+        (self.profile, self.bucket, self.text) = (profile, bucket, text)
+        statedRegion = region
     }
 
-    /// The first source that has a whole pair; nil when none has: requests are anonymous then.
-    package func find() -> Found? {
-        let prefixes = ["PAILFS", "AWS"]
-        // A named profile is a choice; variables of the shell are only there.
-        if profile == nil {
-            for prefix in prefixes { if let found = fromEnvironment(prefix) { return found } }
-        } else if let found = fromEnvironment("PAILFS") {
+    /// What signs requests with what `find` gives.
+    package func provider(engine: HTTPEngine, time: any TimeSource) -> any CredentialsProvider {
+        RenewingCredentials(time: time) { () async throws(ObjectStoreError) in
+            try await find(engine, time)?.credentials
+        }
+    }
+
+    /// The first source that has credentials; nil when none has: requests are anonymous then.
+    package func find(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> FoundCredentials?
+    {
+        if let found = try variables.pair(
+            "PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY", ["PAILFS_SESSION_TOKEN"])
+        {
             return found
         }
-        return fromAWSFiles() ?? fromPasswordFile()
+        // A named profile is a choice; variables of the shell are only there.
+        if profile == nil, let found = try fromVariables() { return found }
+        let services = AWSServices(engine: engine, time: time, sources: self)
+        if let found = try await fromProfile(services) { return found }
+        if chosenProfile == nil, let found = fromPasswordFile() { return found }
+        if let found = try await services.fromContainer() { return found }
+        let machine = try await CredentialService.ifThere { () async throws(ObjectStoreError) in
+            try await services.fromMachine()
+        }
+        return machine.map { FoundCredentials($0, "the role of this machine") }
     }
 
-    /// The profile that was asked for and is in none of the files.
-    var missingProfile: String? {
-        guard let profile else { return nil }
-        return settings(of: profile).isEmpty ? profile : nil
-    }
-
-    /// The profile that was named and gets its credentials in a way of Amazon's own tools, and the setting that says so.
-    var profileOfTheTools: (name: String, setting: String)? {
-        guard let name = profile ?? environment["AWS_PROFILE"], !name.isEmpty, fromAWSFiles() == nil else { return nil }
-        let settings = settings(of: name)
-        let known = [
-            "credential_process", "role_arn", "sso_session", "sso_start_url", "web_identity_token_file",
-            "login_session",
-        ]
-        let setting = known.first { setting in settings.contains { $0[setting] != nil } }
-        return setting.map { (name, $0) }
-    }
-
-    /// What the files say of a profile, each that knows it.
-    private func settings(of profile: String) -> [[String: String]] {
-        [credentialsFile, configFile].compactMap { section(of: $0, named: ["profile \(profile)", profile]) }
+    func fromVariables() throws(ObjectStoreError) -> FoundCredentials? {
+        try variables.pair(
+            "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", ["AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"])
     }
 
     /// The region that the environment or the profile names.
     package var region: String? {
-        for name in ["AWS_REGION", "AWS_DEFAULT_REGION"] {
-            if let region = environment[name], !region.isEmpty { return region }
-        }
-        return section(of: configFile, named: isDefault ? ["default"] : ["profile \(section)", section])?["region"]
+        variables["AWS_REGION"] ?? variables["AWS_DEFAULT_REGION"]
+            ?? profiles.profiles[section]?["region"].flatMap { $0.isEmpty ? nil : $0 }
     }
+
+    /// Of a service that gives out credentials.
+    var serviceRegion: String? { region ?? statedRegion }
 
     /// The endpoint that the environment or the profile names.
-    package var endpoint: String? {
-        for name in ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"] {
-            if let endpoint = environment[name], !endpoint.isEmpty { return endpoint }
+    package var endpoint: String? { endpoint(of: "s3") ?? specialEndpoint }
+
+    /// Amazon's own hosts for FIPS and for IPv6, where the environment or the profile wants them.
+    private var specialEndpoint: String? {
+        func isSet(_ name: String) -> Bool {
+            let value = variables["AWS_\(name.uppercased())"] ?? profiles.profiles[section]?[name]
+            return value?.lowercased() == "true"
         }
-        return section(of: configFile, named: isDefault ? ["default"] : ["profile \(section)", section])?[
-            "endpoint_url"]
+        let (fips, dual) = (isSet("use_fips_endpoint"), isSet("use_dualstack_endpoint"))
+        guard fips || dual else { return nil }
+        let region = serviceRegion ?? "us-east-1"
+        return "https://s3\(fips ? "-fips" : "")\(dual ? ".dualstack" : "").\(region).amazonaws.com"
+            + (region.hasPrefix("cn-") ? ".cn" : "")
     }
 
-    private var section: String { profile ?? environment["AWS_PROFILE"] ?? "default" }
-    private var isDefault: Bool { section == "default" }
-    private var home: String? { environment["HOME"] }
-
-    private var credentialsFile: String? {
-        environment["AWS_SHARED_CREDENTIALS_FILE"] ?? home.map { $0 + "/.aws/credentials" }
-    }
-    private var configFile: String? { environment["AWS_CONFIG_FILE"] ?? home.map { $0 + "/.aws/config" } }
-
-    func fromEnvironment(_ prefix: String) -> Found? {
-        guard let id = environment["\(prefix)_ACCESS_KEY_ID"], !id.isEmpty,
-            let secret = environment["\(prefix)_SECRET_ACCESS_KEY"], !secret.isEmpty
-        else { return nil }
-        let token = environment["\(prefix)_SESSION_TOKEN"].flatMap { $0.isEmpty ? nil : Secret($0) }
-        return Found(
-            credentials: Credentials(accessKeyID: id, secretKey: Secret(secret), sessionToken: token),
-            origin: "\(prefix)_ACCESS_KEY_ID")
+    /// The same for any service, by its name in a `services` section.
+    func endpoint(of service: String) -> String? {
+        guard variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"]?.lowercased() != "true" else { return nil }
+        let own = variables["AWS_ENDPOINT_URL_\(service.uppercased())"]
+        return own ?? variables["AWS_ENDPOINT_URL"] ?? profiles.endpoint(of: service, profile: section)
     }
 
-    private func fromAWSFiles() -> Found? {
-        let places = [(credentialsFile, [section]), (configFile, isDefault ? ["default"] : ["profile \(section)"])]
-        for (file, names) in places {
-            guard let values = self.section(of: file, named: names), let id = values["aws_access_key_id"],
-                let secret = values["aws_secret_access_key"]
-            else { continue }
-            return Found(
-                credentials: Credentials(
-                    accessKeyID: id, secretKey: Secret(secret),
-                    sessionToken: values["aws_session_token"].map { Secret($0) }), origin: file ?? "")
-        }
-        return nil
+    /// The file of certificates that the environment or the profile names.
+    package var authorities: (path: String, origin: String)? {
+        if let path = variables["AWS_CA_BUNDLE"] { return (expanded(path), "AWS_CA_BUNDLE") }
+        let named = profiles.profiles[section]?["ca_bundle"].flatMap { $0.isEmpty ? nil : $0 }
+        return named.map { (expanded($0), "ca_bundle of the profile \(section)") }
     }
 
-    private func fromPasswordFile() -> Found? {
-        for path in [home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self) {
+    /// Whether the profile wants the bucket's name in the path.
+    package var usesPaths: Bool { profiles.profiles[section]?["s3.addressing_style"]?.lowercased() == "path" }
+
+    // MARK: Files
+
+    /// The profile that the user named.
+    var chosenProfile: String? { profile ?? variables["AWS_PROFILE"] ?? variables["AWS_DEFAULT_PROFILE"] }
+
+    var section: String { chosenProfile ?? "default" }
+
+    var credentialsFile: String? {
+        (variables["AWS_SHARED_CREDENTIALS_FILE"] ?? variables.home.map { $0 + "/.aws/credentials" }).map(expanded)
+    }
+
+    var configFile: String? {
+        (variables["AWS_CONFIG_FILE"] ?? variables.home.map { $0 + "/.aws/config" }).map(expanded)
+    }
+
+    var profiles: AWSProfiles {
+        AWSProfiles(config: configFile.flatMap { text($0) }, credentials: credentialsFile.flatMap { text($0) })
+    }
+
+    /// Files may name the home directory in the shell's way.
+    func expanded(_ path: String) -> String {
+        guard path.hasPrefix("~/"), let home = variables.home else { return path }
+        return home + path.dropFirst()
+    }
+
+    private func fromPasswordFile() -> FoundCredentials? {
+        for path in [variables.home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self) {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
-            return Found(credentials: Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), origin: path)
+            return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }
         return nil
-    }
-
-    private func section(of file: String?, named names: [String]) -> [String: String]? {
-        guard let file, let text = text(file) else { return nil }
-        let sections = CredentialFiles.sections(text)
-        return names.lazy.compactMap { sections[$0] }.first
     }
 }

@@ -21,22 +21,38 @@ package enum CredentialFiles {
         return status.permissions & 0o002 == 0 ? nil : "is writable by other users; run chmod o-w \(path)"
     }
 
-    /// INI: sections, `name = value`, whole-line comments; names in lower case. An indented line belongs to the value
-    /// before it and is left out.
+    /// INI as Python's configparser and botocore read it: sections, `name = value` or `name: value`, whole-line comments;
+    /// names in lower case. A line that is indented more than the name above it belongs to that: `a = b` below `s3 =` is
+    /// `s3.a`; anything else there is left out. What is indented as a whole is read like the rest.
     static func sections(_ text: String) -> [String: [String: String]] {
         var sections: [String: [String: String]] = [:]
         var current: String?
+        var above: (name: String, indentation: Int, isEmpty: Bool)?
         for line in text.split(whereSeparator: \.isNewline) {
-            guard let first = line.first, !first.isWhitespace, first != "#", first != ";" else { continue }
-            if first == "[", let end = line.firstIndex(of: "]") {
-                let name = line[line.index(after: line.startIndex)..<end]
+            let body = line.drop { $0.isWhitespace || $0 == "\u{FEFF}" }
+            guard let first = body.first, first != "#", first != ";" else { continue }
+            let indentation = line.prefix { $0.isWhitespace }.count
+            if let above, indentation > above.indentation {
+                if above.isEmpty, let current, let (name, value) = assignment(body) {
+                    sections[current, default: [:]]["\(above.name).\(name)"] = value
+                }
+            } else if first == "[", let end = body.firstIndex(of: "]") {
+                let name = body[body.index(after: body.startIndex)..<end]
                 current = name.split(whereSeparator: \.isWhitespace).joined(separator: " ")
-            } else if let current, let equals = line.firstIndex(of: "=") {
-                let name = line[..<equals].split(whereSeparator: \.isWhitespace).joined()
-                sections[current, default: [:]][name.lowercased()] = line[line.index(after: equals)...].trimmed
+                above = nil
+                sections[current ?? "", default: [:]].merge([:]) { $1 }
+            } else if let current, let (name, value) = assignment(body) {
+                sections[current, default: [:]][name] = value
+                above = (name, indentation, value.isEmpty)
             }
         }
         return sections
+    }
+
+    private static func assignment(_ line: Substring) -> (name: String, value: String)? {
+        guard let mark = line.firstIndex(where: { $0 == "=" || $0 == ":" }) else { return nil }
+        let name = line[..<mark].split(whereSeparator: \.isWhitespace).joined().lowercased()
+        return (name, line[line.index(after: mark)...].trimmed)
     }
 
     /// The s3fs family's file: `ID:SECRET` or `bucket:ID:SECRET` a line, the bucket's own line first.

@@ -27,6 +27,7 @@ struct CredentialService: Sendable {
         /// Seconds since 1970.
         var expiredTime: Int64?
         var credentials: Box?
+        var cloudCredential: Box?
         var response: Box?
 
         enum CodingKeys: String, CodingKey {
@@ -42,6 +43,7 @@ struct CredentialService: Sendable {
             case expiration = "Expiration"
             case expiredTime = "ExpiredTime"
             case credentials = "Credentials"
+            case cloudCredential = "CloudCredential"
             case response = "Response"
         }
 
@@ -59,7 +61,9 @@ struct CredentialService: Sendable {
         let slashes = url.split(separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
         let place = try FamilyEndpoint.Place(slashes.prefix(3).joined(separator: "/"))
         var headers = headers
-        if form != nil { headers["Content-Type"] = "application/x-www-form-urlencoded" }
+        if form != nil, headers["Content-Type"] == nil {
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+        }
         let origin = HTTPOrigin(isSecure: place.isSecure, host: place.host, port: place.port)
         var request = HTTPRequest(
             method, origin, target: "/" + (slashes.count > 3 ? String(slashes[3]) : ""), headers: headers)
@@ -92,7 +96,7 @@ struct CredentialService: Sendable {
             throw unusable("is not valid JSON")
         }
         let outer = whole.response?.answer ?? whole
-        let inner = outer.credentials?.answer ?? outer
+        let inner = outer.credentials?.answer ?? outer.cloudCredential?.answer ?? outer
         if let code = whole.code, code != "Success" { throw unusable("says \(code): \(whole.message ?? "")") }
         guard let id = inner.id ?? inner.tencentID, !id.isEmpty,
             let secret = inner.amazonSecret ?? inner.alibabaSecret ?? inner.tencentSecret

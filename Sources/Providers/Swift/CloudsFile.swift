@@ -1,9 +1,10 @@
 import Basics
 
-/// The part of YAML that clouds.yaml is written in: mappings by indentation, and scalars, plain or quoted, on one line.
+/// A file of clouds: the parts of YAML that people write such files in (YAML 1.2), JSON among them.
 ///
-/// Lists are read over; what needs more of YAML (anchors, block scalars, flow mappings) is refused with its line, rather
-/// than read as something else.
+/// Mappings and lists by indentation or in brackets, scalars that are plain, quoted or in a block, anchors, aliases and `<<`.
+/// What needs more of YAML (tags, plain or quoted scalars over several lines) is refused with its line, rather than read as
+/// something else. Names are as openstacksdk has them: `-` is `_`.
 package struct CloudsFile: Sendable {
     /// Why a file cannot be read, in one sentence without its name.
     package struct Malformed: Error, Sendable, CustomStringConvertible {
@@ -14,6 +15,7 @@ package struct CloudsFile: Sendable {
 
     indirect enum Node: Sendable, Hashable {
         case scalar(String)
+        case list([Node])
         case mapping([String: Node])
 
         subscript(_ name: String) -> Node? {
@@ -24,6 +26,11 @@ package struct CloudsFile: Sendable {
         var text: String? {
             guard case .scalar(let text) = self, !text.isEmpty else { return nil }
             return text
+        }
+
+        var items: [Node] {
+            guard case .list(let items) = self else { return [] }
+            return items
         }
 
         /// `other`'s members over this node's, through all levels.
@@ -37,15 +44,8 @@ package struct CloudsFile: Sendable {
     private(set) var root = Node.mapping([:])
 
     package init(parsing text: String) throws(Malformed) {
-        var lines: [Line] = []
-        for (number, text) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
-            if let line = try Line(String(text), number: number + 1) { lines.append(line) }
-        }
-        var position = 0
-        root = try Self.mapping(lines, &position, indentation: lines.first?.indentation ?? 0)
-        if position < lines.count {
-            throw Malformed(line: lines[position].number, reason: "the indentation matches no line above")
-        }
+        var reader = YAMLReader(text)
+        root = try reader.document()
     }
 
     /// The settings under `clouds.<name>`, with those of a file of secrets over them.
@@ -55,118 +55,12 @@ package struct CloudsFile: Sendable {
         return own?.merged(with: more) ?? more
     }
 
+    /// What a file of vendors says of one.
+    func vendor(_ name: String) -> Node? { root["public_clouds"]?[name] }
+
     /// The one cloud's name, when there is one only.
     var onlyCloud: String? {
         guard case .mapping(let clouds)? = root["clouds"], clouds.count == 1 else { return nil }
         return clouds.keys.first
-    }
-
-    private struct Line {
-        let number: Int
-        let indentation: Int
-        /// nil on a line of a list.
-        var name: String?
-        var value: String
-
-        /// nil for what says nothing.
-        init?(_ text: String, number: Int) throws(Malformed) {
-            self.number = number
-            let body = text.drop { $0 == " " }
-            indentation = text.count - body.count
-            if body.isEmpty || body.hasPrefix("#") || body == "---" || body == "..." { return nil }
-            if body.hasPrefix("\t") { throw Malformed(line: number, reason: "a tab cannot indent") }
-            if body == "-" || body.hasPrefix("- ") {
-                (name, value) = (nil, "")
-                return
-            }
-            var rest = Substring(body)
-            let name = try Line.take(&rest, endsAtColon: true, number)
-            guard rest.hasPrefix(":"), rest.count == 1 || rest.dropFirst().hasPrefix(" ") else {
-                throw Malformed(line: number, reason: "neither 'name: value' nor a list")
-            }
-            rest = rest.dropFirst().drop { $0 == " " }
-            self.name = name
-            value = try Line.take(&rest, endsAtColon: false, number)
-            rest = rest.drop { $0 == " " }
-            guard rest.isEmpty || rest.hasPrefix("#") else {
-                throw Malformed(line: number, reason: "more than one value")
-            }
-        }
-
-        /// One scalar off the front.
-        private static func take(
-            _ rest: inout Substring, endsAtColon: Bool, _ number: Int
-        ) throws(Malformed) -> String {
-            guard let first = rest.first else { return "" }
-            if first == "\"" || first == "'" { return try quoted(&rest, first, number) }
-            if !endsAtColon, "|>&*!{[@`%".contains(first) {
-                if rest == "{}" || rest == "[]" {
-                    rest = ""
-                    return ""
-                }
-                throw Malformed(line: number, reason: "a value that starts with \(first) must be quoted")
-            }
-            var text = ""
-            while let character = rest.first {
-                if endsAtColon, character == ":", rest.count == 1 || rest.dropFirst().hasPrefix(" ") { break }
-                if character == "#", text.isEmpty || text.hasSuffix(" ") { break }
-                text.append(character)
-                rest.removeFirst()
-            }
-            while text.last?.isWhitespace == true { text.removeLast() }
-            return text == "~" || text == "null" ? "" : text
-        }
-
-        private static func quoted(
-            _ rest: inout Substring, _ mark: Character, _ number: Int
-        ) throws(Malformed) -> String {
-            var text = ""
-            rest.removeFirst()
-            while let character = rest.popFirst() {
-                if character == mark {
-                    guard mark == "'", rest.first == mark else { return text }
-                    rest.removeFirst()
-                    text.append(mark)
-                } else if mark == "\"", character == "\\" {
-                    switch rest.popFirst() {
-                    case "n": text.append("\n")
-                    case "t": text.append("\t")
-                    case let other? where "\"\\/ ".contains(other): text.append(other)
-                    default: throw Malformed(line: number, reason: "an unknown escape sequence")
-                    }
-                } else {
-                    text.append(character)
-                }
-            }
-            throw Malformed(line: number, reason: "a quote without its end")
-        }
-    }
-
-    private static func mapping(
-        _ lines: [Line], _ position: inout Int, indentation: Int
-    ) throws(Malformed) -> Node {
-        var members: [String: Node] = [:]
-        while position < lines.count, lines[position].indentation == indentation, let name = lines[position].name {
-            let line = lines[position]
-            position += 1
-            var node = Node.scalar(line.value)
-            if line.value.isEmpty, position < lines.count {
-                let next = lines[position]
-                if next.name == nil, next.indentation >= indentation {
-                    // A list, which nothing here asks for, with whatever is below its items.
-                    while position < lines.count,
-                        lines[position].indentation > indentation
-                            || lines[position].name == nil && lines[position].indentation == indentation
-                    { position += 1 }
-                } else if next.indentation > indentation {
-                    node = try mapping(lines, &position, indentation: next.indentation)
-                }
-            }
-            members[name] = node
-        }
-        if position < lines.count, lines[position].indentation > indentation {
-            throw Malformed(line: lines[position].number, reason: "the indentation matches no line above")
-        }
-        return .mapping(members)
     }
 }

@@ -20,6 +20,8 @@ package struct KeystoneLogin: Sendable {
     package enum Method: Sendable {
         /// Without a project the user's default one counts.
         case password(user: Named, password: Secret, project: Named?)
+        /// A token of an earlier login, exchanged for one of the project.
+        case token(Secret, project: Named?)
         /// Knows its project.
         case applicationCredential(id: String, secret: Secret)
         /// By name, which needs its user.
@@ -34,6 +36,8 @@ package struct KeystoneLogin: Sendable {
     /// Which of the service's addresses: `public`, `internal`, `admin`.
     package var interface = "public"
     package var serviceType = "object-store"
+    /// The account's address, where it is another one than the catalog has.
+    package var storageURL: String?
 
     package init(url: String, method: Method) { (self.url, self.method) = (url, method) }
 
@@ -54,8 +58,10 @@ package struct KeystoneLogin: Sendable {
         guard let answer = try? JSONDecoder().decode(Answer.self, from: Data(response.body)) else {
             throw LoginRequest.malformed(response, tokensURL, "a token document that is not valid")
         }
+        var address = storageURL
+        if address == nil { address = try offeredURL(answer.token.catalog ?? []) }
         return SwiftToken(
-            storageURL: try storageURL(answer.token.catalog ?? []), token: Secret(token),
+            storageURL: address ?? "", token: Secret(token),
             expires: answer.token.expires.flatMap { Timestamp(iso8601: $0) })
     }
 
@@ -66,7 +72,7 @@ package struct KeystoneLogin: Sendable {
         return base + (base.hasSuffix("/v3") ? "" : "/v3") + "/auth/tokens"
     }
 
-    private func storageURL(_ catalog: [Answer.Service]) throws(ObjectStoreError) -> String {
+    private func offeredURL(_ catalog: [Answer.Service]) throws(ObjectStoreError) -> String {
         let endpoints = catalog.filter { $0.type == serviceType }.flatMap { $0.endpoints ?? [] }
         let offered = endpoints.filter { $0.interface == interface }
         let match = offered.first { region == nil || $0.region == region || $0.regionID == region }
@@ -135,6 +141,10 @@ package struct KeystoneLogin: Sendable {
             members["password"] = .text(password.revealed)
             identity["methods"] = .list(["password"])
             identity["password"] = .object(["user": .object(members)])
+            scope = project
+        case .token(let token, let project):
+            identity["methods"] = .list(["token"])
+            identity["token"] = .object(["id": .text(token.revealed)])
             scope = project
         case .applicationCredential(let id, let secret):
             identity["methods"] = .list(["application_credential"])

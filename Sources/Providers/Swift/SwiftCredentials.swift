@@ -23,15 +23,12 @@ package struct SwiftCredentials: Sendable {
             (self.login, self.origin, self.caFile) = (login, origin, caFile)
         }
 
-        package func authenticator(_ engine: HTTPEngine, time: any TimeSource) -> TokenAuthenticator {
+        /// Logs in, where that takes a login.
+        package func token(_ engine: HTTPEngine, time: any TimeSource) async throws(ObjectStoreError) -> SwiftToken {
             switch login {
-            case .tempAuth(let login):
-                TokenAuthenticator(time: time) { () async throws(ObjectStoreError) in
-                    try await login.token(engine, time)
-                }
-            case .keystone(let login):
-                TokenAuthenticator(time: time) { () async throws(ObjectStoreError) in try await login.token(engine) }
-            case .token(let token): TokenAuthenticator(fixed: token, time: time)
+            case .tempAuth(let login): try await login.token(engine, time)
+            case .keystone(let login): try await login.token(engine)
+            case .token(let token): token
             }
         }
     }
@@ -64,11 +61,14 @@ package struct SwiftCredentials: Sendable {
                 "the profile \(profile) is neither a cloud of clouds.yaml nor a Swift remote of rclone.conf; check its name"
             )
         }
-        if let user = value("PAILFS_ACCESS_KEY_ID"), let key = value("PAILFS_SECRET_ACCESS_KEY") {
+        let variables = CredentialVariables(environment: environment)
+        if let own = try variables.pair("PAILFS_ACCESS_KEY_ID", "PAILFS_SECRET_ACCESS_KEY") {
+            let (user, key) = (own.credentials.accessKeyID, own.credentials.secretKey)
+            try own.credentials.requireUsable()
             guard let url = endpoint ?? value("ST_AUTH") else {
                 throw Self.lacking("PAILFS_ACCESS_KEY_ID is set, but the login URL is not; set auth-url")
             }
-            let login = TempAuthLogin(url: url, user: user, key: Secret(key))
+            let login = TempAuthLogin(url: url, user: user, key: key)
             return Found(login: .tempAuth(login), origin: "PAILFS_ACCESS_KEY_ID")
         }
         if let name = value("OS_CLOUD") {
@@ -80,15 +80,25 @@ package struct SwiftCredentials: Sendable {
         if value("OS_AUTH_URL") != nil || value("OS_STORAGE_URL") != nil && value("OS_AUTH_TOKEN") != nil {
             return try found(openStack, in: "the OS_ variables")
         }
-        if let url = endpoint ?? value("ST_AUTH"), let user = value("ST_USER"), let key = value("ST_KEY") {
+        if let url = endpoint ?? value("ST_AUTH"), let pair = try variables.pair("ST_USER", "ST_KEY") {
+            try pair.credentials.requireUsable()
             guard value("ST_AUTH_VERSION").map({ $0.hasPrefix("1") }) ?? true else {
                 throw Self.lacking("ST_AUTH_VERSION is not 1; set the OS_ variables for other versions")
             }
             return Found(
-                login: .tempAuth(TempAuthLogin(url: url, user: user, key: Secret(key))), origin: "ST_USER")
+                login: .tempAuth(
+                    TempAuthLogin(url: url, user: pair.credentials.accessKeyID, key: pair.credentials.secretKey)),
+                origin: "ST_USER")
         }
         guard let only = try clouds()?.file.onlyCloud, let values = try cloud(only) else { return nil }
         return try found(values, in: "the cloud \(only) of clouds.yaml")
+    }
+
+    /// The file of certificates that the variables or the cloud name.
+    package var authorities: (path: String, origin: String)? {
+        if profile == nil, let path = value("OS_CACERT") { return (path, "OS_CACERT") }
+        guard let found = try? find(), let path = found.caFile else { return nil }
+        return (path, "cacert of \(found.origin)")
     }
 
     private func value(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
@@ -107,16 +117,35 @@ package struct SwiftCredentials: Sendable {
 
     // MARK: Files
 
+    /// Where openstacksdk looks, first the directory one is in.
+    private var directories: [String] {
+        var directories = [""]
+        if let own = value("XDG_CONFIG_HOME"), own.hasPrefix("/") { directories.append(own + "/openstack/") }
+        if let home = value("HOME") { directories.append(home + "/.config/openstack/") }
+        return directories + ["/etc/xdg/openstack/", "/etc/openstack/"]
+    }
+
+    private func places(_ name: String) -> [String] {
+        directories.flatMap { place in ["yaml", "yml", "json"].map { "\(place)\(name).\($0)" } }
+    }
+
+    /// The first file of clouds that is there, with the secrets beside it.
     private func clouds() throws(ObjectStoreError) -> (file: CloudsFile, secrets: CloudsFile?)? {
-        var paths = ["clouds.yaml"]
-        if let home = value("HOME") { paths.append(home + "/.config/openstack/clouds.yaml") }
-        paths.append("/etc/openstack/clouds.yaml")
-        if let path = value("OS_CLIENT_CONFIG_FILE") { paths = [path] }
-        for path in paths {
+        let named = value("OS_CLIENT_CONFIG_FILE")
+        if let named, text(named) == nil {
+            throw Self.lacking("OS_CLIENT_CONFIG_FILE names \(named), which cannot be read; correct it")
+        }
+        for path in named.map({ [$0] }) ?? places("clouds") {
             guard let file = try parse(path) else { continue }
             let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? ""
-            return (file, try parse(directory + "secure.yaml"))
+            let beside = ["yaml", "yml", "json"].map { "\(directory)secure.\($0)" }
+            return (file, try first(of: value("OS_CLIENT_SECURE_FILE").map { [$0] } ?? beside + places("secure")))
         }
+        return nil
+    }
+
+    private func first(of paths: [String]) throws(ObjectStoreError) -> CloudsFile? {
+        for path in paths { if let file = try parse(path) { return file } }
         return nil
     }
 
@@ -130,7 +159,18 @@ package struct SwiftCredentials: Sendable {
     }
 
     private func cloud(_ name: String) throws(ObjectStoreError) -> Values? {
-        guard let (file, secrets) = try clouds(), let node = file.cloud(name, with: secrets) else { return nil }
+        guard let (file, secrets) = try clouds(), var node = file.cloud(name, with: secrets) else { return nil }
+        if let vendor = node["profile"]?.text ?? node["cloud"]?.text {
+            let base = try first(of: value("OS_CLIENT_VENDOR_FILE").map { [$0] } ?? places("clouds-public"))?.vendor(
+                vendor)
+            if let base { node = base.merged(with: node) }
+            guard node["auth"]?["auth_url"]?.text ?? node["auth_url"]?.text != nil else {
+                throw Self.lacking(
+                    "the cloud \(name) leaves its auth_url to the vendor profile \(vendor); write auth_url into its auth"
+                )
+            }
+        }
+        if let chosen = try region(of: node, name) { node = node.merged(with: chosen) }
         var values: Values = [:]
         for source in [node["auth"], node] {
             guard case .mapping(let members)? = source else { continue }
@@ -140,6 +180,22 @@ package struct SwiftCredentials: Sendable {
             values["project_\(part)"] = values["tenant_\(part)"]
         }
         return values
+    }
+
+    /// What a list of regions says of the one that is wanted, or of the first.
+    private func region(of cloud: CloudsFile.Node, _ name: String) throws(ObjectStoreError) -> CloudsFile.Node? {
+        let regions = (cloud["regions"]?.items ?? []) + (cloud["region_name"]?.items ?? [])
+        let names = regions.compactMap { $0.text ?? $0["name"]?.text }
+        guard let first = names.first else { return nil }
+        let wanted = region ?? value("OS_REGION_NAME") ?? cloud["region_name"]?.text ?? first
+        guard let index = names.firstIndex(of: wanted) else {
+            // The mount knows better than the file.
+            if region != nil { return nil }
+            throw Self.lacking(
+                "the cloud \(name) has no region \(wanted), only \(names.joined(separator: ", ")); set one of them")
+        }
+        let values = regions[index]["values"] ?? .mapping([:])
+        return values.merged(with: .mapping(["region_name": .scalar(wanted)]))
     }
 
     private func remote(_ name: String) -> Values? {
@@ -184,6 +240,7 @@ package struct SwiftCredentials: Sendable {
             guard let user = values["username"], let key = values["password"] else {
                 throw Self.lacking("\(origin): a username or its password is missing")
             }
+            try Credentials(accessKeyID: user, secretKey: Secret(key)).requireUsable()
             return .tempAuth(TempAuthLogin(url: url, user: user, key: Secret(key)))
         }
         guard version.hasPrefix("3") else {
@@ -195,13 +252,20 @@ package struct SwiftCredentials: Sendable {
             login.interface = interface.hasSuffix("URL") ? String(interface.dropLast(3)) : interface
         }
         login.serviceType = values["service_type"] ?? login.serviceType
+        login.storageURL = values["object_store_endpoint_override"] ?? values["object_store_endpoint"]
         return .keystone(login)
     }
 
     private func method(_ values: Values, _ origin: String) throws(ObjectStoreError) -> KeystoneLogin.Method {
+        let type = values["auth_type"] ?? values["auth_plugin"] ?? "password"
+        guard ["password", "v3password", "v3applicationcredential", "token", "v3token"].contains(type) else {
+            throw Self.lacking(
+                "\(origin): the auth_type \(type) is not supported; use password, v3applicationcredential or token")
+        }
         let user = KeystoneLogin.Named(
             id: values["user_id"], name: values["username"],
-            domainID: values["user_domain_id"] ?? values["default_domain_id"] ?? values["domain_id"],
+            domainID: values["user_domain_id"] ?? values["default_domain_id"] ?? values["domain_id"]
+                ?? values["default_domain"],
             domainName: values["user_domain_name"] ?? values["default_domain_name"] ?? values["domain_name"])
         let hasUser = user.id != nil || user.name != nil
         if let secret = values["application_credential_secret"].map({ Secret($0) }) {
@@ -211,15 +275,22 @@ package struct SwiftCredentials: Sendable {
             }
             return .namedApplicationCredential(name: name, user: user, secret: secret)
         }
+        let project = KeystoneLogin.Named(
+            id: values["project_id"], name: values["project_name"],
+            domainID: values["project_domain_id"] ?? values["default_domain_id"] ?? values["user_domain_id"]
+                ?? values["default_domain"],
+            domainName: values["project_domain_name"] ?? values["default_domain_name"] ?? values["user_domain_name"])
+        let scope = project.id != nil || project.name != nil ? project : nil
+        if type.hasSuffix("token") {
+            guard let token = values["token"] ?? values["auth_token"] else {
+                throw Self.lacking("\(origin): the token of the auth_type \(type) is missing")
+            }
+            return .token(Secret(token), project: scope)
+        }
         guard hasUser, let password = values["password"] else {
             throw Self.lacking("\(origin): a user (username or user_id) or its password is missing")
         }
-        let project = KeystoneLogin.Named(
-            id: values["project_id"], name: values["project_name"],
-            domainID: values["project_domain_id"] ?? values["default_domain_id"] ?? values["user_domain_id"],
-            domainName: values["project_domain_name"] ?? values["default_domain_name"] ?? values["user_domain_name"])
-        let hasProject = project.id != nil || project.name != nil
-        return .password(user: user, password: Secret(password), project: hasProject ? project : nil)
+        return .password(user: user, password: Secret(password), project: scope)
     }
 
     private static func lacking(_ reason: String) -> ObjectStoreError {

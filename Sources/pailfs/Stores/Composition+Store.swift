@@ -38,7 +38,7 @@ extension Composition {
         logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
-        let engine = HTTPEngine(httpOptions(options), traffic: traffic)
+        let engine = HTTPEngine(httpOptions(request), traffic: traffic)
         let provider: any ObjectStore
         let onQuirk: @Sendable (StoreQuirk) -> Void = { quirk in
             logger.warning(
@@ -67,11 +67,7 @@ extension Composition {
             throw CommandError(
                 "\(one) is set and \(other) is not; set both, or none for the credentials of the provider's tools")
         }
-        if let file = request.settings.caFile, access(file, R_OK) != 0 {
-            throw CommandError(
-                "the ca-file \(file) cannot be read: \(String(cString: strerror(errno))); set ca-file to a file of certificates (PEM)"
-            )
-        }
+        try request.requireReadableAuthorities()
     }
 
     /// What bounds the requests of a mount.
@@ -79,9 +75,10 @@ extension Composition {
         Throttle(sends: settings.uploads, fetches: settings.downloads, others: 64)
     }
 
-    static func httpOptions(_ settings: MountSettings) -> HTTPOptions {
+    static func httpOptions(_ request: MountRequest) -> HTTPOptions {
+        let settings = request.settings
         var options = HTTPOptions(userAgent: userAgent(settings))
-        options.caFile = settings.caFile
+        options.caFile = request.authorities?.path
         options.proxy = settings.proxy
         options.dnsOverHTTPS = settings.dnsOverHTTPS
         options.connectTimeout = settings.connectTimeout

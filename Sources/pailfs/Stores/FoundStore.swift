@@ -28,31 +28,27 @@ struct FoundStore: Sendable, Hashable {
 
     /// Asks nobody but the environment and files. Fails when those cannot be understood.
     init(of request: MountRequest) throws(ObjectStoreError) {
-        let (environment, settings) = (request.environment, request.settings)
-        let (profile, bucket, text) = (settings.profile, request.bucket ?? "", request.credentialText)
+        let (settings, bucket) = (request.settings, request.bucket ?? "")
         let isTold = settings.endpoint != nil
         switch request.scheme {
         case .s3:
-            let sources = S3Credentials(environment: environment, profile: profile, bucket: bucket, text: text)
+            let sources = try request.s3Credentials()
             endpoint = isTold ? nil : sources.endpoint
         case .oss:
-            let sources = OSSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
+            let sources = try request.ossCredentials()
             endpoint = isTold ? nil : sources.endpoint
         case .cos:
-            let sources = COSCredentials(environment: environment, profile: profile, bucket: bucket, text: text)
+            let sources = try request.cosCredentials()
             endpoint = isTold ? nil : sources.endpoint
             // A name gets the account's number where it has none.
             let isWhole = COSEndpointRules.bucket(bucket, appID: sources.appID) == bucket
             account = isWhole || request.bucket == nil ? nil : sources.appID
         case .kodo:
-            let sources = KodoCredentials(environment: environment, profile: profile, text: text)
+            let sources = try request.kodoCredentials()
             endpoint = isTold ? nil : sources.endpoint
-        case .cssp: endpoint = isTold ? nil : CSSPCredentials(environment: environment).endpoint
+        case .cssp: endpoint = try isTold ? nil : request.csspCredentials().endpoint
         case .swift:
-            let sources = SwiftCredentials(
-                environment: environment, profile: profile, endpoint: settings.authURL ?? settings.endpoint,
-                region: settings.region, text: text)
-            guard let found = try sources.find() else { return }
+            guard let found = try request.swiftCredentials().find() else { return }
             // Named by the option alone, as ever.
             if isTold, settings.authURL == nil, found.origin == "PAILFS_ACCESS_KEY_ID" { return }
             (endpoint, account) = Self.place(of: found.login)
@@ -73,6 +69,7 @@ struct FoundStore: Sendable, Hashable {
     private static func account(of method: KeystoneLogin.Method) -> String {
         switch method {
         case .password(let user, _, let project): text(of: project ?? user)
+        case .token(_, let project): project.map { text(of: $0) } ?? ""
         // Each belongs to one project.
         case .applicationCredential(let id, _): id
         case .namedApplicationCredential(let name, let user, _): "\(text(of: user))/\(name)"

@@ -5,11 +5,10 @@ import Settings
 extension StoreMaker {
     /// Tencent Cloud COS. A bucket's name without the account's number gets it where the user's files tell it.
     func cos() throws(ObjectStoreError) -> Provider {
-        let sources = COSCredentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
+        let sources = try request.cosCredentials()
         let appID = sources.appID
         var provider = try family(
-            .cos, sources.provider(engine: engine, time: time), endpoint: endpoint(sources.endpoint),
+            .cos, credentials(), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
         let open = provider.open
         provider.open = { (entry) throws(ObjectStoreError) in

@@ -5,8 +5,8 @@ import Settings
 extension StoreMaker {
     /// Qiniu Kodo, whose regions are asked for and whose objects are read from a domain.
     func kodo() throws(ObjectStoreError) -> Provider {
-        let sources = KodoCredentials(environment: request.environment, profile: settings.profile, text: text)
-        let credentials = FixedCredentials(sources.find()?.credentials)
+        let sources = try request.kodoCredentials()
+        let credentials = credentials()
         var client = KodoClient.Settings()
         client.endpoint = endpoint(sources.endpoint)
         client.region = settings.region

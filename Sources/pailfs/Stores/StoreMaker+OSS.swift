@@ -5,12 +5,11 @@ import Settings
 extension StoreMaker {
     /// Alibaba Cloud OSS.
     func oss() throws(ObjectStoreError) -> Provider {
-        let sources = OSSCredentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
+        let sources = try request.ossCredentials()
         var profile = FamilyProfile.oss(cnameExclusions: settings.nameExclusions, path: settings.pathStyle)
         if settings.signature == .v1 { profile.signer = OSSV1Signer() }
         return try family(
-            profile, sources.provider(engine: engine, time: time), endpoint: endpoint(sources.endpoint),
+            profile, credentials(), endpoint: endpoint(sources.endpoint),
             region: settings.region ?? sources.region)
     }
 }

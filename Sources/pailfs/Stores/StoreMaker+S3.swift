@@ -5,19 +5,19 @@ import Settings
 extension StoreMaker {
     /// Amazon S3, and what speaks its protocol.
     func s3() throws(ObjectStoreError) -> Provider {
-        let sources = S3Credentials(
-            environment: request.environment, profile: settings.profile, bucket: request.bucket ?? "", text: text)
+        let sources = try request.s3Credentials()
         let endpoint = endpoint(sources.endpoint)
         var profile = FamilyProfile.s3(endpoint: endpoint)
         if probes { profile.capabilities.sendsEveryCondition() }
         return try family(
-            profile, sources.provider(engine: engine, time: time), endpoint: endpoint,
-            region: settings.region ?? sources.region)
+            profile, credentials(), endpoint: endpoint,
+            region: settings.region ?? sources.region, usesPaths: sources.usesPaths)
     }
 
     /// A member of the S3-shaped family, with the mount's options.
     func family(
-        _ profile: FamilyProfile, _ credentials: any CredentialsProvider, endpoint: String?, region: String?
+        _ profile: FamilyProfile, _ credentials: any CredentialsProvider, endpoint: String?, region: String?,
+        usesPaths: Bool = false
     ) throws(ObjectStoreError) -> Provider {
         let key = try customerKey()
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
@@ -25,7 +25,7 @@ extension StoreMaker {
             // A bucket that its account's listing places elsewhere is asked there.
             family.endpoint = settings.endpoint == nil ? entry.endpoint ?? endpoint : endpoint
             family.region = entry.region ?? region
-            family.addressing = settings.pathStyle ? .path : nil
+            family.addressing = settings.pathStyle || usesPaths ? .path : nil
             family.storageClass = settings.storageClass
             if settings.acl == "keep" { family.keepsACL = true } else { family.acl = settings.acl }
             family.encryption = settings.encryption

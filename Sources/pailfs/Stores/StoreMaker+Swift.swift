@@ -6,18 +6,12 @@ import Settings
 extension StoreMaker {
     /// OpenStack Swift, which gives out tokens.
     func swift() throws(ObjectStoreError) -> Provider {
-        let sources = SwiftCredentials(
-            environment: request.environment, profile: settings.profile,
-            endpoint: settings.authURL ?? settings.endpoint, region: settings.region, text: text)
-        guard let found = try sources.find() else {
-            throw ObjectStoreError(
-                .credentialsRejected, .checkAccess, code: "NoCredentials",
-                message:
-                    "the login URL and the credentials are missing; set OS_AUTH_URL and the other OS_ variables, ST_AUTH, ST_USER and ST_KEY, or "
-                    + "auth-url with PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
+        // An error here comes before the first request; the same is looked for again at each login.
+        _ = try login()
+        let authenticator = TokenAuthenticator(time: time) { [self] () async throws(ObjectStoreError) in
+            try await login().token(engine, time: time)
         }
-        let authenticator = found.authenticator(engine, time: time)
-        let key = request.environment["PAILFS_TEMP_URL_KEY"].flatMap { $0.isEmpty ? nil : Secret($0) }
+        let key = try request.credentialEnvironment()["PAILFS_TEMP_URL_KEY"].flatMap { $0.isEmpty ? nil : Secret($0) }
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
             var container = SwiftStore.Settings(container: entry.name)
             container.temporaryURLKey = key
@@ -30,10 +24,19 @@ extension StoreMaker {
             directory: SwiftAccount(authenticator: authenticator, engine: engine, time: time), open: open)
     }
 
+    private func login() throws(ObjectStoreError) -> SwiftCredentials.Found {
+        if let found = try request.swiftCredentials().find() { return found }
+        throw ObjectStoreError(
+            .credentialsRejected, .checkAccess, code: "NoCredentials",
+            message:
+                "the login URL and the credentials are missing; set OS_AUTH_URL and the other OS_ variables, ST_AUTH, ST_USER and ST_KEY, or "
+                + "auth-url with PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
+    }
+
     /// iFlytek's open storage: the same protocol, but every request is signed, and a container stands alone.
     func cssp() throws(ObjectStoreError) -> Provider {
-        let sources = CSSPCredentials(environment: request.environment)
-        let credentials = FixedCredentials(sources.find()?.credentials)
+        let sources = try request.csspCredentials()
+        let credentials = credentials()
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
             var container = SwiftStore.Settings(container: entry.name)
             container.profile = .cssp

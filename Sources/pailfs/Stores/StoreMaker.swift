@@ -20,9 +20,6 @@ struct StoreMaker: Sendable {
 
     var settings: MountSettings { request.settings }
 
-    /// Reads the files in which people keep credentials.
-    var text: @Sendable (String) -> String? { request.credentialText }
-
     /// The option, or else what is `found` now or was when the bucket was mounted.
     func endpoint(_ found: String?) -> String? { settings.endpoint ?? request.keptStore?.endpoint ?? found }
 

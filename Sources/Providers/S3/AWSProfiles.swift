@@ -1,0 +1,71 @@
+import ObjectStorage
+
+/// The profiles of Amazon's two files, as botocore puts them together (s3.md section 7).
+struct AWSProfiles: Sendable {
+    typealias Values = [String: String]
+
+    /// What both files say of each profile; the credentials file comes last and wins.
+    private(set) var profiles: [String: Values] = [:]
+    /// Of the credentials file alone, whose keys come before a program's and that one's before keys of the other file.
+    private(set) var inCredentialsFile: [String: Values] = [:]
+    private var sessions: [String: Values] = [:]
+    private var services: [String: Values] = [:]
+
+    /// nil where there is no such file.
+    init(config: String?, credentials: String?) {
+        let sections = config.map { CredentialFiles.sections($0) } ?? [:]
+        for (title, values) in sections {
+            if title == "default" {
+                // `[profile default]` is the better one of the two.
+                if sections["profile default"] == nil { profiles[title] = values }
+            } else if let name = Self.name(title, after: "profile") {
+                profiles[name] = values
+            } else if let name = Self.name(title, after: "sso-session") {
+                sessions[name] = values
+            } else if let name = Self.name(title, after: "services") {
+                services[name] = values
+            }
+        }
+        inCredentialsFile = credentials.map { CredentialFiles.sections($0) } ?? [:]
+        for (name, values) in inCredentialsFile { profiles[name, default: [:]].merge(values) { $1 } }
+    }
+
+    /// What a profile says, or else the `services` section that it names, of the endpoint of a service.
+    func endpoint(of service: String, profile: String) -> String? {
+        guard let values = profiles[profile], values["ignore_configured_endpoint_urls"]?.lowercased() != "true" else {
+            return nil
+        }
+        let own = values["services"].flatMap { services[$0]?["\(service).endpoint_url"] }
+        return Self.stated(own) ?? Self.stated(values["endpoint_url"])
+    }
+
+    func session(_ name: String) -> Values? { sessions[name] }
+
+    /// A whole pair of keys. Throws when one is there without the other.
+    static func keys(
+        _ values: Values?, profile: String, in origin: String
+    ) throws(ObjectStoreError) -> FoundCredentials? {
+        guard let values else { return nil }
+        let (id, secret) = (stated(values["aws_access_key_id"]), stated(values["aws_secret_access_key"]))
+        guard let id, let secret else {
+            guard id != nil || secret != nil else { return nil }
+            throw CredentialProblem.incomplete(
+                "the profile \(profile) has only one of aws_access_key_id and aws_secret_access_key; write both")
+        }
+        let token = stated(values["aws_session_token"]) ?? stated(values["aws_security_token"])
+        return FoundCredentials(
+            Credentials(accessKeyID: id, secretKey: Secret(secret), sessionToken: token.map { Secret($0) }), origin)
+    }
+
+    private static func stated(_ text: String?) -> String? { text.flatMap { $0.isEmpty ? nil : $0 } }
+
+    /// `work` of `profile work` and of `profile "work"`.
+    private static func name(_ title: String, after kind: String) -> String? {
+        guard title.hasPrefix(kind + " ") else { return nil }
+        let name = title.dropFirst(kind.count + 1)
+        guard let quote = name.first, quote == "\"" || quote == "'", name.last == quote, name.count >= 2 else {
+            return String(name)
+        }
+        return String(name.dropFirst().dropLast())
+    }
+}
