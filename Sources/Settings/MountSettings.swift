@@ -48,10 +48,10 @@ package struct MountSettings: Sendable, Hashable {
 
     // MARK: this machine
     package var restart = Restart.yes
-    /// The directory for all buckets' caches; nil is the user's.
-    package var cacheDirectory: String?
     /// How long a mount that is in use goes on after a signal that ends it.
     package var termWait = Duration.zero
+    /// The directory for all buckets' caches; nil is the user's.
+    package var cacheDirectory: String?
     package var cacheSize: Int64 = 0
     package var freeSpace: Int64 = 0
     package var memory: Int64 = 0

@@ -92,16 +92,16 @@ package enum OptionTable {
         .choice(
             "restart", \.restart, default: .yes,
             "Whether a new process takes over the mount when the process that serves it dies."),
-    ]
-
-    private static let identity: [MountOption] = [
-        .choice(
-            "attrs", \.attributes, default: .listing,
         .duration(
             "term-wait", \.termWait, in: .zero ... .seconds(86400), default: "1m",
             "How long a mount that is in use goes on after SIGTERM. It ends when programs have closed their files and "
                 + "left its directories, or when this time is over. A second SIGTERM, a second later or more, ends "
                 + "it at once, as Ctrl-C does."),
+    ]
+
+    private static let identity: [MountOption] = [
+        .choice(
+            "attrs", \.attributes, default: .listing,
             "Which mode, owner and time a file shows before this machine has read its object. With listing, the "
                 + "mode and owner of the mount and the time of the upload; with exact, the stored ones, at one "
                 + "request per object."),

@@ -84,7 +84,6 @@ struct MountRequest: Sendable {
         return request
     }
 
-    /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
     /// The request of a command that a person waits for: unless timeout is given, a store that does not answer is given up
     /// after ten seconds.
     func hastened() -> MountRequest {
@@ -94,6 +93,7 @@ struct MountRequest: Sendable {
         return request
     }
 
+    /// The request with what its files and those of the provider's tools say now in its environment, for the processes that
     /// serve the mount: those that take it over shall serve the same, whatever the files say by then.
     func keepingFound() -> MountRequest {
         var request = self

@@ -109,6 +109,7 @@ private enum Mistakes {
         Mistake("mnt ttl=soon", "ttl cannot be \"soon\"", "write a time such as 90, 30s or 5m"),
         Mistake("mnt ttl", "ttl needs a value", "write ttl=time"),
         Mistake("mnt memory=1K", "memory cannot be \"1K\"", "from 32MiB"),
+        Mistake("PAILFS_CACHE_SIZ=1G mnt ro", "no option PAILFS_CACHE_SIZ", "did you mean PAILFS_CACHE_SIZE?"),
         Mistake("PAILFS_TTL=soon mnt ro", "PAILFS_TTL cannot be \"soon\"", "write a time"),
         Mistake("config '[s3://]' 'ttl = 5' 'colour = 1'", "home/config:3:", "no option colour"),
         Mistake("config '[s3:/x]'", "home/config:1:", "write scheme://bucket"),
@@ -121,7 +122,6 @@ private enum Mistakes {
         Mistake("exec $P ls swift://pail -o $O,storage-class=COLD", "option storage-class is for", "not for Swift"),
         Mistake("PAILFS_CONFIG=$T/none mnt ro", "$T/none", "PAILFS_CONFIG names it"),
         Mistake("MODE=666 config 'ttl = 5'", "home/config: other users can write to it", "chmod go-w"),
-        Mistake("PAILFS_CACHE_SIZ=1G mnt ro", "no option PAILFS_CACHE_SIZ", "did you mean PAILFS_CACHE_SIZE?"),
         Mistake("mnt metrics=192.168.0.1:80", "metrics cannot be", "127.0.0.1:9464"),
         Mistake("mnt metrics=${E#http://}", "Address already in use", "set metrics to another place"),
         Mistake("mnt log=$T/none/log", "none/log cannot be written", "set log to another file"),
@@ -138,29 +138,17 @@ private enum Mistakes {
             "set cache-dir to a directory elsewhere"),
         Mistake("mnt cache-dir=$M", "below the mountpoint", "set cache-dir to a directory elsewhere"),
         Mistake("exec $P unmount $M", "nothing is mounted on $M", "findmnt"),
+        Mistake("exec $P unmount $T/none", "$T/none does not exist", "pailfs status"),
+        Mistake("exec $P restart $T/none", "$T/none does not exist", "pailfs status"),
+        Mistake(
+            "HOME=$T/nohome $P mount $U $M -o endpoint=$E,path-style && exit 0; test ! -e nohome || exit 0; exit 1",
+            "home directory $T/nohome does not exist", "set cache-dir"),
         Mistake("exec $P restart $M", "$M is not a mount of pailfs", "findmnt"),
         Mistake("exec $P flush $T", "$T is not in a mount of pailfs", "pailfs status"),
         Mistake("exec $S $T/store", "another process serves $T/store"),
         Mistake("exec $S $T/other --listen 0.0.0.0:0", "reachable from other machines", "--allow-remote"),
     ]
 
-    static let machine = [
-        Mistake("tiny ro", "tiny/", "Read-only file system", "set another cache-dir"),
-        Mistake("tiny size=64k", "disk is full", "make room on its disk", "another cache-dir"),
-        Mistake(
-            """
-            exec 3>&2 2>/dev/null; $P mount $U $M -o "$O,cache-dir=$T/foreign"; $P unmount $M; exec 2>&3
-        Mistake("exec $P unmount $T/none", "$T/none does not exist", "pailfs status"),
-        Mistake("exec $P restart $T/none", "$T/none does not exist", "pailfs status"),
-        Mistake(
-            "HOME=$T/nohome $P mount $U $M -o endpoint=$E,path-style && exit 0; test ! -e nohome || exit 0; exit 1",
-            "home directory $T/nohome does not exist", "set cache-dir"),
-            chown 65534 foreign/*; mnt cache-dir=$T/foreign
-            """, "belongs to user 65534", "mount as that user"),
-        Mistake("dev : \"exec $P mount $U $M -o $O\"", "/dev/fuse is missing", "modprobe fuse"),
-        Mistake("theirs; dev 'mknod -m 600 $T/dev/fuse c 10 229' nobody", "may not open /dev/fuse", "ask root"),
-        Mistake(
-            "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null $(command -v fusermount3)' nobody",
     static let commands = [
         Mistake("exec $P stauts", "no command stauts", "did you mean status?"),
         Mistake("exec $P moutn $U $M", "no command moutn", "did you mean mount?"),
@@ -169,6 +157,18 @@ private enum Mistakes {
         Mistake("exec $P frobnicate", "no command frobnicate", "pailfs help"),
     ]
 
+    static let machine = [
+        Mistake("tiny ro", "tiny/", "Read-only file system", "set another cache-dir"),
+        Mistake("tiny size=64k", "disk is full", "make room on its disk", "another cache-dir"),
+        Mistake(
+            """
+            exec 3>&2 2>/dev/null; $P mount $U $M -o "$O,cache-dir=$T/foreign"; $P unmount $M; exec 2>&3
+            chown 65534 foreign/*; mnt cache-dir=$T/foreign
+            """, "belongs to user 65534", "mount as that user"),
+        Mistake("dev : \"exec $P mount $U $M -o $O\"", "/dev/fuse is missing", "modprobe fuse"),
+        Mistake("theirs; dev 'mknod -m 600 $T/dev/fuse c 10 229' nobody", "may not open /dev/fuse", "ask root"),
+        Mistake(
+            "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null $(command -v fusermount3)' nobody",
             "fusermount3 is missing", "install the package fuse3"),
         Mistake(
             "theirs; dev 'mknod -m 666 $T/dev/fuse c 10 229; mount --bind /dev/null /etc/fuse.conf' 'nobody ,allow_other'",

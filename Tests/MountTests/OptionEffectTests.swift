@@ -31,8 +31,8 @@ extension RealMountsAlone {
             "ttl": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "log-level": "optionsChangeWhileMountedAndStayChangedForTheNextProcess",
             "cache-size": "aFileLargerThanTheCacheIsWrittenAndReadWithinIt",
-            "metrics": "figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend",
             "term-wait": "aMountInUseEndsAtOnceWhenItIsAskedAgain",
+            "metrics": "figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend",
         ]
 
         @Test func noOptionIsWithoutATest() throws {
