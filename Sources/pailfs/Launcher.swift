@@ -1,3 +1,4 @@
+import Basics
 import CLinux
 import Glibc
 import Settings
@@ -29,8 +30,18 @@ enum Launcher {
             _ = wait(for: process)
             throw CommandError(sentence)
         case nil:
-            throw CommandError("the process of the mount ended unexpectedly (\(wait(for: process))); see its log")
+            let end = "the process of the mount ended unexpectedly (\(wait(for: process)))"
+            throw CommandError(memoryLimit.map { "\(end): \($0)" } ?? "\(end); see its log")
         }
+    }
+
+    /// What a process that may use little memory mostly ends of; nil where that is not limited.
+    private static var memoryLimit: String? {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_AS.rawValue), &limit) == 0, limit.rlim_cur < rlim_t(Int64.max) else {
+            return nil
+        }
+        return "it may use \(ByteSize.format(Int64(limit.rlim_cur))) of memory; raise that limit (ulimit -v)"
     }
 
     /// How it ended, in words.

@@ -135,6 +135,24 @@ extension RealMountsAlone {
             }
         }
 
+        /// Which limit lets the command run and not the mount depends on the build.
+        @Test(.timeLimit(.minutes(5)))
+        func aMountThatLacksMemorySaysSo() async throws {
+            try await withStore { world, _ in
+                world.expectsErrorsInLog = true
+                let outcome = try await world.attempt(
+                    """
+                    cd $T
+                    for limit in 100000 150000 200000 250000 300000; do
+                        (ulimit -v $limit; \(Programs.pailfs) mount \(world.bucket.url) $M -o \(world.options([]))) 2>error || true
+                        if grep 'ulimit -v' error; then break; fi
+                        \(Programs.pailfs) unmount $M || true
+                    done
+                    """)
+                #expect(outcome.output.contains("of memory; raise that limit (ulimit -v)"), "\(outcome)")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func aMountOverFilesSaysSo() async throws {
             try await withStore { world, _ in

@@ -1,3 +1,4 @@
+import Basics
 import Foundation
 import Testing
 
@@ -37,5 +38,36 @@ import Testing
         #expect(try number(of: "cafe\u{301}", keys) == 2)
         #expect(throws: CommandError.self) { try number(of: "\u{FFFD}", [1: "\u{FFFD}"]) }
         #expect(try number(of: "@1", [1: "\u{FFFD}"]) == 1)
+    }
+
+    /// A key may be the directory of another one.
+    @Test func aFileBelowASavedFileIsSavedBesideIt() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let files: [[String: Any]] = [(1, "a"), (2, "a/b"), (3, "a/b/c")].map { number, key in
+            [
+                "number": number, "key": key, "changed": "2026-11-23T19:48:30Z", "isCertain": true, "hereBytes": 1,
+                "storeBytes": 0, "uploadBytes": 0, "pieces": [Any](),
+            ]
+        }
+        let data = try JSONSerialization.data(withJSONObject: files)
+        var targets: [String] = []
+        for line in try JSONDecoder().decode([RecoverableLine].self, from: data) {
+            let target = try line.target(below: folder.path)
+            #expect(FileManager.default.createFile(atPath: target, contents: nil), "\(target)")
+            targets.append(String(target.dropFirst(folder.path.count)))
+        }
+        #expect(targets == ["/a", "/a.2/b", "/a.3/b/c"])
+    }
+
+    @Test func aKeyMakesNoLineOfItsOwn() throws {
+        let file: [String: Any] = [
+            "number": 1, "key": "a\n2  forged", "changed": "2026-11-23T19:48:30Z", "isCertain": true, "hereBytes": 1,
+            "storeBytes": 0, "uploadBytes": 0, "pieces": [Any](),
+        ]
+        let line = try JSONDecoder().decode(RecoverableLine.self, from: JSONSerialization.data(withJSONObject: file))
+        #expect(line.lines.map { Output.text(ByteString($0)) }.first?.hasPrefix("1  a%0A2  forged") == true)
+        #expect(line.lines.count == 2)
     }
 }
