@@ -375,10 +375,15 @@ import Testing
             return ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
         }
         try await tree.store("f", big)
-        try await tree.waitUntil("parts are there") { tree.store.count(.uploadPart) > 3 }
+        var parts = 0
+        try await tree.waitUntil("parts are there, and known to be") {
+            guard let upload = tree.store.uploadsInProgress.first?.upload else { return false }
+            parts = try await tree.store.listParts("f", upload).count
+            let known = try tree.rooms.journal.contents().uploads.values.first?.parts.count
+            return tree.store.count(.uploadPart) > 3 && known == parts
+        }
         tree.crash()
         tree.store.fault = nil
-        let parts = try await tree.store.listParts("f", try #require(tree.store.uploadsInProgress.first).upload).count
         tree.store.forgetRequests()
         try await tree.mountAgain()
         try await tree.expectStored("f", big)
