@@ -174,6 +174,7 @@ extension OptionEffect {
                     """
                     openssl req -x509 -newkey rsa:2048 -nodes -keyout $T/otherkey -out $T/other -days 1 \
                         -subj /CN=other 2>$T/other.log
+                    unset AWS_CA_BUNDLE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE SSL_CERT_FILE
                     export P=\(Programs.pailfs) O="\(world.options([place]))" U=\(world.bucket.url)
                     exec unshare --mount bash -euc '
                         cp /etc/ssl/certs/ca-certificates.crt $T/bundle
