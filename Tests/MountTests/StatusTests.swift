@@ -48,7 +48,7 @@ extension RealMounts {
 
                     def is_going(lines):
                         return (any(re.match("  rates       sent [1-9].*/s, received ", line) for line in lines)
-                                and any(re.search("█+░+ +[0-9]+%  video.mkv: 57.2MiB, uploading", line) for line in lines)
+                                and any(re.search("█+░+ +[0-9]+%  [0-9.]+MiB of 57.2MiB, part [0-9]+ of [0-9]+", line) for line in lines)
                                 and any(re.match("  cache       █+░+ ", line) for line in lines))
 
                     def interrupt(child):
@@ -83,7 +83,9 @@ extension RealMounts {
                     let reports = watching.output.components(separatedBy: "\n\n")
                     return reports.dropLast().contains {
                         $0.hasPrefix("s3://pail on ") && $0.contains(#/\n  rates       sent [1-9].*\/s, received /#)
-                            && $0.contains(#/\n {14}\[#+-+\] +[0-9]+%  video.mkv: 57.2MiB, uploading, .* sent \(part /#)
+                            && $0.contains(
+                                #/\n {14}\[#+-+\] +[0-9]+%  [0-9.]+MiB of 57.2MiB, part [0-9]+ of [0-9]+: video.mkv, uploading, /#
+                            )
                             && $0.contains(#/\n              PUT part [0-9]+.* under way/#)
                     } ? true : nil
                 }
