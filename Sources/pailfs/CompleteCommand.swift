@@ -4,7 +4,7 @@ import FuseBridge
 import ObjectStorage
 import Settings
 
-/// The words that a shell offers, one a line; the shell picks those that begin right. For completions/pailfs.bash, and not
+/// The words that a shell offers, one a line; the shell picks those that begin right. For scripts/pailfs.bash, and not
 /// shown.
 struct CompleteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "complete", shouldDisplay: false)

@@ -73,7 +73,7 @@ import Testing
         for (line, reply) in Self.completions {
             let outcome = try await run(
                 """
-                PATH=$(dirname "$P"):$PATH; . "$ROOT/completions/pailfs.bash"; compopt() { :; }
+                PATH=$(dirname "$P"):$PATH; . "$ROOT/scripts/pailfs.bash"; compopt() { :; }
                 COMP_LINE='\(line)' COMP_POINT=${#COMP_LINE}
                 COMP_POINT=${#COMP_LINE}
                 # As Bash splits at its COMP_WORDBREAKS.
