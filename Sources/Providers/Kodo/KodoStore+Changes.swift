@@ -76,18 +76,6 @@ extension KodoStore {
         }
     }
 
-    private func deleteOneByOne(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        try await concurrently(keys, width: 8) { [self] key throws(ObjectStoreError) -> ObjectStoreError? in
-            do throws(ObjectStoreError) {
-                try await delete(key, ifMatch: nil)
-                return nil
-            } catch {
-                if error.kind == .cancelled { throw error }
-                return error
-            }
-        }.compactMap(\.self)
-    }
-
     // MARK: Metadata and classes
 
     package func updateMetadata(

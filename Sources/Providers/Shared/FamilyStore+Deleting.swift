@@ -6,9 +6,6 @@ import Synchronization
 /// Deletes of many objects (s3.md section 4.6). A server that refuses the request for several gets one request for each from then
 /// on.
 extension FamilyStore {
-    /// Requests in flight where objects are deleted one by one.
-    private static let width = 8
-
     package func deleteMany(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
         // A document cannot name keys with control characters.
         let together = capabilities.deleteBatch > 1 ? keys.filter { XMLText.canHold($0.bytes) } : []
@@ -54,17 +51,5 @@ extension FamilyStore {
         learned.withLock { $0.capabilities.deleteBatch = 1 }
         note(.singleDeletes)
         return failures
-    }
-
-    private func deleteOneByOne(_ keys: [ObjectKey]) async throws(ObjectStoreError) -> [ObjectStoreError] {
-        try await concurrently(keys, width: Self.width) { [self] key throws(ObjectStoreError) -> ObjectStoreError? in
-            do throws(ObjectStoreError) {
-                try await delete(key, ifMatch: nil)
-                return nil
-            } catch {
-                if error.kind == .cancelled { throw error }
-                return error
-            }
-        }.compactMap(\.self)
     }
 }
