@@ -9,22 +9,7 @@ extension RealMounts {
         func aFileThatWasReplacedIsReadAgain(_ provider: Provider) async throws {
             try await provider.withPailstore { world, _ in
                 world.expectsErrorsInLog = true
-                let port = try await world.python(
-                    """
-                    import random, socket
-
-                    def is_free(port):
-                        with socket.socket() as listener:
-                            try:
-                                listener.bind(("127.0.0.1", port))
-                                return True
-                            except OSError:
-                                return False
-
-                    ports = random.sample(range(10000, 30000), 1000)
-                    print(next(port for port in ports if all(is_free(port + dialect) for dialect in range(5))))
-                    """
-                ).trimmingCharacters(in: .whitespacesAndNewlines)
+                let port = try await world.portOfPailstore()
                 let outcome = try await world.attempt(
                     """
                     P=\(Programs.pailfs); cd $T; unset ${!PAILFS_*} ${!AWS_*}; export AWS_EC2_METADATA_DISABLED=true

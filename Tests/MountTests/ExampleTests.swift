@@ -282,23 +282,7 @@ extension RealMountsAlone {
             try await withStore { world, _ in
                 let blocks = try Pages.displays("man/pailstore.1")
                 #expect(blocks.count == 2)
-                // One port for the first dialect; the others follow it. Below those that the kernel gives to whoever connects.
-                let port = try await world.python(
-                    """
-                    import random, socket
-
-                    def is_free(port):
-                        with socket.socket() as listener:
-                            try:
-                                listener.bind(("127.0.0.1", port))
-                                return True
-                            except OSError:
-                                return False
-
-                    ports = random.sample(range(10000, 30000), 1000)
-                    print(next(port for port in ports if all(is_free(port + dialect) for dialect in range(5))))
-                    """
-                ).trimmingCharacters(in: .whitespacesAndNewlines)
+                let port = try await world.portOfPailstore()
                 func here(_ block: String) -> String {
                     block.replacing("$ ", with: "").replacing("/tmp/store", with: "$T/shop --listen 127.0.0.1:\(port)")
                         .replacing(" /mnt ", with: " $M ").replacing(":9000", with: ":\(port)")
