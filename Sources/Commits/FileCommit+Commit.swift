@@ -118,7 +118,7 @@ extension FileCommit {
     }
 
     /// Another object whose bytes are exactly those to be stored, if one request can copy it.
-    private func wholeSource(of request: CommitState.Request) -> CopySource? {
+    func wholeSource(of request: CommitState.Request) -> CopySource? {
         guard let base, base.key != request.key, base.version.size == request.size, request.size > 0,
             request.size <= store.capabilities.largestCopy,
             request.extents.isEntirely(.base, in: 0..<request.size)
@@ -271,91 +271,6 @@ extension FileCommit {
         }
     }
 
-    /// Parts may have been copied from another version where the store does not compare. The condition of an object that is
-    /// made of its own version says the same of it.
-    private func checkSource(of request: CommitState.Request) async throws(CommitError) {
-        guard !store.capabilities.copySourceCondition, let base,
-            !request.extents.isFree(of: .base, in: 0..<request.size)
-        else { return }
-        if base.key == request.key, request.condition == .match(base.version.etag) { return }
-        guard try await info(base.key)?.version.etag != base.version.etag else { return }
-        if !request.needsUpload { await giveUpUpload() }
-        throw .baseGone(
-            ObjectStoreError(
-                .preconditionFailed, .uploadPartCopy, key: base.key,
-                message: "the source was replaced while it was copied"
-            ))
-    }
-
-    /// What the store shall check; where it cannot, or does not heed it in the request that is to come, a HEAD right before the
-    /// commit does.
-    private func condition(
-        of request: CommitState.Request, isHeeded: Bool = true
-    ) async throws(CommitError) -> WriteCondition? {
-        let condition = withShared { $0.state.attempts.condition(of: request) }
-        let canCheck =
-            switch condition {
-            case .absent: store.capabilities.putIfAbsent
-            case .match: store.capabilities.putIfMatch
-            case nil: true
-            }
-        if condition == nil || canCheck && isHeeded { return condition }
-        let info = try await info(request.key)
-        // An older try of ours may have landed late.
-        if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.attempts.landed }) {
-            _ = rebase(landed)
-            return nil
-        }
-        switch (condition, info?.version.etag) {
-        case (.absent, nil): return nil
-        case (.match(let wanted), let found?) where wanted == found: return nil
-        default:
-            if case .match(let wanted) = condition, try await isLink(request.key, wanted) { return nil }
-            if let info, isHalfOfOurCopy(info, request) { return nil }
-            if !request.needsUpload { await giveUpUpload() }
-            let (kind, message): (ObjectStoreError.Kind, String) =
-                info == nil ? (.notFound, "the object was deleted") : (.preconditionFailed, "the object was replaced")
-            throw .conflict(ObjectStoreError(kind, .head, key: request.key, message: message))
-        }
-    }
-
-    /// Whether a try of an earlier process has copied the source there, and not come to change the headers, which tell that it
-    /// was ours.
-    private func isHalfOfOurCopy(_ info: ObjectInfo, _ request: CommitState.Request) -> Bool {
-        guard !store.capabilities.copySetsHeaders, let source = wholeSource(of: request) else { return false }
-        return info.version.etag == source.ifMatch && withShared { $0.state.attempts.hasTried(request.key) }
-    }
-
-    /// nil: no such object.
-    private func info(_ key: ObjectKey) async throws(CommitError) -> ObjectInfo? {
-        do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
-            if error.kind == .notFound { return nil }
-            throw CommitError(error)
-        }
-    }
-
-    /// Whether a link of the store's own kind is there, in that version: a HEAD tells of the object that it leads to.
-    private func isLink(_ key: ObjectKey, _ version: ETag) async throws(CommitError) -> Bool {
-        guard store.capabilities.symlinks else { return false }
-        do throws(ObjectStoreError) {
-            guard let listed = try await store.listed(key) else { return false }
-            return listed.isSymlink && listed.version.etag == version
-        } catch { throw CommitError(error) }
-    }
-
-    private func isGone(_ upload: UploadID, of key: ObjectKey) async -> Bool {
-        do throws(ObjectStoreError) { _ = try await store.listParts(key, upload) } catch {
-            return error.kind == .noSuchUpload
-        }
-        return false
-    }
-
-    /// Returns when it is gone: whoever ends the process now leaves none behind.
-    private func giveUpUpload() async {
-        apply { $0.retire() }
-        await waitUntil(cancellable: true) { $0.state.isQuiet }
-    }
-
     // MARK: How it ended
 
     /// How often the store may refuse a condition of a commit that its own HEAD says to hold.
@@ -372,7 +287,7 @@ extension FileCommit {
     }
 
     /// The base is gone once the object is ours; what was not written is the same in our version.
-    private func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
+    func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
         let isUpload = withShared { [store] shared in
             shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
             return shared.state.attempts.completed == landed.attempt.id
