@@ -25,7 +25,7 @@ extension BucketFileSystem {
         if let evicted = formers.insert(former, for: ino) { drop(evicted) }
     }
 
-    /// What is left of an inode without a name; nil of one that has its name, or that is not known to have had one.
+    /// Returns the record of an inode that has lost its name here; nil if the inode has a name, or has no record.
     func former(_ ino: InodeNumber) -> FormerInodes.Former? {
         guard let former = formers.find(ino), (try? metadata.entry(ino)) == .some(nil) else { return nil }
         return former
@@ -38,7 +38,7 @@ extension BucketFileSystem {
         drop(former)
     }
 
-    /// Its bytes go.
+    /// Deletes the bytes that only an inode without a name had.
     private func drop(_ former: FormerInodes.Former) {
         if let file = former.file, !files.isOpen(file.ino) {
             file.state.withLock { $0.isUnlinked ? $0.overlay : nil }?.staged.discard()

@@ -12,11 +12,11 @@ final class FormerInodes: Sendable {
     struct Former: Sendable {
         /// As they were when the name went; `file` has newer ones.
         var attributes: Attributes
-        /// nil where nobody has seen them.
+        /// nil if this mount has not read them.
         let headers: ObjectMetadata?
-        /// nil where nothing was stored.
+        /// nil if the file was never stored.
         let key: ObjectKey?
-        /// What was open, or had bytes that were not stored.
+        /// The open file, or the one whose bytes were not stored, if there was one.
         var file: ActiveFile?
 
         var shown: Attributes { file?.attributes ?? attributes }
@@ -29,7 +29,7 @@ final class FormerInodes: Sendable {
     /// Saves the mutex to the kernel's many messages about others.
     private let count = Atomic(0)
 
-    /// Returns what had to go for it.
+    /// Returns the oldest one if it had to go for this one.
     func insert(_ former: Former, for ino: InodeNumber) -> Former? {
         formers.withLock { formers in
             defer { count.store(formers.count, ordering: .relaxed) }

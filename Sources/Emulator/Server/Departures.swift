@@ -12,7 +12,7 @@ package struct Departures: Hashable, Sendable {
     package var ignoresConditions = false
     /// The answer to a write has another ETag than the object (s3proxy).
     package var answersOtherETag = false
-    /// What is stored gets an ETag of 32 hexadecimal digits that is no MD5 of it (gateways that encrypt, or make their own).
+    /// Objects and parts get ETags of 32 hexadecimal digits that are not their MD5 (gateways that encrypt, or make their own ETags).
     package var makesOpaqueETags = false
     /// A copy into a part is the upload of a part without bytes (rclone serve s3).
     package var ignoresPartSources = false

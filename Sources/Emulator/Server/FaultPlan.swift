@@ -19,7 +19,7 @@ package struct FaultEffects: Sendable {
     package var alters = false
     package var bytesPerSecond: Int64?
     package var departures = Departures()
-    /// What the client's key may reach; nil where that is everything.
+    /// The client's credentials reach keys below this prefix only; nil lets them reach every key.
     package var allowedPrefix: String?
     package var hidesMissing = false
     package var omitsLengthOfHEAD = false

@@ -13,7 +13,7 @@ enum Permission {
         if bucketLists.contains(route.operation) { return false }
         if !route.key.isEmpty { return route.key.hasPrefix(ByteString(prefix)) }
         if let listed = request.bytes("prefix") { return listed.hasPrefix(ByteString(prefix)) }
-        // Kodo names its services, and where a bucket's bytes are, to everybody.
+        // Kodo answers the queries for its services and for a bucket's domains without credentials.
         let isOpen = ["query", "queryV2", "domains", "domainsV3"].contains(route.operation)
         if route.bucket.isEmpty || isOpen { return true }
         return ["POST", "DELETE"].contains(request.method) && route.operation != "list"

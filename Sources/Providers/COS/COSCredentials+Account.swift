@@ -47,7 +47,12 @@ extension COSCredentials {
         let settings = text("\(home)/.tccli/\(accountProfile).configure")
             .flatMap { try? JSONDecoder().decode(AccountSettings.self, from: Data($0.utf8)) }
         let region = settings?.system?.region ?? settings?.region
-        return region.flatMap { $0.isEmpty || $0 == "None" ? nil : $0 }
+        return Self.stated(region)
+    }
+
+    /// tccli writes "None" for a value that its user has not given.
+    private static func stated(_ text: String?) -> String? {
+        text.flatMap { $0.isEmpty || $0 == "None" ? nil : $0 }
     }
 
     /// tccli's profile, then the SDKs' section.
@@ -84,9 +89,7 @@ extension COSCredentials {
             }
             return FoundCredentials(found, path)
         }
-        // It writes such words for what nobody told it.
-        func stated(_ text: String?) -> String? { text.flatMap { $0.isEmpty || $0 == "None" ? nil : $0 } }
-        let (id, secret) = (stated(tool.id), stated(tool.secret))
+        let (id, secret) = (Self.stated(tool.id), Self.stated(tool.secret))
         guard let id, let secret else {
             guard id != nil || secret != nil || tool.type != nil else { return nil }
             throw CredentialProblem.incomplete("\(path) lacks secretId or secretKey; run tccli configure")
@@ -100,10 +103,11 @@ extension COSCredentials {
                     "the credentials of the kind \(type) in \(path) have ended; run any command of tccli to renew them")
         }
         let keys = Credentials(
-            accessKeyID: id, secretKey: Secret(secret), sessionToken: stated(tool.token).map { Secret($0) },
+            accessKeyID: id, secretKey: Secret(secret), sessionToken: Self.stated(tool.token).map { Secret($0) },
             expires: end)
-        guard let role = stated(tool.role) else { return FoundCredentials(keys, path) }
-        return FoundCredentials(try await assume(role, session: stated(tool.session), with: keys, engine, time), path)
+        guard let role = Self.stated(tool.role) else { return FoundCredentials(keys, path) }
+        return FoundCredentials(
+            try await assume(role, session: Self.stated(tool.session), with: keys, engine, time), path)
     }
 
     // MARK: The token service

@@ -103,7 +103,7 @@ package struct OSSCredentials: Sendable {
             .flatMap { OSSToolEntry(ossutil: $0, profile: profile ?? variables["OSS_PROFILE"], bucket: bucket) }
     }
 
-    /// What the first of the tools' files says that has the profile and something about credentials.
+    /// Returns the profile from the first of the tools' files that has it with credentials.
     private var entry: OSSToolEntry? {
         if let ossutil, ossutil.namesCredentials { return ossutil }
         let named = profile ?? variables["ALIBABA_CLOUD_PROFILE"]

@@ -9,7 +9,7 @@ import ObjectStorage
 extension S3Credentials {
     private static let places = "~/.aws/credentials or ~/.aws/config"
 
-    /// What the named profile, or `default`, has; nil when it says nothing of credentials.
+    /// Returns the credentials of the named profile, or of `default`; nil if it names none.
     func fromProfile(_ services: AWSServices) async throws(ObjectStoreError) -> FoundCredentials? {
         let profiles = profiles
         if let chosen = chosenProfile, chosen != "default", profiles.profiles[chosen] == nil {

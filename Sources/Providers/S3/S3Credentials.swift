@@ -4,8 +4,8 @@ package import ObjectStorage
 
 /// Where S3's users keep their credentials, in botocore's order after our own variables (s3.md section 7).
 ///
-/// A source that was chosen, or that has credentials of another kind than keys, is used or refused with the remedy; the next
-/// source may be somebody else's.
+/// A source that was chosen, or that has credentials of another kind than keys, is used or refused with the remedy. pailfs does not
+/// take the next source instead: its credentials may belong to another account.
 package struct S3Credentials: Sendable {
     let variables: CredentialVariables
     /// nil takes `AWS_PROFILE`, or `default`.

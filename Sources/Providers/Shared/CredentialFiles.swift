@@ -23,7 +23,7 @@ package enum CredentialFiles {
 
     /// INI as Python's configparser and botocore read it: sections, `name = value` or `name: value`, whole-line comments;
     /// names in lower case. A line that is indented more than the name above it belongs to that: `a = b` below `s3 =` is
-    /// `s3.a`; anything else there is left out. What is indented as a whole is read like the rest.
+    /// `s3.a`; other lines there are ignored. A file whose lines all have the same indentation is read like one without.
     static func sections(_ text: String) -> [String: [String: String]] {
         var sections: [String: [String: String]] = [:]
         var current: String?

@@ -10,7 +10,7 @@ struct CredentialProgram: Sendable {
     let environment: [String: String]
     private static let limit = Duration.seconds(60)
 
-    /// What it prints.
+    /// Runs the program and returns its standard output.
     ///
     /// Throws: when it cannot be run, fails, or takes longer than a minute.
     func output() async throws(ObjectStoreError) -> [UInt8] {
