@@ -35,6 +35,11 @@ package struct Timestamp: Hashable, Sendable {
     }
 }
 
+extension Timestamp {
+    /// The nanosecond after it.
+    package var next: Timestamp { self + .nanoseconds(1) }
+}
+
 extension Timestamp: Comparable {
     package static func < (left: Timestamp, right: Timestamp) -> Bool {
         (left.seconds, left.nanoseconds) < (right.seconds, right.nanoseconds)

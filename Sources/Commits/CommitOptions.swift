@@ -41,11 +41,11 @@ package struct CommitOptions: Sendable, Hashable {
         var stored = stored
         // No header: an upload that was begun with other ones is not completed.
         stored.kept = wanted.kept
-        if !capabilities.headersAtCompletion, let old = stored.user["mtime"].flatMap(Double.init),
-            let new = wanted.user["mtime"].flatMap(Double.init),
-            (0...mtimeDrift).contains(new - old)
-        {
-            stored.user["mtime"] = wanted.user["mtime"]
+        for name in ["mtime", "ctime"] where !capabilities.headersAtCompletion {
+            guard let old = stored.user[name].flatMap(Double.init), let new = wanted.user[name].flatMap(Double.init),
+                (0...mtimeDrift).contains(new - old)
+            else { continue }
+            stored.user[name] = wanted.user[name]
         }
         return stored == wanted
     }

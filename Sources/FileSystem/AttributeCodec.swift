@@ -5,9 +5,9 @@ package import ObjectStorage
 /// POSIX attributes as headers of an object, in the convention of the s3fs family, which most mounts read.
 ///
 /// `mode`, `uid`, `gid` are decimal (`mode` with the file type bits), `mtime` is seconds with an optional fraction, which is
-/// rclone's form as well; the octal `mode` that rclone stores with `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
+/// rclone's form as well; so are `ctime` and, where a program has set it, `atime`. The octal `mode` that rclone stores with `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
 package enum AttributeCodec {
-    private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "xattr"]
+    private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "ctime", "atime", "xattr"]
 
     /// Fills mode, owner and mtime from headers; what they do not tell stays as it is.
     package static func decode(_ metadata: ObjectMetadata, into attributes: inout Attributes) {
@@ -15,6 +15,8 @@ package enum AttributeCodec {
         if let uid = metadata.user["uid"].flatMap({ UInt32($0) }) { attributes.uid = uid }
         if let gid = metadata.user["gid"].flatMap({ UInt32($0) }) { attributes.gid = gid }
         if let mtime = metadata.user["mtime"].flatMap({ timestamp($0) }) { attributes.mtime = mtime }
+        if let ctime = metadata.user["ctime"].flatMap({ timestamp($0) }) { attributes.ctime = ctime }
+        attributes.atime = metadata.user["atime"].flatMap { timestamp($0) }
         attributes.headersKnown = true
     }
 
@@ -25,6 +27,8 @@ package enum AttributeCodec {
         if let uid = attributes.uid { metadata.user["uid"] = String(uid) }
         if let gid = attributes.gid { metadata.user["gid"] = String(gid) }
         metadata.user["mtime"] = text(attributes.mtime)
+        metadata.user["ctime"] = text(attributes.ctime)
+        metadata.user["atime"] = attributes.atime.map { text($0) }
         return metadata
     }
 
@@ -47,9 +51,12 @@ package enum AttributeCodec {
     /// The same of headers with the longest values of what pailfs itself writes into them, `commitHeader` among it.
     static func longestCost(_ metadata: ObjectMetadata, commitHeader: String) -> Int {
         var others = metadata
-        for name in ["mode", "uid", "gid", "mtime", commitHeader] { others.user[name] = nil }
+        for name in ["mode", "uid", "gid", "mtime", "ctime", "atime", commitHeader] { others.user[name] = nil }
         // Up to UInt16.max, UInt32.max and 9999999999.999999999; an id of 32 digits with a number.
-        let longest = [("mode", 5), ("uid", 10), ("gid", 10), ("mtime", 20), (commitHeader, 32 + 1 + 10)]
+        let longest = [
+            ("mode", 5), ("uid", 10), ("gid", 10), ("mtime", 20), ("ctime", 20), ("atime", 20),
+            (commitHeader, 32 + 1 + 10),
+        ]
         return longest.reduce(cost(others)) { $0 + $1.0.utf8.count + $1.1 }
     }
 

@@ -250,8 +250,10 @@ extension BucketFileSystem {
             }
         }
         // Carried by the commit that comes anyway, if the file has a name still.
+        let now = time.now()
         let (isPromised, isUnlinked) = file.state.withLock { state in
             state.metadata = headers
+            state.attributes.noteChange(at: now)
             return (state.isPromised, state.isUnlinked)
         }
         if isUnlinked { return keepUnlinked(file) }
@@ -266,6 +268,7 @@ extension BucketFileSystem {
         defer { metadata.release(hold) }
         let key = try key(of: entry.ino)
         var attributes = file?.attributes ?? entry.attributes
+        attributes.noteChange(at: time.now())
         let headers = AttributeCodec.encode(attributes, over: headers)
         if attributes.kind == .directory {
             attributes.version = try await putMarker(key, headers, over: attributes.version)

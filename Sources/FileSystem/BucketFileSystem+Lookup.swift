@@ -190,7 +190,8 @@ extension BucketFileSystem {
         return FileStatus(
             ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
             uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,
-            size: isDirectory ? 4096 : target.map(Int64.init) ?? attributes.size, accessed: attributes.mtime,
+            size: isDirectory ? 4096 : target.map(Int64.init) ?? attributes.size,
+            accessed: attributes.atime ?? attributes.mtime,
             modified: attributes.mtime,
             changed: attributes.ctime, blockSize: 1 << 20)
     }

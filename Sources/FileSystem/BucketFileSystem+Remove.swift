@@ -96,8 +96,10 @@ extension BucketFileSystem {
             throw error
         }
         if isNeeded { doomed[key] = file }
+        let now = time.now()
         file.state.withLock { state in
             state.isUnlinked = true
+            state.attributes.noteChange(at: now)
             state.metadata = state.metadata ?? headers
             if isNeeded { state.deleteAtRelease = deletion }
         }

@@ -196,6 +196,8 @@ extension BucketFileSystem {
             }
             try await detach(target, unlessAt: component, removal)
             try moveEntry(current, to: newParent, component)
+            let now = time.now()
+            file?.state.withLock { $0.attributes.noteChange(at: now) }
             return
         }
         let key = try key(of: source.ino)
@@ -256,7 +258,7 @@ extension BucketFileSystem {
         var attributes = file?.attributes ?? current.attributes
         if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
         attributes.version = version
-        attributes.ctime = time.now()
+        attributes.noteChange(at: time.now())
         try moveEntry(current, to: newParent, component, pending: isLeft)
         if isOthers { try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) } }
         let known = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }

@@ -178,6 +178,12 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try moveRows(below: prefix)
             try adopt(copies, of: sources, for: try entry(directory.ino), prefix)
+            let entry = try entry(directory.ino)
+            var attributes = entry.attributes
+            attributes.noteChange(at: time.now())
+            try cached { [attributes] metadata throws(MetadataError) in
+                try metadata.update(entry.ino, attributes, pending: entry.isPending)
+            }
             return nil
         } catch { return error }
     }

@@ -49,8 +49,10 @@ extension BucketFileSystem {
             file.interruptUpload(isAway: watch.isAway)
             // Nothing else will know them.
             let headers = (try? metadata.metadata(of: target.ino)) ?? nil
+            let now = time.now()
             let (overlay, fallback) = file.state.withLock { state in
                 state.isUnlinked = true
+                state.attributes.noteChange(at: now)
                 state.metadata = state.metadata ?? headers
                 state.isPromised = false
                 return (state.overlay, state.fallback.take())

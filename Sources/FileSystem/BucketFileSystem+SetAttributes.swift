@@ -15,7 +15,9 @@ extension BucketFileSystem {
             if handle == nil, files.find(ino)?.isSettled == true { try requireCurrent(try entry(ino)) }
             if let size = change.size { try await resize(ino, to: size, handle: handle) }
             let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
-            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil || drops {
+            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil
+                || change.accessed != nil || drops
+            {
                 try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                     if let file = try await holdFile(ino) {
                         defer { letGo(file) }
@@ -89,9 +91,10 @@ extension BucketFileSystem {
         if let uid = change.uid { attributes.uid = uid }
         if let gid = change.gid { attributes.gid = gid }
         if let modified = change.modified { attributes.mtime = modified }
+        if let accessed = change.accessed { attributes.atime = accessed }
         if change.dropsPrivileges { attributes.dropPrivileges() }
         let isSame =
-            attributes.mtime == before.mtime
+            attributes.mtime == before.mtime && attributes.atime == before.atime
             && attributes.mode ?? shownMode(before) == before.mode ?? shownMode(before)
             && attributes.uid ?? policy.uid == before.uid ?? policy.uid
             && attributes.gid ?? policy.gid == before.gid ?? policy.gid
@@ -99,7 +102,7 @@ extension BucketFileSystem {
             attributes = before
             return false
         }
-        attributes.ctime = time.now()
+        attributes.noteChange(at: time.now())
         return true
     }
 

@@ -111,7 +111,7 @@ extension BucketFileSystem {
             // Asked for here: who changes the file beside this must not be followed by what was before.
             state.attributes.size = overlay.staged.size
             state.attributes.mtime = now
-            state.attributes.ctime = now
+            state.attributes.noteChange(at: now)
             state.isDirty = true
             return state.attributes.size
         }

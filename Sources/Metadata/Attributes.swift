@@ -11,7 +11,10 @@ package struct Attributes: Hashable, Sendable {
     package var uid: UInt32?
     package var gid: UInt32?
     package var mtime: Timestamp
+    /// Of this host's changes, in the order in which they were made; of others' the time of the object's version.
     package var ctime: Timestamp
+    /// As a program has set it; nil shows `mtime`. Reads do not move it.
+    package var atime: Timestamp?
     /// The version in the bucket that this describes or, while changes wait, that they started from. nil: nothing is
     /// committed yet, or a directory without a marker.
     package var version: ObjectVersion?
@@ -29,6 +32,10 @@ package struct Attributes: Hashable, Sendable {
         (self.mtime, self.ctime, self.version) = (mtime, ctime ?? mtime, version)
         (self.storageClass, self.headersKnown) = (storageClass, headersKnown)
     }
+
+    /// Something was changed at `now`. Each change is later than the one before it, whatever the clocks of this host and the store
+    /// say.
+    package mutating func noteChange(at now: Timestamp) { ctime = max(now, ctime.next) }
 
     /// What Linux leaves of a file's mode when somebody changes it who is not privileged: no set-user-ID bit, and no
     /// set-group-ID bit that is not a mark for mandatory locking (inode(7)).

@@ -104,9 +104,11 @@ extension MetadataCache {
             guard var row = try EntryRow.find(connection, ino: ino.row), !row.isPending,
                 let version = row.attributes.version, version.etag == etag
             else { return false }
+            let known = row
             // The listing's version stays, because the next listing is compared with it.
             row.attributes = attributes
             row.attributes.version = version
+            row.keepOwnTimes(of: known)
             row.attributes.headersKnown = true
             row.noteHeaders(at: self.clock.now)
             try row.put(connection)
@@ -161,6 +163,7 @@ extension MetadataCache {
             row.attributes.version = attributes.version
         } else if !isVague, !(isSame && known.attributes.headersKnown && !attributes.headersKnown) {
             row.attributes = attributes
+            row.keepOwnTimes(of: known)
         }
         if metadata != nil { row.noteHeaders(at: start.at.nanosecondCount) }
         row.checkedAt = start.at.nanosecondCount

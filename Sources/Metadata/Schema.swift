@@ -75,6 +75,10 @@ extension MetadataCache {
             PRIMARY KEY (parent, name)
         ) WITHOUT ROWID;
         """,
+        """
+        ALTER TABLE entry ADD COLUMN atime INTEGER;
+        ALTER TABLE entry ADD COLUMN atime_ns INTEGER;
+        """,
     ]
 }
 
@@ -126,6 +130,18 @@ struct EntryRow {
         headersAt = attributes.kind == .directory && attributes.headersKnown ? time : nil
     }
 
+    /// What the store tells of the same bytes does not take back when this host changed the entry: a rename, for example, is not in
+    /// the headers.
+    mutating func keepOwnTimes(of known: EntryRow) {
+        guard let version = known.attributes.version, let now = attributes.version, version.hasContent(of: now) else {
+            return
+        }
+        if known.attributes.headersKnown || known.attributes.ctime > version.modified {
+            attributes.ctime = max(attributes.ctime, known.attributes.ctime)
+        }
+        attributes.atime = attributes.atime ?? known.attributes.atime
+    }
+
     /// Reads the current row of a `SELECT * FROM entry`.
     init(_ row: borrowing Statement) {
         (parent, component, ino) = (row.int64(0), row.bytes(1), row.int64(2))
@@ -147,6 +163,7 @@ struct EntryRow {
         abbreviated = row.optionalBytes(22)
         isMoved = !row.isNull(23)
         headersAt = row.optionalInt64(24)
+        if !row.isNull(25) { attributes.atime = Self.time(row, 25) }
     }
 
     private static func time(_ row: borrowing Statement, _ column: Int32) -> Timestamp {
@@ -159,7 +176,7 @@ struct EntryRow {
             """
             INSERT OR REPLACE INTO entry VALUES
             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-            ?24, ?25)
+            ?24, ?25, ?26, ?27)
             """)
         let version = attributes.version
         try statement.bind(parent, at: 1)
@@ -194,6 +211,10 @@ struct EntryRow {
         if let abbreviated { try statement.bind(abbreviated, at: 23) }
         if isMoved { try statement.bind(1, at: 24) }
         if let headersAt { try statement.bind(headersAt, at: 25) }
+        if let atime = attributes.atime {
+            try statement.bind(atime.seconds, at: 26)
+            try statement.bind(Int64(atime.nanoseconds), at: 27)
+        }
         try statement.run()
     }
 

@@ -142,6 +142,7 @@ import Testing
         case .time: headers["mtime"] = "99"
         case .attribute: headers["xattr"] = stored["xattr"]
         }
+        headers["ctime"] = "\(try await tree.find("d").changed.seconds).000000001"
         #expect(stored == headers)
     }
 
