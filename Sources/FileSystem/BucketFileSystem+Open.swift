@@ -53,6 +53,8 @@ extension BucketFileSystem {
             open.state.withLock { $0.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
         }
         guard let file = open ?? revive(ino, isRead: !flags.truncate) else { return nil }
+        // Its last handle may have gone before, and with that what is kept of it.
+        keepUnlinked(file)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
         return OpenReply(handle: handle, keepCache: false, direct: flags.direct)
     }
@@ -317,7 +319,7 @@ extension BucketFileSystem {
         if isUnlinked {
             noteFormer(file)
             return { [self] in
-                try? metadata.forget(unlinked: file.ino)
+                guard forgetUnlinked(file) else { return }
                 if let overlay {
                     await overlay.commit.abandon()
                     do throws(FileSystemError) { try end(overlay.record) } catch {

@@ -104,10 +104,7 @@ extension BucketFileSystem {
             if isNeeded { state.deleteAtRelease = deletion }
         }
         // The last handle may have gone meanwhile, and not have seen that there was anything to do.
-        if isOpen || isNeeded, !files.isOpen(entry.ino) {
-            try? metadata.forget(unlinked: entry.ino)
-            await carryOutDeletion(of: file)
-        }
+        if isOpen || isNeeded, forgetUnlinked(file) { await carryOutDeletion(of: file) }
         if let overlay {
             // Nobody wants these bytes after a crash, open as the file may be.
             do throws(FileSystemError) { try await endForGood(overlay, fallback, of: entry, at: key) } catch {
@@ -175,7 +172,9 @@ extension BucketFileSystem {
     private func delete(_ file: ActiveFile) async throws(CommitError) {
         await deletions.enterRegardless()
         defer { deletions.leave() }
-        guard let deletion = file.state.withLock({ $0.deleteAtRelease.take() }) else { return }
+        // Whoever has opened it since reads the object, and carries this out at the last close.
+        let deletion = file.state.withLock { files.isOpen(file.ino) ? nil : $0.deleteAtRelease.take() }
+        guard let deletion else { return }
         do throws(CommitError) { try await carryOut(deletion) } catch {
             file.state.withLock { $0.deleteAtRelease = deletion }
             throw error

@@ -148,6 +148,15 @@ extension BucketFileSystem {
         }
     }
 
+    /// To be called when the last handle of the file has gone. False, and the record stays, if somebody has opened the file since.
+    func forgetUnlinked(_ file: ActiveFile) -> Bool {
+        if files.isOpen(file.ino) { return false }
+        try? metadata.forget(unlinked: file.ino)
+        guard files.isOpen(file.ino) else { return true }
+        keepUnlinked(file)
+        return false
+    }
+
     /// Goes on with a file of an earlier process of the same mount, whose journal led to `plan`. To be called before anything is
     /// served. False, and nothing happens, if it has its name still.
     func takeUp(_ unlinked: UnlinkedFile, _ plan: Recovery.Plan) -> Bool {

@@ -62,6 +62,19 @@ import Testing
         if end == .removed { #expect(try await tree.names("") == []) }
     }
 
+    @Test(.rule("crash.process"), arguments: State.allCases, End.allCases)
+    func whoHasOpenedItReadsItFromTheNextProcessToo(_ state: State, _ end: End) async throws {
+        let (tree, ino) = try await gone(state, end)
+        // A handle that has gone before takes nothing with it that a later one needs.
+        for _ in 0..<2 {
+            let file = (ino, try await tree.run(tree.system.open(ino, flags: reads)).handle)
+            try await tree.restart()
+            #expect(try await tree.run(tree.system.attributes(ino, handle: file.1)).status.links == 0)
+            #expect(try await tree.read(file, at: 0, count: 100) == Self.body)
+            try await tree.close(file)
+        }
+    }
+
     @Test(arguments: State.allCases, End.allCases)
     func itIsChangedAndTheNameIsNot(_ state: State, _ end: End) async throws {
         let (tree, ino) = try await gone(state, end)
