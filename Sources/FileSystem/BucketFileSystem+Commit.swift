@@ -298,7 +298,7 @@ extension BucketFileSystem {
             files.settle(file)
         }
         // Nobody has anything open any more: a process that died may have heard of a last close, and not written it down.
-        for file in doomed.all { await carryOutDeletion(of: file) }
+        for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
         formers.removeAll()
         let jobs = await finishJobs()
         try? metadata.endInOrder()

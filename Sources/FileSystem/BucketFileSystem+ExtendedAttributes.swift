@@ -151,14 +151,17 @@ extension BucketFileSystem {
         of ino: InodeNumber,
         _ answer: @escaping @Sendable (ObjectMetadata) throws(FileSystemError) -> Value
     ) -> Outcome<Value> {
-        do {
-            if let headers = try knownHeaders(of: ino) { return .success(try answer(shown(headers, of: ino))) }
-            return later { [self] () async throws(FileSystemError) in
-                try await asking(about: ino) { () async throws(FileSystemError) in
+        if let headers = (try? knownHeaders(of: ino)) ?? nil {
+            do { return .success(try answer(shown(headers, of: ino))) } catch { return .ready(.failure(error)) }
+        }
+        return later { [self] () async throws(FileSystemError) in
+            try await withOrWithoutName(ino) { () async throws(FileSystemError) in
+                if let headers = try knownHeaders(of: ino) { return try answer(shown(headers, of: ino)) }
+                return try await asking(about: ino) { () async throws(FileSystemError) in
                     try answer(shown(try await headers(of: ino), of: ino))
                 }
             }
-        } catch { return .ready(.failure(error)) }
+        }
     }
 
     /// Headers as the next commit would carry them, without asking the store; nil when only it can tell.
@@ -200,12 +203,14 @@ extension BucketFileSystem {
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            try await changingHeaders(of: ino) { () async throws(FileSystemError) in
-                let file = try await holdFile(ino)
-                defer { if let file { letGo(file) } }
-                try await file?.enterAlone(isAway: watch.isAway)
-                defer { file?.writing.leave(alone: true) }
-                try await changeNow(ino, file, edit)
+            try await withOrWithoutName(ino) { () async throws(FileSystemError) in
+                try await changingHeaders(of: ino) { () async throws(FileSystemError) in
+                    let file = try await holdFile(ino)
+                    defer { if let file { letGo(file) } }
+                    try await file?.enterAlone(isAway: watch.isAway)
+                    defer { file?.writing.leave(alone: true) }
+                    try await changeNow(ino, file, edit)
+                }
             }
         }
     }

@@ -31,6 +31,25 @@ extension BucketFileSystem {
         return former
     }
 
+    /// The attributes of an entry whose file is not active. One that was not stored has left the table before its entry goes, and
+    /// then only the file tells its length.
+    func latest(of entry: Entry) -> Attributes {
+        let file = formers.find(entry.ino)?.file
+        return file.flatMap { file in file.state.withLock { $0.isUnlinked ? $0.attributes : nil } } ?? entry.attributes
+    }
+
+    /// Does what is about an inode. One that loses its name here meanwhile is a file without a name from then on: then `act`
+    /// finds it so when it is begun once more.
+    func withOrWithoutName<Value: Sendable>(
+        _ ino: InodeNumber, _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do { return try await act() } catch {
+            let isUnlinked = files.find(ino)?.state.withLock { $0.isUnlinked } ?? false
+            guard error.kind == .stale, isUnlinked || former(ino) != nil else { throw error }
+            return try await act()
+        }
+    }
+
     /// The kernel has no inode of this number any more. It comes as well for single references, when a program did not wait for
     /// an answer that held one.
     package func forget(_ ino: InodeNumber, count: UInt64) {

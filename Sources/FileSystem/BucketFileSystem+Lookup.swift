@@ -39,7 +39,7 @@ extension BucketFileSystem {
             if ino == .root || isFresh(entry) && !needsHeaders(entry) || metadata.isHeld(entry) {
                 return .success(
                     AttributeReply(
-                        status: shown(ino, entry.attributes), timeout: remaining(attributesFreshUntil(entry))))
+                        status: shown(ino, latest(of: entry)), timeout: remaining(attributesFreshUntil(entry))))
             }
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) { return try await freshAttributes(ino) } catch {
@@ -157,7 +157,7 @@ extension BucketFileSystem {
             ? (metadata.ttl, metadata.ttl) : (remaining(entry.freshUntil), remaining(attributesFreshUntil(entry)))
         // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
         if file == nil, needsHeaders(entry) { (timeout, attributeTimeout) = (.zero, .zero) }
-        let attributes = file?.attributes ?? entry.attributes
+        let attributes = file?.attributes ?? latest(of: entry)
         return EntryReply(
             status: noting ? shown(entry.ino, attributes) : status(entry.ino, attributes), entryTimeout: timeout,
             attributeTimeout: attributeTimeout)

@@ -132,14 +132,15 @@ extension BucketFileSystem {
         handles.note(opened.handle, of: ino)
     }
 
-    /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry was forgotten
-    /// right now.
+    /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry has gone or was
+    /// forgotten right now.
     func activateNamed(_ entry: Entry) -> ActiveFile? {
+        if leaving.contains(entry.ino) { return nil }
         let file = activate(entry)
-        let mayBeForgotten = metadata.awaitForgetting() || !metadata.isCurrent(entry)
-        guard leaving.contains(file.ino) || mayBeForgotten && (try? metadata.entry(file.ino)) == .some(nil) else {
-            return file
-        }
+        // In this order: a call that takes the name away and is not `leaving` any more has removed the entry before.
+        let isLeaving = leaving.contains(file.ino)
+        metadata.awaitForgetting()
+        guard isLeaving || (try? metadata.entry(file.ino)) == .some(nil) else { return file }
         letGo(file)
         return nil
     }

@@ -156,24 +156,26 @@ extension BucketFileSystem {
     }
 
     /// The last handle of an unlinked file is gone, and with it the need for its object. What the store refuses now is tried
-    /// again, and the object's name stays taken until then.
-    func carryOutDeletion(of file: ActiveFile) async {
+    /// again, and the object's name stays taken until then. When the mount has ended no handle is used again, heard of its end or not.
+    func carryOutDeletion(of file: ActiveFile, mountHasEnded: Bool = false) async {
         guard let deletion = file.state.withLock({ $0.deleteAtRelease }) else { return }
-        do throws(CommitError) { try await delete(file) } catch {
+        do throws(CommitError) { try await delete(file, evenIfOpen: mountHasEnded) } catch {
             remember(FileSystemError(error), "unlink", file.ino)
             jobs.add(deletion.job, .removal, deletion.key.bytes, because: "\(error)") {
                 [weak self] () async throws(CommitError) in
                 guard let self else { throw .cancelled }
-                try await delete(file)
+                try await delete(file, evenIfOpen: mountHasEnded)
             }
         }
     }
 
-    private func delete(_ file: ActiveFile) async throws(CommitError) {
+    private func delete(_ file: ActiveFile, evenIfOpen: Bool) async throws(CommitError) {
         await deletions.enterRegardless()
         defer { deletions.leave() }
         // Whoever has opened it since reads the object, and carries this out at the last close.
-        let deletion = file.state.withLock { files.isOpen(file.ino) ? nil : $0.deleteAtRelease.take() }
+        let deletion = file.state.withLock { state in
+            !evenIfOpen && files.isOpen(file.ino) ? nil : state.deleteAtRelease.take()
+        }
         guard let deletion else { return }
         do throws(CommitError) { try await carryOut(deletion) } catch {
             file.state.withLock { $0.deleteAtRelease = deletion }

@@ -12,29 +12,37 @@ extension BucketFileSystem {
     ) -> Outcome<AttributeReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            if handle == nil, files.find(ino)?.isSettled == true { try requireCurrent(try entry(ino)) }
-            if let size = change.size { try await resize(ino, to: size, handle: handle) }
-            let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
-            if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil
-                || change.accessed != nil || drops
-            {
-                try await changingHeaders(of: ino) { () async throws(FileSystemError) in
-                    if let file = try await holdFile(ino) {
-                        defer { letGo(file) }
-                        try await set(change, of: file)
-                    } else if var former = former(ino) {
-                        if apply(change, to: &former.attributes) { formers.change(ino) { [former] in $0 = former } }
-                    } else {
-                        try await set(change, of: try entry(ino))
-                    }
+            return try await withOrWithoutName(ino) { () async throws(FileSystemError) in
+                try await setAttributesNow(ino, to: change, handle: handle)
+            }
+        }
+    }
+
+    private func setAttributesNow(
+        _ ino: InodeNumber, to change: AttributeChange, handle: HandleID?
+    ) async throws(FileSystemError) -> AttributeReply {
+        if handle == nil, files.find(ino)?.isSettled == true { try requireCurrent(try entry(ino)) }
+        if let size = change.size { try await resize(ino, to: size, handle: handle) }
+        let drops = change.dropsPrivileges ? try hasPrivileges(ino) : false
+        if change.mode != nil || change.uid != nil || change.gid != nil || change.modified != nil
+            || change.accessed != nil || drops
+        {
+            try await changingHeaders(of: ino) { () async throws(FileSystemError) in
+                if let file = try await holdFile(ino) {
+                    defer { letGo(file) }
+                    try await set(change, of: file)
+                } else if var former = former(ino) {
+                    if apply(change, to: &former.attributes) { formers.change(ino) { [former] in $0 = former } }
+                } else {
+                    try await set(change, of: try entry(ino))
                 }
             }
-            let status =
-                if let file = files.find(ino) { shown(file) } else if let former = former(ino) {
-                    status(of: former, ino)
-                } else { shown(ino, try entry(ino).attributes) }
-            return AttributeReply(status: status, timeout: metadata.ttl)
         }
+        let status =
+            if let file = files.find(ino) { shown(file) } else if let former = former(ino) {
+                status(of: former, ino)
+            } else { shown(ino, try entry(ino).attributes) }
+        return AttributeReply(status: status, timeout: metadata.ttl)
     }
 
     private func resize(_ ino: InodeNumber, to size: Int64, handle: HandleID?) async throws(FileSystemError) {
