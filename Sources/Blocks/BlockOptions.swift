@@ -5,7 +5,7 @@ package struct BlockOptions: Sendable {
     /// Whether blocks are kept on disk; otherwise in a quarter of the memory budget.
     package var usesDisk = true
     /// How long index rows wait for company before they are written.
-    package var flushInterval = Duration.seconds(1)
+    package var flushInterval = Duration.milliseconds(100)
     /// How long the disk is left alone after it failed.
     package var diskRetryInterval = Duration.seconds(30)
 

@@ -83,10 +83,11 @@ extension BucketFileSystem {
         storageClass.flatMap { store.capabilities.archiveClasses.contains($0) ? nil : $0 }
     }
 
-    /// The same without what only its name would add.
-    func headers(of file: ActiveFile) -> ObjectMetadata {
-        let (attributes, changed) = file.state.withLock { ($0.attributes, $0.metadata) }
-        let previous = changed ?? ((try? metadata.metadata(of: file.ino)) ?? nil) ?? ObjectMetadata()
+    /// The same without what only its name would add; with `changed` as they are after a change at that time.
+    func headers(of file: ActiveFile, changed: Timestamp? = nil) -> ObjectMetadata {
+        var (attributes, own) = file.state.withLock { ($0.attributes, $0.metadata) }
+        if let changed { attributes.noteChange(at: changed) }
+        let previous = own ?? ((try? metadata.metadata(of: file.ino)) ?? nil) ?? ObjectMetadata()
         return AttributeCodec.encode(attributes, over: previous)
     }
 

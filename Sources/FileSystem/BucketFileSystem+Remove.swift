@@ -65,8 +65,9 @@ extension BucketFileSystem {
         // A process that goes on with the mount has to know that what is open has no name any more.
         let isWrittenDown = isNeeded || replacesPromise || isOpen && hasObject
         // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
+        let now = time.now()
         if isOpen {
-            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: isWrittenDown ? job : nil)
+            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: isWrittenDown ? job : nil, changed: now)
         }
         if isWrittenDown {
             // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
@@ -96,7 +97,6 @@ extension BucketFileSystem {
             throw error
         }
         if isNeeded { doomed[key] = file }
-        let now = time.now()
         file.state.withLock { state in
             state.isUnlinked = true
             state.attributes.noteChange(at: now)

@@ -77,6 +77,8 @@ extension BucketFileSystem {
             etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
         let entry = try takeIn(component, in: parent, attributes, headers)
         note(target, of: entry.ino, attributes.version)
+        // The process that may have to go on with the mount has nothing else that tells it.
+        try? metadata.keep(target: target, of: entry.ino, attributes.version)
         return reply(for: entry)
     }
 
@@ -139,6 +141,10 @@ extension BucketFileSystem {
                 try await store.symlinkTarget(of: key)
             }
             let target = NativeLink.path(to: linked, from: key.bytes)
+            note(target, of: ino, version)
+            return target
+        }
+        if let target = (try? metadata.target(of: ino, version)) ?? nil {
             note(target, of: ino, version)
             return target
         }

@@ -28,6 +28,7 @@ extension BucketFileSystem {
         }
         let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
         let promised = try takeUpFiles(of: try without(nameless, plan))
+        try distrustWhatIsLeft(of: plan)
         for (ino, place) in plan.beside {
             let ino = InodeNumber(rawValue: ino)
             if (try? key(of: ino))?.bytes != place { interrupted.withLock { _ = $0.insert(ino) } }
@@ -42,7 +43,10 @@ extension BucketFileSystem {
 
     /// What the store has by now of what an earlier process did there.
     private func follow(_ plan: Recovery.Plan) throws(FileSystemError) {
+        // What is not stored yet counts until it is, what has been stored since is known, and what is around both is as it was.
+        let ours = Set((plan.open + plan.promised).map(\.intent.key) + plan.landed.keys.map(\.bytes))
         for key in plan.touched {
+            if ours.contains(key), try known(key)?.attributes.kind == .file { continue }
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
@@ -53,6 +57,14 @@ extension BucketFileSystem {
         for (key, info) in plan.landed {
             let known = try known(key.bytes)
             if let known, known.attributes.kind == .file { try adopt(info, as: known.ino) }
+        }
+    }
+
+    /// Of a file that nobody goes on with only the store knows what there is at its key.
+    private func distrustWhatIsLeft(of plan: Recovery.Plan) throws(FileSystemError) {
+        for key in Set((plan.open + plan.promised).map(\.intent.key)).intersection(plan.touched) {
+            if let known = try known(key), files.find(known.ino)?.isDirty == true { continue }
+            try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
         }
     }
 

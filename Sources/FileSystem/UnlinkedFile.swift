@@ -121,9 +121,12 @@ extension BucketFileSystem {
     }
 
     /// To be called before an open file loses its name, when it has, and when what is kept of it has changed. Before it, `deletion`
-    /// is what will be there to do at its last handle, or `job` the removal that is about to be begun, if there is one.
-    func keepUnlinked(_ file: ActiveFile, deletion: ActiveFile.Deletion? = nil, job: IntentID? = nil) {
-        let headers = HeadersRecord(headers(of: file))
+    /// is what will be there to do at its last handle, or `job` the removal that is about to be begun, if there is one, and
+    /// `changed` the time of that change.
+    func keepUnlinked(
+        _ file: ActiveFile, deletion: ActiveFile.Deletion? = nil, job: IntentID? = nil, changed: Timestamp? = nil
+    ) {
+        let headers = HeadersRecord(headers(of: file, changed: changed))
         let record = file.state.withLock { state in
             UnlinkedFile.Record(
                 base: state.base.map { VersionRecord($0.key, $0.version) }, isCopy: state.isCopy,
@@ -190,8 +193,10 @@ extension BucketFileSystem {
             kind: .file, size: overlay?.staged.size ?? record.size, mtime: changed, version: base?.version)
         AttributeCodec.decode(record.headers.metadata, into: &attributes)
         if let overlay, let modified {
-            attributes.mtime = modified
-            try? overlay.staged.setModified(modified)
+            // The record tells it exactly; what was written since has moved the file's own time on.
+            attributes.mtime = max(attributes.mtime, modified)
+            attributes.ctime = max(attributes.ctime, modified)
+            try? overlay.staged.setModified(attributes.mtime)
         }
         var state = ActiveFile.State(attributes: attributes, base: base)
         (state.overlay, state.isCopy, state.isUnlinked, state.isDirty) = (overlay, record.isCopy, true, overlay != nil)

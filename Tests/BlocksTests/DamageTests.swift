@@ -147,7 +147,9 @@ import Testing
             #expect(fixture.cache.statistics().storedBytes == 0)
             #expect(fixture.cache.statistics().shelvedBytes == 0)
         }
-        #expect(store.count(.get) == 12, "each reader's object was fetched twice")
+        // On a busy machine a late one is asked for once more.
+        let late = fixture.cache.statistics().hedges
+        #expect(store.count(.get) == 12 + late, "each reader's object was fetched twice")
         try fixture.reopen()
         store.alterBody = nil
         #expect(try await readAll(fixture, ObjectReader(fixture.cache.open("a", version))) == Self.truth)

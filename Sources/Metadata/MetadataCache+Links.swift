@@ -1,0 +1,26 @@
+package import Basics
+package import ObjectStorage
+import SQLite
+
+/// Targets of symbolic links, by the version that has them. They go with their entries.
+extension MetadataCache {
+    /// Remembers what a link made here leads to. One that has no version is not remembered.
+    package func keep(
+        target: ByteString, of ino: InodeNumber, _ version: ObjectVersion?
+    ) throws(MetadataError) {
+        guard let version else { return }
+        try write(.entry(ino.row)) { (connection) throws(SQLiteError) in
+            try connection.run(
+                "INSERT OR REPLACE INTO link VALUES (?1, ?2, ?3)", ino.row, version.etag.text, target)
+        }
+    }
+
+    /// What the link leads to in that version; nil when it is not remembered.
+    package func target(of ino: InodeNumber, _ version: ObjectVersion) throws(MetadataError) -> ByteString? {
+        try read { (connection) throws(SQLiteError) in
+            let statement = try connection.prepare("SELECT target FROM link WHERE ino = ?1 AND etag = ?2")
+            try statement.bind(ino.row, version.etag.text)
+            return try statement.step() ? statement.bytes(0) : nil
+        }
+    }
+}
