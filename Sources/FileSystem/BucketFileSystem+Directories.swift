@@ -47,10 +47,15 @@ extension BucketFileSystem {
                 return .success(())
             }
             return later { [self] () async throws(FileSystemError) in
-                while let listing {
-                    let pages = listing.progress.pages
-                    if try fill(reply, stream, from: offset, attributes, following: listing) { return note() }
-                    try await listing.wait(after: pages)
+                do throws(FileSystemError) {
+                    while let listing {
+                        let pages = listing.progress.pages
+                        if try fill(reply, stream, from: offset, attributes, following: listing) { return note() }
+                        try await listing.wait(after: pages)
+                    }
+                } catch {
+                    if error.isOfRefusedListing { remember(error, "readdir", ino) }
+                    throw error
                 }
             }
         } catch { return .ready(.failure(error)) }

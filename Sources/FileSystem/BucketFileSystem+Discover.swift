@@ -6,12 +6,26 @@ import Synchronization
 /// Asking the store about a name of which nothing is known.
 extension BucketFileSystem {
     /// A name nothing is known of. The first in a directory costs one listing at that name; a second one lists the
-    /// directory's first page, which for most directories settles every other name as well, and many list it whole.
+    /// directory's first page, which for most directories settles every other name as well, and many list it whole. Where the
+    /// store refuses the listing, HEAD requests find the name.
     func discover(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
         guard case .plain(let base) = metadata.codec.meaning(of: name) else {
             // An escaped name depends on its neighbours: only the whole listing tells.
             return try await find(name, in: parent, pages: .max)
         }
+        let directory = try cached { metadata throws(MetadataError) in try metadata.key(of: parent) } ?? ""
+        if mayList(directory) {
+            do throws(FileSystemError) { return try await list(base, name, in: parent) } catch {
+                guard error.isOfRefusedListing else { throw error }
+                noteRefusedListing(of: directory, error)
+            }
+        }
+        return try await findUnlisted(base, name, in: parent)
+    }
+
+    private func list(
+        _ base: ByteString, _ name: ByteString, in parent: InodeNumber
+    ) async throws(FileSystemError) -> Entry? {
         let misses = noteMiss(in: parent)
         if misses == 2 {
             let answer = try await find(name, in: parent, pages: 1)

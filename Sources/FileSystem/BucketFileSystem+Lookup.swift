@@ -319,18 +319,28 @@ extension BucketFileSystem {
     func record(
         _ info: ObjectInfo, of entry: Entry, since start: RequestStart, forHolder: Bool = false
     ) throws(FileSystemError) -> Entry? {
+        try record(
+            info, of: Place(parent: entry.parent, name: entry.component), entry.attributes.kind,
+            isNative: isNative(entry),
+            since: start, forHolder: forHolder)
+    }
+
+    /// The same of the component `place.name`, of which nothing need be known.
+    func record(
+        _ info: ObjectInfo, of place: Place, _ kind: EntryKind, isNative: Bool = false, since start: RequestStart,
+        forHolder: Bool = false
+    ) throws(FileSystemError) -> Entry? {
         var attributes = Attributes(
-            kind: entry.attributes.kind, size: info.version.size, mtime: info.version.modified, version: info.version,
+            kind: kind, size: info.version.size, mtime: info.version.modified, version: info.version,
             storageClass: info.storageClass)
         AttributeCodec.decode(info.metadata, into: &attributes)
-        if policy.linksInHeaders, metadata.codec.role(of: entry.component) == .object, !isNative(entry) {
+        if policy.linksInHeaders, metadata.codec.role(of: place.name) == .object, !isNative {
             attributes.kind = AttributeCodec.isLink(info.metadata) ? .symlink : .file
             if let target = AttributeCodec.linkTarget(info.metadata) { attributes.size = Int64(target.count) }
         }
         return try cached { metadata throws(MetadataError) in
             try metadata.recordRemote(
-                entry.component, in: entry.parent, attributes, metadata: info.metadata, since: start,
-                forHolder: forHolder)
+                place.name, in: place.parent, attributes, metadata: info.metadata, since: start, forHolder: forHolder)
         }
     }
 

@@ -30,7 +30,7 @@ extension BucketFileSystem {
                 guard error.kind == .preconditionFailed || error.kind == .notFound else { throw FileSystemError(error) }
             }
         }
-        let found = try await marker(key)
+        let found = try await unlistedObject(key)
         if isNew, found != nil {
             try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
             throw FileSystemError(.exists, "\(key) already exists")
@@ -50,13 +50,6 @@ extension BucketFileSystem {
             PutRequest(key, metadata: headers, condition: condition), body: MemorySource([]))
         return ObjectVersion(
             etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
-    }
-
-    private func marker(_ key: ObjectKey) async throws(FileSystemError) -> ObjectInfo? {
-        do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
-            if error.kind == .notFound { return nil }
-            throw FileSystemError(error)
-        }
     }
 
     /// Directories do not vanish: before the last entry of one without a marker goes, the marker is written. Where that entry is
@@ -104,10 +97,20 @@ extension BucketFileSystem {
         if state.isComplete && state.isFresh { return true }
         let key = try key(of: directory)
         await jobs.sendRemovals(at: key.bytes)
+        // A marker beside other entries does no harm.
+        guard mayList(key.bytes) else { return try await unlistedObject(key) == nil }
         let ingest = try? metadata.beginListing(of: directory)
-        let page = try await remote { [doomed] store throws(ObjectStoreError) in
-            try await store.list(
-                ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: Self.shownOthers), without: doomed)
+        let page: ListingPage
+        do throws(FileSystemError) {
+            page = try await remote { [doomed] store throws(ObjectStoreError) in
+                try await store.list(
+                    ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: Self.shownOthers),
+                    without: doomed)
+            }
+        } catch {
+            guard error.isOfRefusedListing else { throw error }
+            noteRefusedListing(of: key.bytes, error)
+            return try await unlistedObject(key) == nil
         }
         let keys = page.objects.map(\.key) + page.commonPrefixes
         // `rm -r` asks about the next ones, too. The entry that leaves stays until its caller has taken it away.

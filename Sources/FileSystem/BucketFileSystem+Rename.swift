@@ -76,10 +76,7 @@ extension BucketFileSystem {
 
     /// Another host may have made the object within the ttl of what is known here.
     func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
-        do throws(ObjectStoreError) { _ = try await store.head(key, condition: nil) } catch {
-            if error.kind == .notFound { return }
-            throw FileSystemError(error)
-        }
+        guard try await unlistedObject(key) != nil else { return }
         // What is still to go is not there for programs.
         if jobs.removes(key.bytes) || doomed[key] != nil { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }

@@ -63,6 +63,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
     let recentMisses = Mutex(LRU<InodeNumber, Misses>(capacity: 4096))
+    let refusals = Mutex(Refusals())
     /// Targets of symbolic links.
     let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
     let namespace = KeyGate()

@@ -12,12 +12,19 @@ extension FileSystemError {
             self = .refusedForGood(String(describing: error))
             return
         }
-        self.init(Self.kind(of: error), String(describing: error) + Self.remedy(for: error))
+        let reason = String(describing: error) + Self.remedy(for: error)
+        if error.kind == .accessDenied, error.operation == .list {
+            self = .refusedListing(reason)
+            return
+        }
+        self.init(Self.kind(of: error), reason)
     }
 
     /// What whoever reads the reason of a failed call can do about it, where that is no option of the mount.
     private static func remedy(for error: ObjectStoreError) -> String {
         switch error.kind {
+        case .accessDenied where error.operation == .list:
+            "; allow these credentials to list, pailfs-stores(7) has the action; without it names are found one by one"
         case .archived(restoring: false):
             "; run \"pailfs restore PATH\" to request a readable copy of the archived object"
         case .archived(restoring: true):

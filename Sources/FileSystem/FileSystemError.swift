@@ -11,6 +11,9 @@ package struct FileSystemError: Error, Sendable, Hashable {
     /// What was asked of the store is about a key that the directory had before: the same is to be asked again.
     package private(set) var isOvertaken = false
 
+    /// The store refused these credentials a listing: HEAD requests may find the name.
+    private(set) var isOfRefusedListing = false
+
     /// The store does not do it, however often it is asked.
     private(set) var isForGood = false
 
@@ -22,6 +25,12 @@ package struct FileSystemError: Error, Sendable, Hashable {
         error.needsCommit = true
         return error
     }()
+
+    static func refusedListing(_ reason: String) -> FileSystemError {
+        var error = FileSystemError(.accessDenied, reason)
+        error.isOfRefusedListing = true
+        return error
+    }
 
     static func refusedForGood(_ reason: String) -> FileSystemError {
         var error = FileSystemError(.inputOutput, reason)

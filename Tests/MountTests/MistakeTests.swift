@@ -56,7 +56,9 @@ private enum Mistakes {
             "mnt credentials-file=$T/keys,profile=p", "credentials-file and the profile p are set", "set one of them"),
         Mistake("PAILFS_SESSION_TOKEN=x mnt ro", "InvalidToken", "renew", "PAILFS_SESSION_TOKEN"),
         Mistake("mnt ro", "have expired", "renew PAILFS_ACCESS_KEY_ID", fault: "kind=expired"),
-        Mistake("mnt ro", "may not list the bucket pail", "allow it", fault: "op=ListObjectsV2,kind=status:403"),
+        Mistake(
+            "exec $P ls $U -o $O", "may not list the bucket pail", "allow it", fault: "op=ListObjectsV2,kind=status:403"
+        ),
         Mistake("mnt secret-access-key=abcd", "there is no option secret-access-key", "in the environment"),
         Mistake("exec $P mount $U $M --session-token=abcd", "there is no option session-token", "in the environment"),
         Mistake("mnt ro s3://me:abcd@pail", "must not contain credentials", "in the environment"),

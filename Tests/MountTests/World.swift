@@ -67,13 +67,15 @@ final class World {
     }
 
     /// Mounts as a user would and checks that the kernel answers as soon as the command has returned. `cache` names the
-    /// cache directory: the same one finds what the last mount knew, another one is another machine.
-    func mount(_ more: [String] = [], cache: String = "cache") async throws {
+    /// cache directory: the same one finds what the last mount knew, another one is another machine. `warning` is expected.
+    func mount(_ more: [String] = [], cache: String = "cache", warning: String? = nil) async throws {
         let outcome = try await pailfs(["mount", bucket.url, mountpoint, "-o", options(more, cache: cache)])
         guard outcome.succeeded else { throw ChildFailed(command: "pailfs mount", outcome: outcome) }
         #expect(isMounted, "pailfs mount returned 0 and nothing is mounted")
         if more.contains(where: { $0.hasPrefix("free-space=") && !$0.hasSuffix("=0") }) {
             #expect(outcome.errors.contains("writes can fail with ENOSPC"), "no disk has so much")
+        } else if let warning {
+            #expect(outcome.errors.contains(warning), "\(outcome)")
         } else {
             #expect(outcome.errors == "", "a mount that succeeds says nothing")
         }

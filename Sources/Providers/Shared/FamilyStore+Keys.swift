@@ -6,21 +6,36 @@ import Synchronization
 extension FamilyStore {
     private static let lineBreak = UInt8(ascii: "\n")
 
-    /// The first key of each doubtful kind is looked for after it was made.
+    /// The first key of each doubtful kind is looked for after it was made. Where the store answers 403 to these credentials
+    /// instead of 404, nothing shows.
     func checkKept(_ key: ObjectKey, size: Int64) async throws(ObjectStoreError) {
         guard profile.isOfAnyMaker else { return }
         let conduct = learned.withLock { $0.conduct }
-        if size == 0, key.bytes.hasSuffix("/"), !conduct.keepsMarkers { try await checkMarker(key) }
-        if key.bytes.bytes.contains(Self.lineBreak), !conduct.keepsLineBreaks { try await checkLineBreak(key) }
+        if size == 0, key.bytes.hasSuffix("/"), !conduct.keepsMarkers {
+            let name = ObjectKey(ByteString(key.bytes.bytes.dropLast()))
+            if let size = try await shownSize(of: name) { try await checkMarker(key, name, size) }
+        }
+        if key.bytes.bytes.contains(Self.lineBreak), !conduct.keepsLineBreaks,
+            let size = try await shownSize(of: key)
+        {
+            try await checkLineBreak(key, size)
+        }
+    }
+
+    /// nil where the store refuses to show it; else nil inside: no such object.
+    private func shownSize(of key: ObjectKey) async throws(ObjectStoreError) -> Int64?? {
+        do { return .some(try await size(of: key)) } catch {
+            guard error.kind == .accessDenied else { throw error }
+            return nil
+        }
     }
 
     /// rclone serve s3 makes a file `d` of the marker `d/`, and removes that with it.
-    private func checkMarker(_ key: ObjectKey) async throws(ObjectStoreError) {
-        let name = ObjectKey(ByteString(key.bytes.bytes.dropLast()))
-        guard try await size(of: name) == 0 else { return learned.withLock { $0.conduct.keepsMarkers = true } }
+    private func checkMarker(_ key: ObjectKey, _ name: ObjectKey, _ size: Int64?) async throws(ObjectStoreError) {
+        guard size == 0 else { return learned.withLock { $0.conduct.keepsMarkers = true } }
         try await delete(key, ifMatch: nil)
         // Another host's empty file stays where it is, and the caller tries again.
-        guard try await size(of: name) == nil else {
+        guard try await self.size(of: name) == nil else {
             throw ObjectStoreError(
                 .conflict, .put, key: key, code: "FileBesideMarker",
                 message: "another client created a file of this name")
@@ -33,8 +48,8 @@ extension FamilyStore {
     }
 
     /// moto takes such a key, and does not know it afterwards.
-    private func checkLineBreak(_ key: ObjectKey) async throws(ObjectStoreError) {
-        guard try await size(of: key) == nil else { return learned.withLock { $0.conduct.keepsLineBreaks = true } }
+    private func checkLineBreak(_ key: ObjectKey, _ size: Int64?) async throws(ObjectStoreError) {
+        guard size == nil else { return learned.withLock { $0.conduct.keepsLineBreaks = true } }
         try? await delete(key, ifMatch: nil)
         learned.withLock { _ = $0.capabilities.keyRules.refusedKinds.insert(.lineBreak) }
         note(.lineBreaksLost)

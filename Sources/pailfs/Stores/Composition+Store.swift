@@ -9,16 +9,20 @@ import Synchronization
 extension Composition {
     /// The bucket of the request; if `checked`, proved to exist and to be open to these credentials. What is not was proved
     /// when it was mounted: to refuse it now would end a mount that is served. A command is about `path`: nothing is listed but
-    /// what begins with it, and where that is refused, the command's own requests say what the credentials lack.
+    /// what begins with it. Credentials that may not list may do other things: a mount (`path` is nil) warns, and a command's own
+    /// requests say what they lack.
     static func openStore(
-        _ request: MountRequest, checked: Bool = true, at path: ByteString = "", pool: WorkerPool,
+        _ request: MountRequest, checked: Bool = true, at path: ByteString? = nil, pool: WorkerPool,
         meter: RequestMeter = RequestMeter(), traffic: HTTPTraffic = HTTPTraffic(), throttle: Throttle? = nil,
         time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         if checked { try checkSurroundings(request) }
         let store = try makeUncheckedStore(
             request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
-        if checked { try check(store, at: path, request, pool) }
+        guard checked, let refusal = try check(store, at: path ?? "", request, pool), path == nil else { return store }
+        let reason = CommandError(refusal, request).message
+        logger.warning("the store refuses to list", metadata: ["op": "list", "reason": "\(reason)"])
+        Entry.warn("directories cannot be read and names are found one by one: \(reason)")
         return store
     }
 
@@ -102,17 +106,26 @@ extension Composition {
         return text
     }
 
-    /// One request to the store: whoever waits for a mount must get an answer.
+    /// One request to the store: whoever waits for a mount must get an answer. Returns the refusal where the credentials may not
+    /// list the bucket. Anonymous requests must be able to.
     private static func check(
         _ store: any ObjectStore, at path: ByteString, _ request: MountRequest, _ pool: WorkerPool
-    ) throws(CommandError) {
+    ) throws(CommandError) -> ObjectStoreError? {
         // A policy with a condition on data/* does not allow a listing of "data".
         let prefix = path.isEmpty || path.hasSuffix("/") ? path : path + "/"
-        try answer(request, pool) { () async throws(ObjectStoreError) in
-            do throws(ObjectStoreError) { try await store.checkAccess(below: prefix) } catch {
-                guard !path.isEmpty, error.kind == .accessDenied, error.status == 403 else { throw error }
+        let refusal = try answer(request, pool) { () async throws(ObjectStoreError) -> ObjectStoreError? in
+            do throws(ObjectStoreError) {
+                try await store.checkAccess(below: prefix)
+                return nil
+            } catch {
+                guard request.bucket != nil, error.kind == .accessDenied, error.status == 403 else { throw error }
+                return error
             }
         }
+        if let refusal, path.isEmpty, isAnonymous(refusal, request, pool) {
+            throw CommandError(anonymous: refusal, request)
+        }
+        return refusal
     }
 
     /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of
