@@ -242,7 +242,7 @@ extension BucketFileSystem {
         let hold = metadata.hold([directory.ino], [(directory.parent, directory.name)])
         defer { metadata.release(hold) }
         try await keepDirectory(directory.parent, without: directory)
-        try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+        do { try await deleteObject(key) } catch { throw FileSystemError(error) }
         try cached { metadata throws(MetadataError) in try metadata.remove(directory.ino) }
     }
 

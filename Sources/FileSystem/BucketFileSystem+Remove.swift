@@ -20,7 +20,9 @@ extension BucketFileSystem {
                     throw FileSystemError(.isDirectory, "\(name) is a directory")
                 }
                 try await settleCopies(ofObject: entry.ino)
-                try await changingNames([place]) { () async throws(FileSystemError) in try await remove(entry) }
+                try await noting("unlink", of: place) { () async throws(FileSystemError) in
+                    try await changingNames([place]) { () async throws(FileSystemError) in try await remove(entry) }
+                }
             }
             touch(parent)
         }
@@ -57,7 +59,11 @@ extension BucketFileSystem {
         await file.quiesce()
         let hasObject = !entry.isPending || replaced != nil
         let replacesPromise = hasObject && overlay?.record.intent.isAcknowledged ?? false || fallback != nil
-        if isNeeded { try await keepDirectory(entry.parent, without: entry) }
+        if isNeeded {
+            // Nobody waits for this deletion.
+            try await requireDeletable(in: key.directory)
+            try await keepDirectory(entry.parent, without: entry)
+        }
         let deletion = ActiveFile.Deletion(
             key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version, job: job,
             commits: overlay?.record.commits ?? [])
@@ -245,7 +251,7 @@ extension BucketFileSystem {
         } else {
             // A power cut must not bring back what was promised of it: the next start would find no object, and store it again.
             rooms.journal.settle()
-            try await remote { store throws(ObjectStoreError) in try await store.delete(key, ifMatch: nil) }
+            do { try await deleteObject(key) } catch { throw FileSystemError(error) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
             try await keepDirectory(entry.parent, havingLost: key)
         }

@@ -18,7 +18,9 @@ extension BucketFileSystem {
             // What is not stored yet may have to be, which takes space.
             try await waitingForSpace(givesSpace: true) { [self] () async throws(FileSystemError) in
                 try await claiming([from, to]) { () async throws(FileSystemError) in
-                    try await renameNow(from, to: to, noReplace: noReplace)
+                    try await noting("rename", of: from) { () async throws(FileSystemError) in
+                        try await renameNow(from, to: to, noReplace: noReplace)
+                    }
                 }
             }
         }
@@ -200,6 +202,7 @@ extension BucketFileSystem {
         let key = try key(of: source.ino)
         let replaced = target?.component == component ? target?.attributes.version : nil
         let moves = store.capabilities.move
+        if !moves { try await requireDeletable(in: key.directory) }
         let version: ObjectVersion?
         try await settleJobs(at: key)
         // What was removed there, and is still read, is replaced like any other target.
@@ -242,9 +245,10 @@ extension BucketFileSystem {
             } catch {
                 let hasReplaced = target != nil || takeover != nil
                 guard hasReplaced || error.isRetryable || error.kind == .cancelled else {
-                    try? await store.delete(newKey, ifMatch: store.capabilities.deleteIfMatch ? version?.etag : nil)
+                    let rest = await deleteCopy(newKey, version, ofObjectAt: key)
                     callOff(job, of: key.bytes, to: newKey)
-                    throw FileSystemError(error)
+                    let refusal = FileSystemError(error)
+                    throw FileSystemError(refusal.kind, refusal.reason + rest)
                 }
                 // The copy has taken the target's place, so there is no way back: the rest is done later.
                 try leaveSource(of: current, key, job, because: error)
@@ -277,7 +281,7 @@ extension BucketFileSystem {
     ) async throws(ObjectStoreError) -> Bool {
         do throws(ObjectStoreError) {
             if store.capabilities.deleteIfMatch {
-                try await store.delete(key, ifMatch: version?.etag)
+                try await deleteObject(key, ifMatch: version?.etag)
                 return true
             }
             if let version, time.uptime() - began > .seconds(1),
@@ -285,7 +289,7 @@ extension BucketFileSystem {
             {
                 return false
             }
-            try await store.delete(key, ifMatch: nil)
+            try await deleteObject(key)
             return true
         } catch {
             switch error.kind {

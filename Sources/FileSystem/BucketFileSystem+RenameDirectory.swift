@@ -73,6 +73,7 @@ extension BucketFileSystem {
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
+        for directory in Set(objects.map(\.key.directory)) { try await requireDeletable(in: directory) }
         if target == nil {
             try await requireNothing(
                 at: newKey, newName, butCopiesOf: objects, from: oldPrefix, noReplace: noReplace)
@@ -149,6 +150,7 @@ extension BucketFileSystem {
         } catch {
             // It is renamed: what the store refuses now is tried again, and named at the end of the mount. Nor must what could not be
             // written down leave the rest to a later process, to which what is made at the old names by then would be what was copied.
+            if error.kind == .accessDenied { remember(error, "rename", source.ino) }
             return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
         }
         forgetJob(job, at: oldPrefix)
@@ -336,6 +338,7 @@ extension BucketFileSystem {
             let failed = try await remote { store throws(ObjectStoreError) in
                 try await store.deleteMany(Array(keys[start..<min(keys.count, start + batch)]))
             }
+            for error in failed { if let key = error.key { noteRefusedDeletion(of: key, error) } }
             if let error = failed.first { throw FileSystemError(error) }
         }
         return keys.count == objects.count

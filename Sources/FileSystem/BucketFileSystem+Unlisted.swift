@@ -7,18 +7,6 @@ import Synchronization
 
 /// Names in directories that the credentials may not list: HEAD requests find them one by one.
 extension BucketFileSystem {
-    /// What the store has refused to these credentials. A value behind a leaf lock; each process learns it anew.
-    struct Refusals: Sendable {
-        /// When the store last refused to list a directory, by its key.
-        var listings = LRU<ByteString, Timestamp>(capacity: 4096)
-        /// Whether a HEAD of a missing object is 403; nil when no request has shown it.
-        var hidesMissing: Bool?
-        var isLogged = false
-    }
-
-    /// A listing that was refused is not requested again for this long.
-    private static let refusalLasts = Duration.seconds(60)
-
     func mayList(_ directory: ByteString) -> Bool {
         let now = time.now()
         return refusals.withLock { refusals in
@@ -75,10 +63,7 @@ extension BucketFileSystem {
         do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
             if error.kind == .notFound { return nil }
             guard error.kind == .accessDenied else { throw FileSystemError(error) }
-            let bytes = key.bytes.bytes
-            let end = bytes.dropLast().lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
-            let directory = ByteString(bytes[..<end])
-            guard !mayList(directory), await hidesMissing(in: directory) else { throw FileSystemError(error) }
+            guard !mayList(key.directory), await hidesMissing(in: key.directory) else { throw FileSystemError(error) }
             return nil
         }
     }
