@@ -118,7 +118,7 @@ extension COSDialect {
             return part
         }
         return xml("CopyPartResult") { xml in
-            xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+            xml.element("ETag", "\"\(Departures.ofPart(part.md5))\"")
             xml.element("LastModified", Timestamp(seconds: part.modified.seconds).iso8601())
         }
     }

@@ -39,7 +39,7 @@ extension COSDialect {
             try upload.put(part, content: received.content, sync: options.sync)
         }
         let headers = [
-            Field("ETag", "\"\(Hex.encode(part.md5))\""), Field("x-cos-hash-crc64ecma", String(received.crc64)),
+            Field("ETag", "\"\(Departures.ofPart(part.md5))\""), Field("x-cos-hash-crc64ecma", String(received.crc64)),
         ]
         return ServerResponse(status: 200, headers: headers + Self.encryptionHeaders(encryption))
     }
@@ -72,7 +72,7 @@ extension COSDialect {
                 xml.element("Part") { xml in
                     xml.element("PartNumber", part.number)
                     xml.element("LastModified", part.modified.documentTime)
-                    xml.element("ETag", "\"\(Hex.encode(part.md5))\"")
+                    xml.element("ETag", "\"\(Departures.ofPart(part.md5))\"")
                     xml.element("Size", part.size)
                 }
             }

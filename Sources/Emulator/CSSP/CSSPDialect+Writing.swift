@@ -25,7 +25,7 @@ extension CSSPDialect {
             throw CSSPError(422)
         }
         guard let manifest = request.header("x-object-manifest") else {
-            let etag = Hex.encode(received.md5)
+            let etag = description.encryption.etag(received.md5)
             let object = try commit(call.key, received.content, etag, description, condition, in: bucket)
             return written(etag, object)
         }

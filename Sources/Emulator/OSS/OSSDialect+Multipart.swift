@@ -6,7 +6,7 @@ extension OSSDialect {
     /// In bytes; binds all parts but the last, and only when the upload is completed.
     private static let smallestPart: Int64 = 100 << 10
 
-    static func etag(_ part: PartRecord) -> String { "\"\(Hex.encode(part.md5, uppercase: true))\"" }
+    static func etag(_ part: PartRecord) -> String { "\"\(Departures.ofPart(part.md5).uppercased())\"" }
 
     func headers(of part: PartRecord) -> [Field] {
         [Field("ETag", Self.etag(part))] + (part.crc64.map { [Field("x-oss-hash-crc64ecma", String($0))] } ?? [])

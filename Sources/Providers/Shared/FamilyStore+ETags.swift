@@ -26,6 +26,11 @@ extension FamilyStore {
             learned.withLock { $0.conduct.tellsMD5[call.operation] = true }
             return answer
         }
+        // The store has the bytes, so their ETag is no MD5.
+        if crc == true {
+            note(.opaqueETags)
+            return answer
+        }
         guard try await isOpaque(etag, call, sent) else { throw integrity(call, response, Self.otherBytes) }
         note(.opaqueETags)
         return answer
@@ -37,38 +42,26 @@ extension FamilyStore {
     private func isOpaque(
         _ etag: ETag, _ call: Call, _ sent: BodyDigests
     ) async throws(ObjectStoreError) -> Bool {
-        guard profile.isOfAnyMaker, let key = call.key, learned.withLock({ $0.conduct.tellsMD5[call.operation] }) == nil
+        guard let key = call.key, learned.withLock({ $0.conduct.tellsMD5[call.operation] }) == nil
         else { return false }
         if call.operation == .put, let stored = try await storedMD5(key, etag) { return stored == sent.md5 }
         return try await makesOpaqueETags(ofParts: key)
     }
 
-    /// Largest object that is read to compare its MD5 with its ETag.
-    private static let largestSample: Int64 = 64 << 20
-
     /// Whether the ETag of an object that was read need not be its MD5, because that of another object beside it is none either.
     /// Where this process has written, or one ETag is an MD5, all are.
     func makesOpaqueETags(besides key: ObjectKey) async throws(ObjectStoreError) -> Bool {
         if capabilities.quirks.contains(.opaqueETags) { return true }
-        guard profile.isOfAnyMaker, learned.withLock({ $0.conduct.tellsMD5[.put] }) == nil else { return false }
-        let end = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
-        let page = try await list(ListRequest(prefix: ByteString(key.bytes.bytes[..<end]), limit: 100))
-        let samples = page.objects.filter {
-            $0.key != key && $0.version.size <= Self.largestSample && Self.md5($0.version.etag) != nil
-        }.sorted { $0.version.size < $1.version.size }
-        var isOpaque = false
-        for sample in samples.prefix(3) {
-            let etag = sample.version.etag
-            let read = sample.version.size == 0 ? MD5.of([]) : try await storedMD5(sample.key, etag)
-            guard let read else { continue }
-            guard read != Self.md5(etag) else {
-                learned.withLock { $0.conduct.tellsMD5[.put] = true }
-                return false
-            }
-            isOpaque = true
+        guard learned.withLock({ $0.conduct.tellsMD5[.put] }) == nil else { return false }
+        let kind = try await showETags(besides: key) { key, etag async throws(ObjectStoreError) in
+            try await storedMD5(key, etag)
         }
-        if isOpaque { note(.opaqueETags) }
-        return isOpaque
+        switch kind {
+        case .md5: learned.withLock { $0.conduct.tellsMD5[.put] = true }
+        case .opaque: note(.opaqueETags)
+        case nil: break
+        }
+        return kind == .opaque
     }
 
     /// The MD5 of the bytes that the store has; nil when these credentials do not read them.
@@ -99,14 +92,5 @@ extension FamilyStore {
         }
         try? await abortUpload(key, upload)
         return response.headers["ETag"].flatMap { Self.md5(ETag($0)) } != digests.md5
-    }
-
-    private final class MD5Sink: ByteSink {
-        private let state = Mutex(MD5())
-
-        var digest: [UInt8] { state.withLock { $0.finish() } }
-
-        func receive(_ bytes: RawSpan) { state.withLock { $0.update(bytes) } }
-        func restart() { state.withLock { $0 = MD5() } }
     }
 }

@@ -12,7 +12,8 @@ extension SwiftStore {
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion
     ) async throws(ObjectStoreError) -> [CheckedPart] {
-        guard settings.verifiesChecksums, learned.withLock({ $0.shapes.value(for: key) }) == .large, try await !isCeph()
+        guard settings.verifiesChecksums, !hasOpaqueETags, learned.withLock({ $0.shapes.value(for: key) }) == .large,
+            try await !isCeph()
         else { return [] }
         var call = call(.head, .get, key)
         let manifest = try await manifest(&call)

@@ -29,7 +29,7 @@ extension SwiftStore {
         _ = try await upload(part.upload, of: part.key, .uploadPart)
         var call = try segmentCall(.uploadPart, part)
         let md5 = try seal(&call, body)
-        let etag = try stored(call, try await send(call, body: body), md5: md5)
+        let etag = try await stored(call, try await send(call, body: body), md5: md5)
         return try await kept(UploadedPart(number: part.number, etag: etag, size: body.count), part, .uploadPart)
     }
 
