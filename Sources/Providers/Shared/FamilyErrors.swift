@@ -82,10 +82,15 @@ struct FamilyErrors: Sendable {
         var message = document?.message ?? ""
         if message.isEmpty { message = "the store answered \(response.status)" }
         guard kind == .wrongRegion else { return message }
-        if let endpoint = document?.endpoint, !endpoint.isEmpty { message += "; set endpoint=\(endpoint)" }
-        if let location = response.headers["Location"] {
-            let host = FamilyEndpoint.host(of: location)
-            if !host.isEmpty { message += "; it redirects to \(host), which is another endpoint" }
+        let region = response.headers[profile.header("bucket-region")] ?? document?.region ?? ""
+        if !region.isEmpty { message += "; set region=\(region)" }
+        let endpoint = document?.endpoint ?? ""
+        if !endpoint.isEmpty { message += "; set endpoint=\(endpoint)" }
+        let host = response.headers["Location"].map { FamilyEndpoint.host(of: $0) } ?? ""
+        if !host.isEmpty {
+            message += "; it redirects to \(host), which is another endpoint"
+        } else if (300..<400).contains(response.status), region.isEmpty, endpoint.isEmpty {
+            message += "; it redirects without a Location"
         }
         return message
     }

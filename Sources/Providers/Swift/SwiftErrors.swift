@@ -12,8 +12,11 @@ enum SwiftErrors {
         var message = "the store answered \(response.status)"
         let text = plain(response.body)
         if !text.isEmpty { message += ": \(text)" }
-        if let place = response.headers["Location"], (300..<400).contains(response.status) {
-            message += "; it redirects to \(place.prefix { $0 != "?" }), which pailfs does not follow; set endpoint"
+        if kind == .wrongRegion {
+            let place = response.headers["Location"].map { String($0.prefix { $0 != "?" }) }
+            message +=
+                place.map { "; it redirects to \($0), which pailfs does not follow; set endpoint" }
+                ?? "; it redirects without a Location"
         }
         return ObjectStoreError(
             kind, operation, key: key, status: response.status, message: message,

@@ -1,5 +1,6 @@
 import Basics
 import ObjectStorage
+import Providers
 import Settings
 
 extension CommandError {
@@ -32,11 +33,37 @@ extension CommandError {
         return others.isEmpty ? "the option endpoint" : "the options \((["endpoint"] + others).joined(separator: ", "))"
     }
 
+    /// The bucket of a COS request that lacks the account's number, where that may be the reason.
+    private static func bucketWithoutNumber(_ error: ObjectStoreError, _ request: MountRequest) -> String? {
+        guard request.scheme == .cos, let bucket = request.bucket else { return nil }
+        switch error.kind {
+        case .noSuchBucket, .unreachable: break
+        case .notFound where error.key == nil: break
+        case .invalidRequest where error.status != nil && error.key == nil: break
+        default: return nil
+        }
+        let number = bucket.split(separator: "-").last ?? ""
+        let hasNumber = bucket.contains("-") && number.count >= 9 && number.allSatisfy(\.isNumber)
+        return hasNumber || (try? request.cosCredentials().appID) ?? nil != nil ? nil : bucket
+    }
+
+    /// A refusal that has no code may be that of a proxy.
+    private static func orAtProxy(_ error: ObjectStoreError, _ request: MountRequest) -> String {
+        guard error.code == nil, let proxy = ProxyInUse(request) else { return "" }
+        return " or at the proxy \(proxy.text)"
+    }
+
     /// Why the bucket of a request cannot be used, with what to change.
     init(_ error: ObjectStoreError, _ request: MountRequest) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
         let told = Self.told(error)
+        if let name = Self.bucketWithoutNumber(error, request) {
+            self.init(
+                "\(bucket) cannot be found \(place): \(told); COS bucket names end in the account's number, "
+                    + "write cos://\(name)-APPID or set TENCENTCLOUD_APPID")
+            return
+        }
         switch error.kind {
         case .notFound where error.key != nil:
             self.init("\(bucket) \(place) has no object of this key: \(told); check its name")
@@ -65,14 +92,25 @@ extension CommandError {
             let what = isListing && !request.prefix.isEmpty ? "\(bucket) below \(request.prefix)" : bucket
             self.init(
                 "these credentials may not \(isListing ? "list \(what)" : "do this in \(what)") \(place): \(told); "
-                    + "allow it there, or check PAILFS_ACCESS_KEY_ID")
+                    + "allow it there\(Self.orAtProxy(error, request)), or check PAILFS_ACCESS_KEY_ID")
+        case .wrongRegion where error.message.contains("redirects without a Location"):
+            self.init(
+                "\(bucket) is at another endpoint: \(told); set the option endpoint to it, or try again later: "
+                    + "new buckets may redirect for some hours")
         case .wrongRegion:
-            self.init("\(bucket) is in another region: \(told); set the option region")
+            self.init(
+                "\(bucket) is in another region: \(told)"
+                    + (error.message.contains("; set ") ? "" : "; set the option region"))
         case .clockSkew:
             self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
         case _ where error.status == 407 || error.message.contains("CONNECT tunnel failed"):
-            let proxy = ProxyInUse(request)?.text ?? "of the environment"
-            self.init("the proxy \(proxy) refuses the request: \(told); check the option proxy")
+            let proxy = ProxyInUse(request)
+            let name = proxy?.text ?? "of the environment"
+            let origin = proxy?.origin ?? "the option proxy"
+            let isPassword = error.status == 407 || error.message.contains("407")
+            let remedy =
+                isPassword ? "check user and password in \(origin)" : "allow the store at the proxy, or check \(origin)"
+            self.init("the proxy \(name) refuses the request: \(told); \(remedy)")
         case .unreachable:
             if let proxy = ProxyInUse(request), proxy.isNamed(in: error.message) {
                 self.init("the proxy \(proxy.text) cannot be reached: \(told); check \(proxy.origin)")

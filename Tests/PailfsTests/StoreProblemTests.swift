@@ -1,0 +1,70 @@
+import ObjectStorage
+import TestSupport
+import Testing
+
+@testable import pailfs
+
+/// Why a bucket cannot be used: each message names the remedy.
+@Suite struct StoreProblemTests {
+    private let directory: TemporaryDirectory
+
+    init() throws { directory = try TemporaryDirectory() }
+
+    private func message(
+        _ error: ObjectStoreError, _ url: String = "s3://pail", options: [String] = [],
+        environment: [String: String] = [:]
+    ) throws -> String {
+        let request = try MountRequest(
+            url: url, mountpoint: "mnt", options: options, directory: directory.path,
+            environment: ["PAILFS_CONFIG": "", "HOME": directory.path].merging(environment) { $1 })
+        return CommandError(error, request).message
+    }
+
+    @Test func aCOSBucketWithoutItsNumberIsNamed() throws {
+        let missing = ObjectStoreError(
+            .noSuchBucket, .checkAccess, status: 404, code: "NoSuchBucket",
+            message: "The specified bucket does not exist.")
+        #expect(try message(missing, "cos://photos").contains("write cos://photos-APPID or set TENCENTCLOUD_APPID"))
+        for bucket in ["photos", "photos-2024"] {
+            #expect(try message(missing, "cos://\(bucket)").contains("cos://\(bucket)-APPID"))
+            let unknown = ObjectStoreError(.unreachable, .checkAccess, message: "Could not resolve host")
+            #expect(try message(unknown, "cos://\(bucket)").contains("cos://\(bucket)-APPID"))
+        }
+        #expect(try !message(missing, "cos://photos-1250000000").contains("APPID"))
+        #expect(try !message(missing, "cos://photos", environment: ["COS_APPID": "1250000000"]).contains("APPID"))
+        #expect(try !message(missing, "s3://photos").contains("APPID"))
+    }
+
+    @Test func aProxyThatWantsAnotherPasswordIsNamed() throws {
+        let plain = ObjectStoreError(.invalidRequest, .checkAccess, status: 407, message: "the store answered 407")
+        let tunnel = ObjectStoreError(.unreachable, .checkAccess, message: "CONNECT tunnel failed, response 407")
+        for error in [plain, tunnel] {
+            let option = try message(error, options: ["proxy=http://proxy.test:3128"])
+            #expect(
+                option.contains("the proxy http://proxy.test:3128") && option.contains("password in the option proxy"))
+            let variable = try message(error, environment: ["https_proxy": "http://a:b@proxy.test:3128"])
+            #expect(variable.contains("password in the variable https_proxy") && !variable.contains("a:b"))
+        }
+    }
+
+    @Test func aProxyThatRefusesIsNamed() throws {
+        let tunnel = ObjectStoreError(.unreachable, .checkAccess, message: "CONNECT tunnel failed, response 403")
+        let text = try message(tunnel, options: ["proxy=http://proxy.test:3128"])
+        #expect(text.contains("the proxy http://proxy.test:3128") && text.contains("allow the store at the proxy"))
+        let plain = ObjectStoreError(.accessDenied, .checkAccess, status: 403, message: "the store answered 403")
+        #expect(
+            try message(plain, options: ["proxy=http://proxy.test:3128"]).contains("or at the proxy http://proxy.test"))
+        #expect(try !message(plain).contains("proxy"))
+    }
+
+    @Test func aRedirectAndAWrongRegionHaveTheirRemedies() throws {
+        let bare = ObjectStoreError(
+            .wrongRegion, .checkAccess, status: 307, message: "the store answered 307; it redirects without a Location")
+        #expect(try message(bare).contains("set the option endpoint"))
+        let told = ObjectStoreError(.wrongRegion, .checkAccess, status: 400, message: "wrong; set region=eu-west-1")
+        let text = try message(told)
+        #expect(text.contains("set region=eu-west-1") && !text.contains("set the option region"))
+        let untold = ObjectStoreError(.wrongRegion, .checkAccess, status: 301, message: "wrong")
+        #expect(try message(untold).contains("set the option region"))
+    }
+}
