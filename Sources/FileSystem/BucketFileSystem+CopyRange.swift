@@ -71,6 +71,8 @@ extension BucketFileSystem {
         }
         guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }
         let limits = store.capabilities
+        // The kernel reads from the cache; the store would send the bytes again.
+        if limits.quirks.contains(.copiesRefused) { throw Self.leftToTheKernel }
         guard object.version.size <= limits.largestCopy || limits.canCopyParts(ofSize: object.version.size) else {
             throw Self.leftToTheKernel
         }

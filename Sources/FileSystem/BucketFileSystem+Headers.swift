@@ -40,7 +40,8 @@ extension BucketFileSystem {
         let answer: PutAnswer
         do throws(FileSystemError) {
             answer = try await remote { store throws(ObjectStoreError) in
-                try await store.updateMetadata(key, to: headers, ifMatch: version.etag)
+                if let answer = try await putFromCache(key, version, to: key, headers) { return answer }
+                return try await store.updateMetadata(key, to: headers, ifMatch: version.etag)
             }
         } catch {
             if error.mayPass || error.kind == .interrupted {

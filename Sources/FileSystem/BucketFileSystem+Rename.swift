@@ -389,9 +389,14 @@ extension BucketFileSystem {
                 versionID: answer.versionID)
         }
         let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
-        do {
-            return try await copier.copy(
-                key, version, to: newKey, metadata: headers, storageClass: entry.attributes.storageClass)
+        let storageClass = entry.attributes.storageClass
+        do throws(ObjectStoreError) {
+            if let answer = try await putFromCache(key, version, to: newKey, headers, storageClass: storageClass) {
+                return ObjectVersion(
+                    etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
+                    versionID: answer.versionID)
+            }
+            return try await copier.copy(key, version, to: newKey, metadata: headers, storageClass: storageClass)
         } catch { throw FileSystemError(error) }
     }
 }
