@@ -8,6 +8,7 @@ struct KeyCheckup {
 
     func run(_ report: DoctorReport) {
         marker(report)
+        if session.capabilities.markers { markerCopy(report) }
         key("key with spaces", place.key(" a  b "), report)
         key("key with a line break", place.key("a\nb"), report)
         key("key not UTF-8", place.key(ByteString([0x61, 0xFF, 0xFE, 0x62])), report)
@@ -34,6 +35,16 @@ struct KeyCheckup {
             guard try place.listing(session).contains(where: { $0.key == key }) else {
                 return "the listing lacks the key: a mount shows such a file until the next listing"
             }
+            return nil
+        }
+    }
+
+    /// As a rename of a directory copies it.
+    private func markerCopy(_ report: DoctorReport) {
+        let (source, copy) = (place.key("directory-source/"), place.key("directory-copy/"))
+        report.attempt("copy of a directory", lack: "copy", session) { store async throws(ObjectStoreError) in
+            _ = try await store.put(PutRequest(source), body: MemorySource([]))
+            _ = try await store.copy(CopyRequest(CopySource(source), to: copy))
             return nil
         }
     }

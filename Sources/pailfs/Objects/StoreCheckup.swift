@@ -62,7 +62,10 @@ struct StoreCheckup {
         }
         if head == .done { clock(key, report) }
         objects(key, copy, report)
-        multipart(copy, report)
+        let parts = multipart(copy, report)
+        if parts == .done, session.capabilities.partCopy, session.capabilities.mostParts > 1 {
+            partCopy(of: key, copy, report)
+        }
         if session.capabilities.deleteBatch > 1 { several(report) }
         let deletion = report.attempt("delete", lack: "delete", session) { store async throws(ObjectStoreError) in
             try await store.delete(key, ifMatch: nil)
@@ -148,7 +151,7 @@ struct StoreCheckup {
         }
     }
 
-    private func multipart(_ key: ObjectKey, _ report: DoctorReport) {
+    private func multipart(_ key: ObjectKey, _ report: DoctorReport) -> DoctorReport.Outcome {
         report.attempt("multipart upload", lack: "multipart upload", session) { store async throws(ObjectStoreError) in
             let upload: UploadID
             do throws(ObjectStoreError) { upload = try await store.createUpload(PutRequest(key)) } catch {
@@ -166,6 +169,24 @@ struct StoreCheckup {
                 try? await store.abortUpload(key, upload)
                 throw error
             }
+            return nil
+        }
+    }
+
+    /// The upload is aborted: it makes no object.
+    private func partCopy(of source: ObjectKey, _ key: ObjectKey, _ report: DoctorReport) {
+        report.attempt("copy of a part", lack: "copy", session) { store async throws(ObjectStoreError) in
+            let version = try await store.head(source, condition: nil).version
+            let upload = try await store.createUpload(PutRequest(key))
+            do throws(ObjectStoreError) {
+                _ = try await store.uploadPartCopy(
+                    PartRequest(key, upload, number: 1), from: CopySource(source, ifMatch: version.etag),
+                    range: 0..<version.size)
+            } catch {
+                try? await store.abortUpload(key, upload)
+                throw error
+            }
+            try await store.abortUpload(key, upload)
             return nil
         }
     }

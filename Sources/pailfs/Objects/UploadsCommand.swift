@@ -79,7 +79,11 @@ struct UploadsCommand: ParsableCommand {
             throw CommandError("the store of \(session.request.url) cannot list its unfinished uploads")
         }
         let uploads = try session.answer(inTime: false) { store async throws(ObjectStoreError) in
-            try await store.listUploads(prefix: path)
+            do throws(ObjectStoreError) { return try await store.listUploads(prefix: path) } catch {
+                // A policy with a condition on data/* does not allow a listing of "data".
+                guard error.kind == .accessDenied, !path.isEmpty, !path.hasSuffix("/") else { throw error }
+                return try await store.listUploads(prefix: path + "/")
+            }
         }
         return uploads.filter { isMeant($0.key.bytes, by: path) }
     }
