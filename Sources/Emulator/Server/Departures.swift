@@ -24,10 +24,13 @@ package struct Departures: Hashable, Sendable {
     package var refusedKeys: [RefusedKeys] = []
     /// Most bytes of a value of user metadata (OpenStack Swift's S3 API: 256).
     package var metadataLimit: Int?
+    /// The server knows this key and secret instead of its own.
+    package var key: KeyPair?
 
     package init() {}
 
     init(refusing keys: RefusedKeys) { refusedKeys = [keys] }
+    init(knowing key: KeyPair) { self.key = key }
 
     private static let names: [(name: String, field: any WritableKeyPath<Departures, Bool> & Sendable)] = [
         ("if-match-unquoted", \.matchesUnquoted), ("ignore-condition", \.ignoresConditions),
@@ -47,6 +50,7 @@ package struct Departures: Hashable, Sendable {
         for (_, field) in Self.names where other[keyPath: field] { self[keyPath: field] = true }
         metadataLimit = other.metadataLimit ?? metadataLimit
         refusedKeys += other.refusedKeys
+        key = other.key ?? key
     }
 
     /// The status with which the key is refused; nil when it is not.

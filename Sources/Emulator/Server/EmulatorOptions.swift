@@ -3,16 +3,31 @@ import Synchronization
 
 /// Who may sign, and with what.
 package struct EmulatorCredentials: Sendable {
-    package var accessKey: String
-    package var secretKey: String
+    private let pair: KeyPair
+    /// Those of a fault have taken their place while it lasts.
+    package var accessKey: String { (Departures.current.key ?? pair).accessKey }
+    package var secretKey: String { (Departures.current.key ?? pair).secretKey }
     package let tokens: SessionTokens
 
     package init(
         accessKey: String = "pailstore", secretKey: String = "pailstore-secret", sessionToken: String? = nil
     ) {
-        (self.accessKey, self.secretKey, tokens) = (
-            accessKey, secretKey, SessionTokens(sessionToken.map { [$0] } ?? [])
-        )
+        pair = KeyPair(accessKey: accessKey, secretKey: secretKey)
+        tokens = SessionTokens(sessionToken.map { [$0] } ?? [])
+    }
+}
+
+package struct KeyPair: Hashable, Sendable {
+    let accessKey: String
+    let secretKey: String
+
+    init(accessKey: String, secretKey: String) { (self.accessKey, self.secretKey) = (accessKey, secretKey) }
+
+    /// `ID:SECRET`
+    init?(parsing text: String) {
+        let parts = text.split(separator: ":", maxSplits: 1)
+        guard parts.count == 2 else { return nil }
+        self.init(accessKey: String(parts[0]), secretKey: String(parts[1]))
     }
 }
 

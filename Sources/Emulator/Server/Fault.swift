@@ -203,6 +203,8 @@ extension FaultKind {
             case ("head-without-length", nil): .headWithoutLength
             case ("refuse-keys", let value?):
                 RefusedKeys(parsing: value).map { .departure(Departures(refusing: $0)) }
+            case ("rotate-key", let value?):
+                KeyPair(parsing: value).map { .departure(Departures(knowing: $0)) }
             case (let name, nil): Departures(name: name).map { .departure($0) }
             default: nil
             }
