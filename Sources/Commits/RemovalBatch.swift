@@ -18,13 +18,16 @@ package struct PromisedRemoval: Sendable {
 /// Removals one soon after the other, as `rm -r` makes them, that wait to leave for the store many to a request.
 ///
 /// Each has its row in the journal, flushed before it comes here: what a crash leaves is the next start's to do. They leave
-/// when they fill a request, when no other has come for a moment, and before anything else is done at their keys. A leaf
-/// lock; who sends holds `sending` alone.
+/// when they fill a request, when no other has come for a moment, and before anything else is done at their keys. What leaves
+/// before it fills a request is what waited when that began: others, which come meanwhile, wait for their own. A leaf lock; who
+/// sends holds `sending` alone.
 final class RemovalBatch: Sendable {
     private struct State {
         var waiting: [PromisedRemoval] = []
         /// Of those that wait and those under way.
         var keys: Set<ByteString> = []
+        /// How many have come so far; the last of `waiting` was that number.
+        var added = 0
         var inARow = 0
         var last = Duration.zero
         var isTimed = false
@@ -62,6 +65,7 @@ final class RemovalBatch: Sendable {
     func add(_ removal: PromisedRemoval) -> (count: Int, isFirst: Bool) {
         state.withLock { state in
             state.waiting.append(removal)
+            state.added += 1
             state.keys.insert(removal.record.key)
             defer { state.isTimed = true }
             return (state.waiting.count, !state.isTimed)
@@ -77,18 +81,23 @@ final class RemovalBatch: Sendable {
         }
     }
 
-    /// How many wait; if none does, who saw to it that they leave need not any more.
-    func waiting() -> Int {
+    /// How many have left or are on their way, and how many have come; nil if none waits, and then who saw to it that they leave
+    /// need not any more.
+    func waiting() -> (left: Int, added: Int)? {
         state.withLock { state in
-            if state.waiting.isEmpty { state.isTimed = false }
-            return state.waiting.count
+            guard state.waiting.isEmpty else { return (state.added - state.waiting.count, state.added) }
+            state.isTimed = false
+            return nil
         }
     }
 
-    /// The first of them, or none while there are not so many as that.
-    func take(_ most: Int, orNoneBelow fewest: Int) -> [PromisedRemoval] {
+    /// How many have come so far.
+    var added: Int { state.withLock { $0.added } }
+
+    /// The first of them, if they fill a request of `most` or one of the first `added` is among them; else none.
+    func take(_ most: Int, ofFirst added: Int) -> [PromisedRemoval] {
         state.withLock { state in
-            guard state.waiting.count >= fewest else { return [] }
+            guard state.waiting.count >= most || state.added - state.waiting.count < added else { return [] }
             let taken = Array(state.waiting.prefix(most))
             state.waiting.removeFirst(taken.count)
             return taken
@@ -114,8 +123,9 @@ extension JobQueue {
         let (count, isFirst) = removals.add(removal)
         if isFirst { pool.start { [self] in await sendRemovalsInTime() } }
         let batch = runner.removalBatch
-        if count < batch { return }
-        let sending = pool.start { [self] in await sendWaiting(orNoneBelow: batch) }
+        // One task for each request that is full, unless this one has to wait.
+        if count % batch != 0, count < 4 * batch { return }
+        let sending = pool.start { [self] in await sendWaiting(ofFirst: 0) }
         if count >= 4 * batch { await sending.value }
     }
 
@@ -123,14 +133,19 @@ extension JobQueue {
     /// a job that is tried again. A signal to a program does not end it.
     package func sendRemovals(at key: ByteString = "") async {
         guard removals.touches(key) else { return }
-        await pool.start { [self] in await sendWaiting(orNoneBelow: 1) }.value
+        let added = removals.added
+        await pool.start { [self] in await sendWaiting(ofFirst: added) }.value
     }
 
-    private func sendWaiting(orNoneBelow fewest: Int) async {
+    /// Whether one at `key`, or below it if that is a directory's, waits or is on its way.
+    package func hasRemovals(at key: ByteString) -> Bool { removals.touches(key) }
+
+    /// Sends what fills requests, and the first `added` that ever came.
+    private func sendWaiting(ofFirst added: Int) async {
         await removals.sending.enterRegardless(alone: true)
         defer { removals.sending.leave(alone: true) }
         while true {
-            let taken = removals.take(runner.removalBatch, orNoneBelow: fewest)
+            let taken = removals.take(runner.removalBatch, ofFirst: added)
             if taken.isEmpty { return }
             await send(taken)
             removals.finished(taken)
@@ -138,16 +153,12 @@ extension JobQueue {
     }
 
     private func sendRemovalsInTime() async {
-        var (seen, waited) = (0, Duration.zero)
-        while true {
-            let count = removals.waiting()
-            if count == 0 { return }
-            if count == seen || waited >= RemovalBatch.patience {
-                await sendRemovals()
-                (seen, waited) = (0, .zero)
-                continue
-            }
-            seen = count
+        // The first one that waits, and for how long.
+        var (seen, first, waited) = (0, 0, Duration.zero)
+        while let (left, added) = removals.waiting() {
+            if left != first { (first, waited) = (left, .zero) }
+            if added == seen || waited >= RemovalBatch.patience { await sendRemovals() }
+            seen = added
             do { try await time.sleep(for: RemovalBatch.idle) } catch { return }
             waited += RemovalBatch.idle
         }

@@ -96,6 +96,7 @@ extension BucketFileSystem {
         if others.contains(where: { $0.ino != leaving && !$0.isPending && isFresh($0) }) { return false }
         if state.isComplete && state.isFresh { return true }
         let key = try key(of: directory)
+        if try await hasLaterOnes(than: leavingKey, in: directory, key) { return false }
         await jobs.sendRemovals(at: key.bytes)
         // A marker beside other entries does no harm.
         guard mayList(key.bytes) else { return try await unlistedObject(key) == nil }
@@ -117,5 +118,24 @@ extension BucketFileSystem {
         let isPast = page.next != nil && keys.allSatisfy { $0.bytes < leavingKey.bytes }
         if leaving == nil || isPast || keys.contains(leavingKey) { try? ingest?.add(page) }
         return keys.allSatisfy { $0 == leavingKey }
+    }
+
+    /// Whether one page shows another name after `leavingKey`, while removals in the directory wait to leave: `rm -r` has yet to
+    /// come to those, and asks about the next ones as well. Before it are those that it has removed.
+    private func hasLaterOnes(
+        than leavingKey: ObjectKey, in directory: InodeNumber, _ key: ObjectKey
+    ) async throws(FileSystemError) -> Bool {
+        guard leavingKey != key, jobs.hasRemovals(at: key.bytes) else { return false }
+        let component = ByteString(leavingKey.bytes.bytes.dropFirst(key.bytes.count))
+        let ingest = try? metadata.beginListing(of: directory, .after(component))
+        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+            try await store.list(
+                ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), startAfter: leavingKey.bytes),
+                without: doomed)
+        }
+        let keys = page.objects.map(\.key) + page.commonPrefixes
+        guard keys.contains(where: { !jobs.removes($0.bytes) }) else { return false }
+        try? ingest?.add(page)
+        return true
     }
 }

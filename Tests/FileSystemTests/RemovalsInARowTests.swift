@@ -203,6 +203,42 @@ import Testing
         #expect(passed >= .seconds(5) && passed < .seconds(10), "\(passed)")
     }
 
+    /// Under `rm -r` some always wait: a request that is sent early takes no others along, which then fill the next.
+    @Test(.rule("unlink.batch")) func whatIsRemovedWhileARequestIsSentWaitsForItsOwn() async throws {
+        fill("d", 20)
+        let (names, gate) = (try await tree.names("d"), tree.store.hold(.deleteMany))
+        for name in names.prefix(12) { try await tree.unlink("d/\(name)") }
+        try await waitUntil("the first ones are sent") { gate.arrivals == 1 }
+        for name in names.dropFirst(12).prefix(4) { try await tree.unlink("d/\(name)") }
+        gate.open()
+        // Real time: nothing here is to happen.
+        for _ in 0..<20 where gate.arrivals == 1 { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(gate.arrivals == 1)
+        try await waitUntil("all are gone") { tree.store.keys.count == 5 }
+        #expect(gate.arrivals == 2)
+    }
+
+    /// What was listed has grown old since, and the directory has no object of its own.
+    @Test(.rule("unlink.batch", "mkdir.last")) func namesThatAreStillThereAreAskedForByThePage() async throws {
+        fill("d", 2000)
+        tree.store.removeObject("d/")
+        let names = try await tree.names("d")
+        tree.time.advance(by: .seconds(61))
+        tree.store.forgetRequests()
+        for name in names {
+            try await tree.run(tree.system.unlink(ByteString(name), in: try directory()))
+        }
+        #expect(tree.store.count(.deleteMany) <= 3)
+        // Each request looks at what it removes; and a page of names a thousand removals.
+        #expect(tree.store.count(.list) <= 12)
+        try await waitUntil("all are gone") { tree.store.keys == ["d/"] }
+    }
+
+    private func directory() throws -> InodeNumber {
+        guard case .present(let entry, _) = try tree.rooms.metadata.lookup("d", in: .root) else { return .root }
+        return entry.ino
+    }
+
     @Test(.rule("unlink.batch")) func fsyncOfTheDirectoryWaitsForThem() async throws {
         fill("d", 40)
         try await removeAll("d")
