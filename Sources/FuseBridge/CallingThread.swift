@@ -2,10 +2,10 @@ import Basics
 import CFuse3
 import FileSystem
 import Glibc
-import Metadata
+package import Metadata
 
 /// What proc(5) tells of a thread that has made a request.
-struct CallingThread {
+package struct CallingThread {
     /// As this process sees it; 0 when it is in a namespace that this process does not.
     private let id: pid_t
 
@@ -13,7 +13,9 @@ struct CallingThread {
     private static let mostDescriptors = 256
     private static let mostAncestors = 8
 
-    init(of request: fuse_req_t) { id = fuse_req_ctx(request)?.pointee.pid ?? 0 }
+    init(of request: fuse_req_t) { self.init(fuse_req_ctx(request)?.pointee.pid ?? 0) }
+
+    package init(_ id: Int32) { self.id = id }
 
     /// Whether it has SIGKILL pending, which the kernel also gives to each thread of a process that another signal ends
     /// (proc_pid_status(5): SigPnd).
@@ -50,7 +52,7 @@ struct CallingThread {
     /// Whether its process, or one that it may have the file from, has a descriptor of a file with this number
     /// (proc_pid_fdinfo(5): ino, since Linux 5.14), or that cannot be known. Another file system's file of that number counts
     /// as well.
-    func mayHaveOpen(_ ino: InodeNumber) -> Bool {
+    package func mayHaveOpen(_ ino: InodeNumber) -> Bool {
         guard id > 0, Self.hasOpen(ino, id) == false else { return true }
         var process = id
         for _ in 0..<Self.mostAncestors {
@@ -63,9 +65,11 @@ struct CallingThread {
 
     /// nil when that cannot be told.
     private static func hasOpen(_ ino: InodeNumber, _ process: pid_t) -> Bool? {
-        guard let descriptors = try? Directory.names(in: "/proc/\(process)/fdinfo"),
+        // To list very many takes the kernel milliseconds.
+        guard descriptorCount(of: process) <= mostDescriptors,
+            let descriptors = try? Directory.names(in: "/proc/\(process)/fdinfo"),
             // One that ends has none any more, and whoever has left it the file may go on.
-            1...mostDescriptors ~= descriptors.count
+            !descriptors.isEmpty
         else { return nil }
         for name in descriptors {
             // Closed since it was listed.
@@ -74,6 +78,15 @@ struct CallingThread {
             if UInt64(text) == ino.rawValue { return true }
         }
         return false
+    }
+
+    /// The size of the directory (proc_pid_fd(5), since Linux 6.2), before that the slots for descriptors
+    /// (proc_pid_status(5): FDSize), of which some may be free.
+    private static func descriptorCount(of process: pid_t) -> Int {
+        var status = stat()
+        if stat("/proc/\(process)/fd", &status) == 0, status.st_size > 0 { return Int(status.st_size) }
+        let slots = readFile("/proc/\(process)/status").flatMap { value(of: "FDSize:", in: $0) }.flatMap { Int($0) }
+        return slots ?? 0
     }
 
     private static func parent(of process: pid_t) -> pid_t? {
