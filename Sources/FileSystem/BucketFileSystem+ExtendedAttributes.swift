@@ -57,6 +57,13 @@ extension BucketFileSystem {
         guard !text.hasPrefix(Self.ownPrefix) else {
             return .failure(.notPermitted, "\(text) shows the state of the object and cannot be set")
         }
+        // Whatever else there is: the store need not be asked for that.
+        guard text.utf8.count + value.count <= store.capabilities.metadataBudget else {
+            return .failure(
+                .argumentTooLong,
+                "\(text) has \(value.count) bytes; the store keeps \(store.capabilities.metadataBudget) bytes of metadata"
+            )
+        }
         return changeAttributes(of: ino) { attributes throws(FileSystemError) in
             try Self.require(mode, of: text, isSet: attributes[text] != nil)
             attributes[text] = value.bytes

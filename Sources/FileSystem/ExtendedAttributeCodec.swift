@@ -3,8 +3,14 @@ import FoundationEssentials
 import ObjectStorage
 
 /// `user.*` extended attributes in the one header `xattr` the s3fs family uses: percent-encoded JSON, name to base64.
+///
+/// Readers decode every escape and leave other bytes as they are, so only what a header value cannot carry is escaped: an escape
+/// takes three bytes of the little that stores keep.
 enum ExtendedAttributeCodec {
     private static let header = "xattr"
+
+    /// What JSON and base64 are made of, beside letters, digits and `-_.~`.
+    private static let punctuation = Set("{}\":,/+=".utf8)
 
     /// Attributes whose header cannot be read are none.
     static func decode(_ metadata: ObjectMetadata) -> [String: [UInt8]] {
@@ -14,15 +20,25 @@ enum ExtendedAttributeCodec {
         return values.compactMapValues { Base64.decode($0) }
     }
 
-    /// Writes `attributes` into `metadata`, or removes the header when there are none.
+    /// Writes `attributes` into `metadata`, or removes the header when there are none. Attributes that are there already stay as
+    /// they are written.
     static func encode(_ attributes: [String: [UInt8]], into metadata: inout ObjectMetadata) {
         guard !attributes.isEmpty else {
             metadata.user[header] = nil
             return
         }
+        if decode(metadata) == attributes { return }
         let encoder = JSONEncoder()
-        encoder.outputFormatting = .sortedKeys
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let json = try? encoder.encode(attributes.mapValues { Base64.encode($0) }) else { return }
-        metadata.user[header] = PercentEncoding.encode(Array(json))
+        var text = ""
+        for byte in json {
+            if punctuation.contains(byte) {
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                text += PercentEncoding.encode(CollectionOfOne(byte))
+            }
+        }
+        metadata.user[header] = text
     }
 }
