@@ -89,20 +89,32 @@ extension BucketFileSystem {
         }
     }
 
+    /// What one of many files has failed for because the store is away. Its mutex is a leaf.
+    private final class Outage: Sendable {
+        let error = Mutex<FileSystemError?>(nil)
+    }
+
     /// Does something to every file that is still there when its turn comes, and answers those it failed for. What is done with a
-    /// file is not held here: it may have a descriptor.
+    /// file is not held here: it may have a descriptor. Once one fails because the store is away, the others fail for the same
+    /// reason, untried: the time until that is known does not grow with their number.
     func each(
         of inodes: [InodeNumber], _ act: @escaping @Sendable (ActiveFile) async throws(FileSystemError) -> Void
     ) async -> [(file: ActiveFile, error: FileSystemError)] {
         typealias Failure = (file: ActiveFile, error: FileSystemError)
         var failures: [Failure] = []
+        let outage = Outage()
         await withTaskGroup(of: Failure?.self) { group in
             var rest = inodes.makeIterator()
             func addNext() {
                 guard let ino = rest.next() else { return }
                 group.addTask { [self] in
                     guard let file = files.find(ino) else { return nil }
-                    do throws(FileSystemError) { try await act(file) } catch { return (file, error) }
+                    if let error = outage.error.withLock({ $0 }), file.isDirty { return (file, error) }
+                    do throws(FileSystemError) { try await act(file) } catch {
+                        let isOutage = watch.isAway && error.mayPass && error.kind != .interrupted
+                        if isOutage { outage.error.withLock { $0 = $0 ?? error } }
+                        return (file, error)
+                    }
                     return nil
                 }
             }

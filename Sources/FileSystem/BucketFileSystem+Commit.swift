@@ -290,10 +290,11 @@ extension BucketFileSystem {
         }
     }
 
-    /// Called after the kernel's last request. Each file is tried once more; the store's own deadline ends it.
+    /// Called after the kernel's last request. Each file is tried once more, until one has shown that the store is away.
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
         space.stop()
+        await watch.end()
         let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
             try await commitWaitingForSpace(file)
             files.settle(file)

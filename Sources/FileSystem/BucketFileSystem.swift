@@ -142,7 +142,8 @@ package final class BucketFileSystem: FileSystemOperations {
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
         jobs = JobQueue(
-            store: rooms.store, journal: rooms.journal, pool: rooms.pool, time: rooms.time, logger: rooms.logger)
+            store: InterceptedStore(bare, LastRequests(watch: watch)), journal: rooms.journal, pool: rooms.pool,
+            time: rooms.time, logger: rooms.logger)
         space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         rooms.metadata.attach(dirtyFiles: { [files] in Set(files.dirty.map(\.ino)) })
         rooms.metadata.attach(openInodes: { [files, handles, changing] in

@@ -7,10 +7,18 @@ import Synchronization
 ///
 /// Stands around the requests of the file system itself. One that was tried until its deadline without an answer begins an
 /// outage, and so does one that the store could not serve, if it cannot answer a question of its own either: that may be
-/// about one object, or one part of the bucket. Any answer ends it, and one question a second asks for that. Its mutex is a
-/// leaf.
+/// about one object, or one part of the bucket. Any answer ends it, and one question a second asks for that.
+///
+/// At the end of the mount an outage is the verdict for all that is left to store: every later request fails at once. Its mutex
+/// is a leaf.
 final class StoreWatch: Interceptor {
-    private let isOut = Mutex(false)
+    private struct State {
+        /// Why the store was not answered last, during an outage.
+        var outage: ObjectStoreError?
+        var isEnding = false
+    }
+
+    private let state = Mutex(State())
     private let pool: WorkerPool
     private let time: any TimeSource
     private let logger: Logger
@@ -23,11 +31,23 @@ final class StoreWatch: Interceptor {
         (self.pool, self.time, self.logger, self.probe) = (pool, time, logger, probe)
     }
 
-    var isAway: Bool { isOut.withLock { $0 } }
+    var isAway: Bool { state.withLock { $0.outage != nil } }
+
+    /// Why nothing more is asked of the store; nil until the mount ends during an outage.
+    var verdict: ObjectStoreError? { state.withLock { $0.isEnding ? $0.outage : nil } }
+
+    fileprivate var isEnding: Bool { state.withLock { $0.isEnding } }
+
+    /// The mount ends. What is known of an outage may be older than the store's return, so the store is asked once more.
+    func end() async {
+        if isAway, await probe().map({ !$0.isOutage }) ?? true { answered() }
+        state.withLock { $0.isEnding = true }
+    }
 
     func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
+        if let verdict { throw verdict }
         do throws(ObjectStoreError) {
             let answer = try await attempt()
             answered()
@@ -44,16 +64,16 @@ final class StoreWatch: Interceptor {
         }
     }
 
-    private func lost(_ error: ObjectStoreError) {
-        let begins = isOut.withLock { isOut in
-            defer { isOut = true }
-            return !isOut
+    fileprivate func lost(_ error: ObjectStoreError) {
+        let begins = state.withLock { state in
+            defer { state.outage = state.outage ?? error }
+            return state.outage == nil
         }
         guard begins else { return }
         logger.warning(
             "the store does not answer; the mount serves what it has cached", metadata: ["reason": "\(error)"])
         pool.start { [self] in
-            while isAway {
+            while isAway, !isEnding {
                 do { try await time.sleep(for: .seconds(1)) } catch { return }
                 if let error = await probe(), error.isOutage { continue }
                 answered()
@@ -62,11 +82,27 @@ final class StoreWatch: Interceptor {
     }
 
     private func answered() {
-        let ends = isOut.withLock { isOut in
-            defer { isOut = false }
-            return isOut
+        let ends = state.withLock { state in
+            defer { if !state.isEnding { state.outage = nil } }
+            return state.outage != nil && !state.isEnding
         }
         if ends { logger.info("the store answers again") }
+    }
+}
+
+/// Stands around the requests of unfinished jobs, which say nothing of an outage while the mount lives: each is about one key, and
+/// is repeated. At its end the verdict is theirs as well.
+struct LastRequests: Interceptor {
+    let watch: StoreWatch
+
+    func intercept<Answer: Sendable>(
+        _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer {
+        if let verdict = watch.verdict { throw verdict }
+        do throws(ObjectStoreError) { return try await attempt() } catch {
+            if watch.isEnding, error.isOutage, error.status == nil { watch.lost(error) }
+            throw error
+        }
     }
 }
 

@@ -87,8 +87,11 @@ package final class FuseSession: Sendable {
     /// Mounts, or takes the mount over, serves until it is gone, commits everything, and answers what could not be stored.
     ///
     /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when
-    /// the kernel answers on the mountpoint. Throws if nothing could be mounted; the file system was shut down then too.
-    package func run(whenReady: @escaping @Sendable () -> Void) throws(FuseError) -> Ending {
+    /// the kernel answers on the mountpoint. `whileStoring` is called every second, by this thread, while what is left is
+    /// committed. Throws if nothing could be mounted; the file system was shut down then too.
+    package func run(
+        whileStoring: () -> Void = {}, whenReady: @escaping @Sendable () -> Void
+    ) throws(FuseError) -> Ending {
         LibraryLog.install(logger)
         let session: OpaquePointer
         if let held, held.isTakenOver {
@@ -116,7 +119,7 @@ package final class FuseSession: Sendable {
         invalidator.detach()
         fuse_session_destroy(session)
         logger.info("unmounted", metadata: ["mountpoint": "\(mountpoint.path)"])
-        return .unmounted(shutDown())
+        return .unmounted(shutDown(whileStoring))
     }
 
     /// Stops serving and leaves the mount to the next process. Returns at once.
@@ -323,7 +326,7 @@ package final class FuseSession: Sendable {
         }
     }
 
-    private func shutDown() -> [UnstoredFile] {
+    private func shutDown(_ whileStoring: () -> Void = {}) -> [UnstoredFile] {
         let done = Semaphore()
         final class Answer: Sendable {
             let files = Mutex<[UnstoredFile]>([])
@@ -334,7 +337,7 @@ package final class FuseSession: Sendable {
             result.files.withLock { $0 = files }
             done.signal()
         }
-        done.wait()
+        while !done.wait(for: .seconds(1)) { whileStoring() }
         return result.files.withLock { $0 }
     }
 }

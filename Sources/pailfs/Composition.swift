@@ -198,6 +198,9 @@ final class Composition: Sendable {
             pool: pool)
     }
 
+    /// How many files the bucket does not have as programs see them.
+    var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
+
     /// Without a session: stores what is not stored, and answers what could not be.
     func finish() -> [UnstoredFile] {
         WorkAnswer.wait(on: pool) { [fileSystem] in await fileSystem.shutDown() }
@@ -207,7 +210,7 @@ final class Composition: Sendable {
     func finishOrFail() throws(CommandError) {
         let unstored = finish()
         guard !unstored.isEmpty else { return }
-        for file in unstored { Entry.say("pailfs: not stored: \(file.path) (\(file.reason))") }
+        Entry.sayUnstored(unstored.map { "\($0.path) (\($0.reason))" })
         throw CommandError(
             "\(StatusText.count(unstored.count, "file")) of an earlier mount could not be stored; "
                 + "their bytes stay in \(lock.directory)")

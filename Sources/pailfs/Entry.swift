@@ -54,6 +54,13 @@ enum Entry {
         exit(EXIT_FAILURE)
     }
 
+    /// Names what the bucket lacks; of very many the first ten.
+    static func sayUnstored(_ lines: [String]) {
+        for line in lines.prefix(10) { say("pailfs: not stored: \(line)") }
+        let rest = lines.count - 10
+        if rest > 0 { say("pailfs: not stored: \(StatusText.count(rest, "more file")); the log names each") }
+    }
+
     /// One line on standard error, whatever others wrote of it.
     static func say(_ text: String) { write(Output.text(ByteString(text))) }
 

@@ -102,7 +102,9 @@ final class MountProcess: Sendable {
         if early != nil { composition.session.end() }
         let ending: FuseSession.Ending
         do {
-            ending = try composition.session.run { [self, session = composition.session] in
+            ending = try composition.session.run(whileStoring: {
+                record.tellProgress(composition.filesToStore)
+            }) { [self, session = composition.session] in
                 // Nobody waits any more: the command was interrupted, so nothing shall be mounted.
                 if !takesOver, !report.ready(log: log) { session.end() }
             }

@@ -13,6 +13,7 @@ struct MountRecord: Sendable {
     private let file: File
 
     private static let finished = "finished"
+    private static let storing = "storing "
 
     // MARK: the process that serves
 
@@ -57,6 +58,13 @@ struct MountRecord: Sendable {
         try? File.remove(file.path)
     }
 
+    /// While the process stores what is left: how many files that is.
+    func tellProgress(_ count: Int) {
+        let text = Array("\(Self.storing)\(count)\n".utf8)
+        try? file.write(text, at: 0)
+        try? file.truncate(to: Int64(text.count))
+    }
+
     // MARK: who waits for it
 
     private init(_ file: File) { self.file = file }
@@ -96,12 +104,30 @@ struct MountRecord: Sendable {
         return line?.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { UInt32($0) }
     }
 
-    /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say.
-    func waitForEnd() -> [String]? {
-        while (try? file.tryLock()) == false { usleep(10_000) }
+    /// Waits for the process to end. What it could not store, one line each; nil if it did not get to say. `progress` is called
+    /// with the number of files that are left, every two seconds if it has changed.
+    func waitForEnd(_ progress: (Int) -> Void) -> [String]? {
+        var (turns, told) = (0, 0)
+        while (try? file.tryLock()) == false {
+            usleep(10_000)
+            turns += 1
+            guard turns % 200 == 0, let count = lines?.first.flatMap({ Self.count(in: $0) }), count > 0, count != told
+            else { continue }
+            progress(count)
+            told = count
+        }
+        guard let lines, lines.first == Self.finished else { return nil }
+        return Array(lines.dropFirst())
+    }
+
+    private var lines: [String]? {
         guard let size = try? file.size, let bytes = try? file.read(0..<size) else { return nil }
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
-        return lines.first == Self.finished ? Array(lines.dropFirst()) : nil
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map(String.init)
+    }
+
+    /// Of a line that tells progress.
+    private static func count(in line: String) -> Int? {
+        line.hasPrefix(storing) ? Int(line.dropFirst(storing.count)) : nil
     }
 
     // MARK: places

@@ -34,13 +34,16 @@ enum Unmounting {
         var unstored: [String] = []
         var isUnknown = records.isEmpty
         for (record, _) in records {
-            guard let rest = record.waitForEnd() else {
+            let rest = record.waitForEnd { count in
+                Entry.say("pailfs: \(StatusText.count(count, "file")) not stored yet; waiting for the store")
+            }
+            guard let rest else {
                 isUnknown = true
                 continue
             }
             unstored += rest
         }
-        for line in unstored { Entry.say("pailfs: not stored: \(line)") }
+        Entry.sayUnstored(unstored)
         if !unstored.isEmpty {
             throw CommandError(
                 "\(mountpoint.path) is unmounted, and the bucket lacks \(StatusText.count(unstored.count, "file")) of it; "

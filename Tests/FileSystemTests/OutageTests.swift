@@ -35,4 +35,41 @@ import Testing
         #expect(try await tree.find("good/old").size == 1)
         #expect(try await tree.names("good") == ["old"])
     }
+
+    /// One file shows that the store is away; the others are not tried, and nothing is lost.
+    @Test(.rule("away.end", "crash.acknowledged"), arguments: [MountPolicy.Durability.remote, .local])
+    func theEndOfAMountGivesOneVerdictForAllFiles(durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(durability: durability)
+        _ = try await tree.names("")
+        let names = (100..<160).map { "f\($0)" }
+        tree.store.fault = { operation, key in
+            ObjectStoreError(.timedOut, operation, key: key, message: "no answer")
+        }
+        for name in names {
+            do { try await tree.store(name, Array(name.utf8)) } catch { #expect(durability == .remote) }
+        }
+        tree.store.forgetRequests()
+        let unstored = await tree.system.shutDown()
+        #expect(unstored.count == (durability == .local ? names.count : unstored.count))
+        #expect(unstored.allSatisfy { $0.reason.contains("no answer") }, "\(unstored)")
+        #expect(tree.store.requests.count <= 10, "\(tree.store.requests.count)")
+        tree.store.fault = nil
+        guard durability == .local else { return }
+        try await tree.mountAgain()
+        for name in names { try await tree.waitUntil(name) { tree.store.content(ObjectKey(name)) == Array(name.utf8) } }
+    }
+
+    /// What was known of an outage may be older than the store's return.
+    @Test(.rule("away.end")) func aStoreThatIsBackAtTheEndGetsTheFiles() async throws {
+        let tree = try MountedTree(durability: .local)
+        _ = try await tree.names("")
+        tree.store.fault = { operation, key in
+            ObjectStoreError(.timedOut, operation, key: key, message: "no answer")
+        }
+        try await tree.store("f", [1])
+        await #expect(throws: MountedTree.Failure.self) { try await tree.makeDirectory("d") }
+        tree.store.fault = nil
+        #expect(await tree.system.shutDown().isEmpty)
+        #expect(tree.store.content("f") == [1])
+    }
 }

@@ -91,6 +91,31 @@ extension RealMountsAlone {
             }
         }
 
+        /// The time does not grow with the number of files, and the first ten are named.
+        @Test(.rule("away.end"), .timeLimit(.minutes(5)), arguments: ["hang", "status:503"])
+        func unmountingWhileTheStoreIsDeadTakesTwoTimeoutsAndLosesNothing(kind: String) async throws {
+            try await withMount("durable=local", "timeout=3") { world, store in
+                world.expectsErrorsInLog = true
+                try await world.sh("ls")
+                try await store.setFaults("kind=\(kind)")
+                try await world.sh("for n in $(seq 100 139); do printf $n >file$n; done")
+                let clock = ContinuousClock()
+                let began = clock.now
+                let outcome = try await world.pailfs(["unmount", world.mountpoint])
+                let took = clock.now - began
+                #expect(took < .seconds(9), "\(took)")
+                #expect(outcome.status == 1, "\(outcome)")
+                let named = outcome.errors.split(separator: "\n").filter { $0.contains("not stored: file") }
+                #expect(named.count == 10 && outcome.errors.contains("30 more files"), "\(outcome)")
+                #expect(outcome.errors.contains("40 files not stored yet"), "\(outcome)")
+                try await store.setFaults()
+                try await world.mount()
+                try await world.sh("test $(cat file* | wc -c) = 120")
+                try await world.unmount()
+                #expect(try await world.outside("get", "file139") == "139")
+            }
+        }
+
         /// fusermount3(1) returns when the mount is gone.
         @Test(.timeLimit(.minutes(5)))
         func whoWantsToKnowWaitsAfterwards() async throws {
