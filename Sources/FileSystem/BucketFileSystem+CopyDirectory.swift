@@ -78,11 +78,8 @@ extension BucketFileSystem {
                 let isOthers = error.kind == .preconditionFailed || error.kind == .notFound
                 guard isOthers, replacements < Self.mostReplacements else { throw error }
                 replacements += 1
+                // One with the same ETag was removed and stored again: another host may rename it to and fro.
                 guard let found = try await readAgain(object) else { return nil }
-                // The store lists the object and finds none to copy.
-                guard found.version.etag != object.version.etag || error.kind == .preconditionFailed else {
-                    throw error
-                }
                 object = found
             }
         }

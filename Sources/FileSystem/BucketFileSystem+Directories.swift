@@ -261,7 +261,10 @@ extension BucketFileSystem {
             try await store.list(ListRequest(prefix: prefix, limit: 2), without: doomed)
         }
         // A marker has no bytes; an object of that key that has some is a file in the directory.
-        if page.objects.contains(where: { $0.key.bytes != prefix || $0.version.size > 0 }) { throw notEmpty }
+        if page.objects.contains(where: { $0.key.bytes != prefix || $0.version.size > 0 }) {
+            noteFound(page.objects)
+            throw notEmpty
+        }
     }
 
     /// An entry came or went: the directory's times move, as programs that cache listings expect. Kept here only; the marker

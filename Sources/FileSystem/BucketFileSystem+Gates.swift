@@ -49,7 +49,7 @@ extension BucketFileSystem {
     ) async throws(FileSystemError) -> Value {
         let pass = try await enterNames(of: [ino])
         defer { names.leave(pass) }
-        return try await change()
+        return try await doubting(ino, change)
     }
 
     /// Enters `namespace` for a file.

@@ -252,14 +252,17 @@ extension BucketFileSystem {
         about ino: InodeNumber, _ ask: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         while true {
-            let key = try key(of: ino)
+            let (key, version) = (try key(of: ino), (try? entry(ino))?.attributes.version)
             do throws(FileSystemError) { return try await ask() } catch {
                 guard error.kind == .notFound || error.kind == .stale else { throw error }
                 if let entry = try? entry(ino) {
                     try await changing.wait(Place(parent: entry.parent, name: entry.name))
                 }
                 try await waitForMove(of: ino, files.find(ino))
-                guard let now = try? self.key(of: ino), now != key else { throw error }
+                guard let now = try? self.key(of: ino), now != key else {
+                    doubt(ino, version)
+                    throw error
+                }
             }
         }
     }

@@ -59,7 +59,8 @@ extension BucketFileSystem {
         later { [self] () async throws(FileSystemError) in
             do throws(FileSystemError) {
                 try requireWritable()
-                try await carryOut(try change(property, to: value), of: ino)
+                let change = try change(property, to: value)
+                try await doubting(ino) { () async throws(FileSystemError) in try await carryOut(change, of: ino) }
             } catch {
                 if error.kind != .interrupted { remember(error, "setxattr", ino) }
                 throw error

@@ -31,6 +31,9 @@ extension BucketFileSystem {
                         return try await readOnce(handle, at: offset, count: count, into: buffer)
                     } catch {
                         do throws(FileSystemError) { try await overcome(error, handle.file, epoch) } catch {
+                            if error.kind == .stale {
+                                doubt(handle.file.ino, handle.file.state.withLock { $0.base?.version })
+                            }
                             if error.kind != .interrupted { remember(error, "read", handle.file.ino) }
                             throw error
                         }

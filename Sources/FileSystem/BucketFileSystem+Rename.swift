@@ -31,6 +31,10 @@ extension BucketFileSystem {
         let source = try await existing(name, in: parent)
         let target = try await resolve(newName, in: newParent)
         if let target, target.ino == source.ino { return }
+        // The answer about the new name may have told that another host has taken the source away.
+        guard try cached({ metadata throws(MetadataError) in try metadata.entry(source.ino) }) != nil else {
+            throw FileSystemError(.notFound, "\(name) does not exist")
+        }
         try requireBucket(name, in: parent)
         if store.capabilities.bucketsInKeys, try bucket(of: parent) != bucket(of: newParent) {
             throw FileSystemError(.crossDevice, "\(name) cannot be renamed to another bucket")
@@ -69,7 +73,9 @@ extension BucketFileSystem {
             try await changingNames([from, to]) { () async throws(FileSystemError) in
                 if let target { try await leaving.begin(target.ino) }
                 defer { if let target { leaving.end(target.ino) } }
-                try await renameHeld(source, to: newName, in: newParent, replacing: target)
+                try await doubting(source.ino) { () async throws(FileSystemError) in
+                    try await renameHeld(source, to: newName, in: newParent, replacing: target)
+                }
             }
         }
         touch(parent)

@@ -73,6 +73,7 @@ extension BucketFileSystem {
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
+        try requireSource(source, oldPrefix, objects)
         for directory in Set(objects.map(\.key.directory)) { try await requireDeletable(in: directory) }
         if target == nil {
             try await requireNothing(
@@ -308,6 +309,18 @@ extension BucketFileSystem {
             try move(&plan.promised)
         }
         return plan
+    }
+
+    /// A directory that neither the store nor this mount has anything of is gone: another host has removed or renamed it.
+    private func requireSource(
+        _ source: Entry, _ prefix: ByteString, _ objects: [ListedObject]
+    ) throws(FileSystemError) {
+        guard objects.isEmpty, store.capabilities.markers, !source.isPending, dirtyFiles(below: source.ino) == 0 else {
+            return
+        }
+        try cached { metadata throws(MetadataError) in try metadata.distrust(prefix) }
+        notifier?.invalidate(source.name, in: source.parent)
+        throw FileSystemError(.notFound, "\(source.name) does not exist: another host removed or renamed it")
     }
 
     private func isPending(_ ino: InodeNumber) -> Bool { (try? entry(ino))?.isPending ?? false }
