@@ -63,7 +63,7 @@ package final class StagingArea: Sendable {
                 }
             }
             for name in try Directory.names(in: orphanage) {
-                orphans.files += 1
+                if !name.description.hasSuffix(Self.mapSuffix) { orphans.files += 1 }
                 orphans.bytes += (try? File("\(orphanage)/\(name)").allocated) ?? 0
             }
         } catch { throw StagingError(error) }

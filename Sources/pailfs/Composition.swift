@@ -135,6 +135,13 @@ final class Composition: Sendable {
                 kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
                 lastKnown: journal.lastKnownFile)
         } catch { throw cache.unusable("\(error)") }
+        if !takesOver, staging.orphans.files > 0 {
+            let place = cache.path + "/staging/orphans"
+            let files = StatusText.count(staging.orphans.files, "file")
+            Entry.warn(
+                "the journal does not know \(files) of acknowledged or unfinished bytes in \(place); copy them out with "
+                    + "\"cp \(place)/* DIRECTORY\", then delete them there")
+        }
         fileSystem = BucketFileSystem(
             rooms: BucketFileSystem.Rooms(
                 metadata: entries, blocks: blocks, staging: staging, journal: journal, store: store,
