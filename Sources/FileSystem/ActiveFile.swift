@@ -79,6 +79,8 @@ final class ActiveFile: Sendable {
         var isNameless: Bool { isUnlinked || hasGivenWay || successor != nil }
         /// The metadata cache could not take down the newest version yet.
         var isUntold = false
+        /// The last read that the store did not answer: when that was known, since the system's start.
+        var unanswered: (at: Duration, error: FileSystemError)?
         /// The object, gone or about to go, whose blocks the cache keeps for the handles: they are nowhere else.
         var pinned: CachedObject?
         /// An unlinked object whose bytes open handles still need: deleted with the last of them.

@@ -25,12 +25,15 @@ extension BucketFileSystem {
                 }
             }
             return later { [self] () async throws(FileSystemError) in
+                if let error = unanswered(handle.file) { throw error }
+                let began = time.uptime()
                 while true {
                     let epoch = handle.file.state.withLock { $0.epoch }
                     do throws(FileSystemError) {
                         return try await readOnce(handle, at: offset, count: count, into: buffer)
                     } catch {
                         do throws(FileSystemError) { try await overcome(error, handle.file, epoch) } catch {
+                            noteUnanswered(error, handle.file, since: began)
                             if error.kind == .stale {
                                 doubt(handle.file.ino, handle.file.state.withLock { $0.base?.version })
                             }
@@ -41,6 +44,24 @@ extension BucketFileSystem {
                 }
             }
         } catch { return .ready(.failure(error)) }
+    }
+
+    /// Where the store did not answer a read ahead, the kernel repeats that at once for the page that a program waits for: both
+    /// are one call, with one deadline.
+    private static let repetition = Duration.seconds(1)
+
+    private func unanswered(_ file: ActiveFile) -> FileSystemError? {
+        let now = time.uptime()
+        return file.state.withLock { state in
+            guard let last = state.unanswered, now - last.at < Self.repetition else { return nil }
+            return last.error
+        }
+    }
+
+    private func noteUnanswered(_ error: FileSystemError, _ file: ActiveFile, since began: Duration) {
+        let now = time.uptime()
+        guard error.kind == .inputOutput || error.kind == .timedOut, now - began >= Self.repetition else { return }
+        file.state.withLock { $0.unanswered = (now, error) }
     }
 
     private func readOnce(

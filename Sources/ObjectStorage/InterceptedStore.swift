@@ -10,8 +10,11 @@ package struct RequestContext: Sendable {
 
     enum Direction: Sendable { case send, fetch }
 
-    /// Whether the request moves object data through this machine.
-    package var isTransfer: Bool { direction != nil }
+    /// What one packet or two carry: a directory's object, a symbolic link.
+    private static let smallBody: Int64 = 4096
+
+    /// Whether the request moves so much object data through this machine that it may take a while.
+    package var isTransfer: Bool { direction == .fetch || direction == .send && bytes > Self.smallBody }
 
     /// Which way it moves object data; nil when it moves none.
     var direction: Direction? {

@@ -20,10 +20,11 @@ package struct RetryPolicy: Sendable, Hashable {
 
     /// How long to wait before try number `tries + 1`, or nil to give up.
     ///
-    /// `elapsed` is since the first try began, of a transfer without the time in which it may have moved; `random` lies in
-    /// 0..<1.
+    /// `elapsed` is since the first try began, of a transfer without the time in which it may have moved; `last` is how long the
+    /// last try took; `random` lies in 0..<1.
     package func delay(
-        after error: ObjectStoreError, tries: Int, elapsed: Duration, isTransfer: Bool, random: Double
+        after error: ObjectStoreError, tries: Int, elapsed: Duration, last: Duration = .zero, isTransfer: Bool,
+        random: Double
     ) -> Duration? {
         guard error.isRetryable, !error.isOfOvertakenUpload, !error.isOfUntoldVersion else { return nil }
         // A try that was silent for all of the deadline would be so for as long again.
@@ -37,7 +38,8 @@ package struct RetryPolicy: Sendable, Hashable {
         // The lower half stays, so that a storm of retries is never immediate.
         var delay = ceiling * (0.5 + random / 2)
         if let floor = error.retryAfter { delay = max(delay, floor) }
-        let rest = limit - elapsed
+        // Where connections are made to nobody, the next try would take as long as the last one, and be over too late.
+        let rest = limit - elapsed - (error.kind == .unreachable && last > .seconds(1) ? last : .zero)
         if delay <= rest { return delay }
         // The last try belongs to the end of the time, if the store did not ask for more.
         guard rest >= firstDelay, error.retryAfter.map({ $0 <= rest }) ?? true else { return nil }
@@ -68,13 +70,18 @@ package struct Retrying: Interceptor {
             let began = time.uptime()
             do throws(ObjectStoreError) { return try await attempt() } catch {
                 tries += 1
-                still += stillness(of: error, after: time.uptime() - began)
+                let last = time.uptime() - began
+                still += stillness(of: error, after: last)
                 // The try before may have done what makes this one fail; or it is done, and what it made is not told.
                 let isToAsk = isInDoubt && error.mayFollowSuccess || error.isOfUntoldVersion
-                if isToAsk, let settle, let answer = try await ask(settle) { return answer }
+                if isToAsk, let settle {
+                    // A call has one deadline, and what a transfer has not used of its own is left for this.
+                    let asked = context.isTransfer ? time.uptime() - still + policy.deadline * 5 / 4 : start
+                    if let answer = try await ask(settle, since: asked) { return answer }
+                }
                 isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
-                    after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start,
+                    after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start, last: last,
                     isTransfer: context.isTransfer, random: Double.random(in: 0..<1))
                 guard let delay else { throw error }
                 still += delay
@@ -98,16 +105,18 @@ package struct Retrying: Interceptor {
 
     /// nil when the work is not ours. While the store does not answer it is asked again; when it goes on like that nobody
     /// knows, and its silence is what is thrown: a refusal must not stand for what may have happened.
-    private func ask<Answer>(_ settle: Settlement<Answer>) async throws(ObjectStoreError) -> Answer? {
-        let start = time.uptime()
+    private func ask<Answer>(
+        _ settle: Settlement<Answer>, since start: Duration
+    ) async throws(ObjectStoreError) -> Answer? {
         var tries = 0
         while true {
+            let began = time.uptime()
             do throws(ObjectStoreError) { return try await settle() } catch {
                 guard error.isRetryable else { return nil }
                 tries += 1
                 let delay = policy.delay(
-                    after: error, tries: tries, elapsed: time.uptime() - start, isTransfer: false,
-                    random: Double.random(in: 0..<1))
+                    after: error, tries: tries, elapsed: time.uptime() - start, last: time.uptime() - began,
+                    isTransfer: false, random: Double.random(in: 0..<1))
                 guard let delay else { throw error }
                 do { try await time.sleep(for: delay) } catch {
                     throw ObjectStoreError(.cancelled, .head, code: "Cancelled", message: "cancelled")

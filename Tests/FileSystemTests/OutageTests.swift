@@ -72,4 +72,26 @@ import Testing
         #expect(await tree.system.shutDown().isEmpty)
         #expect(tree.store.content("f") == [1])
     }
+
+    /// The kernel repeats a read ahead that failed for the page that a program waits for.
+    @Test(.rule("deadline")) func aReadThatWasNotAnsweredIsNotRepeatedAtOnce() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", [1, 2, 3])
+        let file = try await tree.open("f", OpenFlags(reads: true, writes: false))
+        tree.store.fault = { [time = tree.time] operation, key in
+            guard operation == .get else { return nil }
+            time.advance(by: .seconds(40))
+            return ObjectStoreError(.timedOut, operation, key: key, message: "no answer")
+        }
+        await #expect(throws: MountedTree.Failure.self) { _ = try await tree.read(file, at: 0, count: 3) }
+        let requests = tree.store.count(.get)
+        await #expect(throws: MountedTree.Failure(kind: .timedOut, reason: "")) {
+            _ = try await tree.read(file, at: 0, count: 3)
+        }
+        #expect(tree.store.count(.get) == requests)
+        tree.store.fault = nil
+        tree.time.advance(by: .seconds(2))
+        #expect(try await tree.read(file, at: 0, count: 3) == [1, 2, 3])
+        try await tree.close(file)
+    }
 }

@@ -72,6 +72,65 @@ import Testing
         #expect(asked == nil, "the store wants to be left alone longer than the caller can wait")
     }
 
+    /// More than a small body, which is no transfer.
+    private static let large = Array(repeating: UInt8(1), count: 1 << 16)
+
+    /// Requests to a network that swallows everything, where each try to connect takes a third of the deadline or a half.
+    @Test(.rule("deadline"), arguments: [3, 2], ["head", "delete", "small put", "large put"])
+    func aSilentNetworkIsGivenUpInTime(triesInDeadline: Int, request: String) async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        let policy = RetryPolicy()
+        memory.fault = { operation, key in
+            time.advance(by: policy.deadline / triesInDeadline)
+            return ObjectStoreError(.unreachable, operation, key: key, message: "no connection")
+        }
+        let store = InterceptedStore(memory, Retrying(policy, time: time))
+        let clock = running(time)
+        defer { clock.cancel() }
+        let began = time.uptime()
+        await #expect(throws: ObjectStoreError.self) {
+            switch request {
+            case "head": _ = try await store.head("k", condition: nil)
+            case "delete": try await store.delete("k", ifMatch: nil)
+            case "small put": _ = try await store.put(PutRequest("k/"), body: MemorySource([]))
+            default: _ = try await store.put(PutRequest("k"), body: MemorySource(Self.large))
+            }
+        }
+        let limit = policy.deadline * 5 / 4 * (request == "large put" ? 2 : 1)
+        #expect(time.uptime() - began <= limit, "\(time.uptime() - began)")
+    }
+
+    /// The answer of a put is lost, the next try meets the object, and then the store is silent.
+    @Test(.rule("deadline")) func askingWhatBecameOfAPutHasNoDeadlineOfItsOwn() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        let policy = RetryPolicy()
+        let tries = Mutex(0)
+        memory.fault = { operation, key in
+            if operation == .head {
+                time.advance(by: policy.deadline / 3)
+                return ObjectStoreError(.unreachable, operation, key: key, message: "no connection")
+            }
+            let count = tries.withLock { count in
+                count += 1
+                return count
+            }
+            time.advance(by: policy.deadline * 9 / 10)
+            return count == 1
+                ? ObjectStoreError(.interrupted, operation, key: key, message: "lost")
+                : ObjectStoreError(.preconditionFailed, operation, key: key, status: 412, message: "there")
+        }
+        let store = InterceptedStore(memory, Retrying(policy, time: time))
+        let clock = running(time)
+        defer { clock.cancel() }
+        let began = time.uptime()
+        await #expect(throws: ObjectStoreError.self) {
+            _ = try await store.put(PutRequest("k", condition: .absent), body: MemorySource(Self.large))
+        }
+        #expect(time.uptime() - began <= policy.deadline * 5 / 2, "\(time.uptime() - began)")
+    }
+
     /// A clock that goes on whenever somebody waits.
     private func running(_ time: ManualTime) -> Task<Void, Never> {
         Task {
@@ -93,8 +152,8 @@ import Testing
         let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
         let clock = running(time)
         defer { clock.cancel() }
-        _ = try await store.put(PutRequest("k"), body: MemorySource([1]))
-        #expect(memory.content("k") == [1])
+        _ = try await store.put(PutRequest("k"), body: MemorySource(Self.large))
+        #expect(memory.content("k") == Self.large)
     }
 
     /// Though the store, when it is back, fails the first two tries all the same.
@@ -131,7 +190,7 @@ import Testing
         let clock = running(time)
         defer { clock.cancel() }
         await #expect(throws: ObjectStoreError.self) {
-            try await store.put(PutRequest("k"), body: MemorySource([1]))
+            try await store.put(PutRequest("k"), body: MemorySource(Self.large))
         }
         // Twice the deadline, a third of it for each.
         #expect(memory.count(.put) <= 6)
@@ -172,7 +231,7 @@ import Testing
     @Test func aPrefixIsInvisibleAbove() async throws {
         let memory = MemoryStore()
         let store = PrefixedStore(memory, prefix: "p/q/")
-        _ = try await store.put(PutRequest("a/b"), body: MemorySource([1]))
+        _ = try await store.put(PutRequest("a/b"), body: MemorySource(Self.large))
         #expect(memory.keys == ["p/q/a/b"])
         let page = try await store.list(ListRequest(delimiter: UInt8(ascii: "/")))
         #expect(page.commonPrefixes == ["a/"])
