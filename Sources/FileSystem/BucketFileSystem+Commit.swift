@@ -289,23 +289,4 @@ extension BucketFileSystem {
             state.isDirty = false
         }
     }
-
-    /// Called after the kernel's last request. Each file is tried once more, until one has shown that the store is away.
-    package func shutDown() async -> [UnstoredFile] {
-        uploads.stop()
-        space.stop()
-        await watch.end()
-        let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
-            try await commitWaitingForSpace(file)
-            files.settle(file)
-        }
-        // Nobody has anything open any more: a process that died may have heard of a last close, and not written it down.
-        for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
-        formers.removeAll()
-        let jobs = await finishJobs()
-        try? metadata.endInOrder()
-        let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }
-        let beside = keptBeside.withLock { $0 }
-        return (unstored(failures) + jobs + broken.map(\.file) + beside).sorted { $0.path < $1.path }
-    }
 }

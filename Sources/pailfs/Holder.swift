@@ -7,8 +7,9 @@ import Glibc
 ///
 /// One thread, no task, no cache: little can go wrong here. Owns the worker, a second descriptor of the kernel's connection,
 /// one of the mount's record, and the memory in which workers note what they have taken (`linux_held`). A worker that dies
-/// is started again, with pauses and not for ever; one that ends in order ends the holder with its exit status. If the holder
-/// dies, the worker serves on as if it had none.
+/// is started again, with pauses and not for ever; one that ends in order ends the holder with its exit status. One that dies
+/// after the unmount is replaced by one that only stores what is left. If the holder dies, the worker serves on as if it had
+/// none.
 struct Holder {
     /// A worker ends with this status to have another one go on with the mount.
     static let handOverStatus: Int32 = 75
@@ -40,6 +41,8 @@ struct Holder {
     /// Whether the worker there is now knows of it.
     private var hasPassedEndSignal = false
     private var deaths = 0
+    /// How the last worker died, for the log of the next one.
+    private var predecessor: String?
     private var startedAt = 0
     private var dyingSince: Int?
 
@@ -99,7 +102,10 @@ struct Holder {
     // MARK: the worker
 
     private mutating func start(statusPipe: Int32 = -1) -> Int32 {
-        let words = ["pailfs", "work", "--directory", directory] + (isForeground ? ["--foreground"] : []) + arguments
+        var flags = isForeground ? ["--foreground"] : []
+        if hasEnded { flags.append("--storing") }
+        if let predecessor { flags += ["--predecessor", predecessor] }
+        let words = ["pailfs", "work", "--directory", directory] + flags + arguments
         var argv: [UnsafeMutablePointer<CChar>?] = words.map { (text: String) in strdup(text) }
         argv.append(nil)
         defer { for argument in argv { free(argument) } }
@@ -124,38 +130,61 @@ struct Holder {
     private mutating func decide(_ status: Int32) -> Int32? {
         let signal = status & 0x7f
         let code = signal == 0 ? (status >> 8) & 0xff : 128 + signal
-        // Before there is a mount, and after it is gone, there is nothing to keep.
-        guard device >= 0, !hasEnded else { return code }
+        let end = signal == 0 ? "exit status \(code)" : "signal \(signal)"
+        if hasEnded { return decideAfterUnmount(code, end) }
+        // Before there is a mount there is nothing to keep.
+        guard device >= 0 else { return code }
         if memory.pointee.generation == 0, memory.pointee.is_serving == 0 {
             letGoOfMount()
             return code
         }
         if signal == 0, code == Self.handOverStatus {
             // The program may be a newer one by now.
-            (program, deaths) = (path, 0)
+            (program, deaths, predecessor) = (path, 0, nil)
             tell("the worker has handed the mount to a new one")
         } else if signal == 0, memory.pointee.is_serving != 0 {
             return code
         } else {
-            if memory.pointee.is_serving != 0, Self.now - startedAt >= Self.steadySeconds { deaths = 0 }
-            deaths += 1
-            tell(
-                "the worker has ended (\(signal == 0 ? "exit status \(code)" : "signal \(signal)")) and is started again"
-            )
+            noteDeath(end)
             guard deaths < Self.mostDeaths else { return giveUp() }
-            // A new version that does not come up must not take the mount along.
-            if memory.pointee.is_serving == 0 { program = "/proc/self/exe" }
-            // What a stop point ends is to be gone on with.
-            unsetenv("PAILFS_STOP_POINT")
-            if deaths > 1 { usleep(min(1_000_000, 50_000 << UInt32(deaths))) }
         }
+        return startNext() ? nil : giveUp()
+    }
+
+    /// The mount is gone, and the exit status is the worker's if it said what is stored. Otherwise another one stores what is
+    /// left; after too many deaths the record names that.
+    private mutating func decideAfterUnmount(_ code: Int32, _ end: String) -> Int32? {
+        if MountRecord.isFinished(record) { return code }
+        noteDeath(end)
+        if deaths < Self.mostDeaths, startNext() { return nil }
+        tell("the rest is not stored after \(deaths) deaths of the worker; see its log, and mount again")
+        if let record = try? MountRecord(inherited: record) {
+            record.finish(LeftFiles.lines(of: arguments, in: directory))
+        }
+        return EXIT_FAILURE
+    }
+
+    private mutating func noteDeath(_ end: String) {
+        if memory.pointee.is_serving != 0, Self.now - startedAt >= Self.steadySeconds { deaths = 0 }
+        deaths += 1
+        predecessor = end
+        tell("the worker has ended (\(end)) and is started again")
+        // A new version that does not come up must not take the mount along.
+        if memory.pointee.is_serving == 0 { program = "/proc/self/exe" }
+        // A stop point ends one worker only.
+        unsetenv("PAILFS_STOP_POINT")
+        if deaths > 1 { usleep(min(1_000_000, 50_000 << UInt32(deaths))) }
+    }
+
+    /// False when no other worker can be started.
+    private mutating func startNext() -> Bool {
         memory.pointee.generation += 1
         memory.pointee.is_serving = 0
         let status = start()
-        if status == 0 { return nil }
+        if status == 0 { return true }
         tell("the worker cannot be started: \(Self.text(-status))")
         program = "/proc/self/exe"
-        return start() == 0 ? nil : giveUp()
+        return start() == 0
     }
 
     /// Programs get errors instead of waiting for ever, and the mountpoint is free again.

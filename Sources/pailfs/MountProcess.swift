@@ -9,7 +9,8 @@ import Synchronization
 
 /// The life of the process that serves a mount: checks, composition, service, last commits.
 ///
-/// With a holder it is one of several workers, and all but the first take over what is there. State under the mutex, a
+/// With a holder it is one of several workers, and all but the first take over what is there; one that is started after the
+/// unmount has no session and only stores what is left. State under the mutex, a
 /// leaf; a crash leaves everything to the next worker or, without a holder, to the next mount.
 final class MountProcess: Sendable {
     private struct State {
@@ -23,10 +24,17 @@ final class MountProcess: Sendable {
     private let request: MountRequest
     private let report: StatusReport
     private let held: HeldConnection?
+    private let predecessor: String?
+    private let onlyStores: Bool
     private let state = Mutex(State())
 
-    init(_ request: MountRequest, report: StatusReport, held: HeldConnection? = nil) {
+    /// `predecessor` says how the worker before this one died; `onlyStores` that the mount is gone.
+    init(
+        _ request: MountRequest, report: StatusReport, held: HeldConnection? = nil, predecessor: String? = nil,
+        onlyStores: Bool = false
+    ) {
         (self.request, self.report, self.held) = (request, report, held)
+        (self.predecessor, self.onlyStores) = (predecessor, onlyStores)
         // Once the holder is gone, its number would be another's.
         process = held == nil ? getpid() : getppid()
     }
@@ -67,6 +75,9 @@ final class MountProcess: Sendable {
         let threshold = LogThreshold(request.settings.logLevel)
         let logger = log.logger(threshold)
         if takesOver { report.letGo(log: log) }
+        if let predecessor {
+            logger.warning("the worker before this one died", metadata: ["reason": "\(predecessor)"])
+        }
         // Nothing below uses relative paths, and the working directory must not keep a file system busy.
         _ = chdir("/")
         startThread(name: "signals") { [self] in
@@ -95,6 +106,7 @@ final class MountProcess: Sendable {
             if !takesOver { record.finish([]) }
             throw error
         }
+        if onlyStores { return finish(composition, record, composition.finish(), logger) }
         let early = state.withLock { state in
             state.session = composition.session
             return state.signal
@@ -121,13 +133,22 @@ final class MountProcess: Sendable {
             // What still runs belongs to requests that the next worker carries out.
             _exit(Holder.handOverStatus)
         case .unmounted(let unstored):
-            composition.close()
-            for file in unstored {
-                logger.error("not stored", metadata: ["key": "\(file.path)", "reason": "\(file.reason)"])
-            }
-            record.finish(unstored.map { "\($0.path) (\($0.reason))" })
-            return unstored.isEmpty ? EXIT_SUCCESS : EXIT_FAILURE
+            return finish(composition, record, unstored, logger)
         }
+    }
+
+    /// Returns the exit status if everything is stored. Otherwise requests may still run that the store does not answer: they
+    /// end with the process.
+    private func finish(
+        _ composition: Composition, _ record: MountRecord, _ unstored: [UnstoredFile], _ logger: Logger
+    ) -> Int32 {
+        if unstored.isEmpty { composition.close() } else { composition.close(within: .milliseconds(500)) }
+        for file in unstored {
+            logger.error("not stored", metadata: ["key": "\(file.path)", "reason": "\(file.reason)"])
+        }
+        record.finish(unstored.map { "\($0.path) (\($0.reason))" })
+        if !unstored.isEmpty { _exit(EXIT_FAILURE) }
+        return EXIT_SUCCESS
     }
 
     private func findMountpoint() throws(CommandError) -> Mountpoint {

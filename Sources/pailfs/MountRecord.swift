@@ -65,6 +65,12 @@ struct MountRecord: Sendable {
         try? file.truncate(to: Int64(text.count))
     }
 
+    /// Whether a process of the mount has written what is left to say, in the record that a descriptor leads to.
+    static func isFinished(_ descriptor: Int32) -> Bool {
+        var bytes = [UInt8](repeating: 0, count: finished.utf8.count)
+        return pread(descriptor, &bytes, bytes.count, 0) == bytes.count && bytes.elementsEqual(finished.utf8)
+    }
+
     // MARK: who waits for it
 
     private init(_ file: File) { self.file = file }

@@ -108,6 +108,10 @@ struct WorkCommand: ParsableCommand {
     @OptionGroup var arguments: MountArguments
     @Option(help: .hidden) var directory: String
     @Flag(help: .hidden) var foreground = false
+    /// The mount is gone: stores what is left.
+    @Flag(help: .hidden) var storing = false
+    /// How the worker before this one died.
+    @Option(help: .hidden) var predecessor: String?
 
     mutating func run() throws {
         let report: StatusReport = foreground ? .terminal : .pipe
@@ -119,7 +123,9 @@ struct WorkCommand: ParsableCommand {
             if held.isTakenOver {
                 request = try request.changed(by: LiveSettings.kept(in: CacheDirectory.path(of: request)))
             }
-            Glibc.exit(MountProcess(request, report: report, held: held).run())
+            let process = MountProcess(
+                request, report: report, held: held, predecessor: predecessor, onlyStores: storing)
+            Glibc.exit(process.run())
         } catch {
             report.failed("\(error)")
             Glibc.exit(EXIT_FAILURE)

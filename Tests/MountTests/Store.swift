@@ -82,6 +82,9 @@ struct Store: Sendable {
         guard outcome.succeeded else { throw ChildFailed(command: "PUT /_pailstore/faults", outcome: outcome) }
     }
 
+    /// SIGSTOP freezes it, SIGCONT lets it go on.
+    func send(_ signal: Int32) { child.send(signal) }
+
     func stop() async {
         child.send(SIGTERM)
         let outcome = await child.wait(deadline: .seconds(20))

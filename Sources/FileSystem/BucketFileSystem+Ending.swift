@@ -1,0 +1,100 @@
+import Basics
+import Commits
+import Metadata
+import Staging
+import Synchronization
+
+/// The end of a mount: what is written goes to the store, as long as the store takes it.
+///
+/// A store that is silent does not hold the process: what is not stored then is in the journal, and the next process
+/// continues with it, as after a crash.
+extension BucketFileSystem {
+    /// Called after the kernel's last request. Tries each file and job once more, until one has shown that the store is away, and
+    /// returns what is not stored. Returns
+    /// before all have ended if the store answered nothing and took no byte for `endingPatience`; the process must end then.
+    package func shutDown() async -> [UnstoredFile] {
+        uploads.stop()
+        space.stop()
+        let ending = Ending()
+        let silence = rooms.pool.start { [self] in await giveUpInSilence(ending) }
+        rooms.pool.start { [self] in ending.set(await storeEverything()) }
+        let unstored = await ending.wait()
+        silence.cancel()
+        return unstored
+    }
+
+    /// The process is to be gone within two timeouts. One request takes up to one and a quarter.
+    private var endingPatience: Duration { policy.spaceTimeout * 7 / 4 }
+
+    /// What moves while the store takes something.
+    private var progress: Progress {
+        let traffic = rooms.staging.traffic.count
+        return Progress(answers: answers.count, stored: traffic.stored, read: traffic.read)
+    }
+
+    private func storeEverything() async -> [UnstoredFile] {
+        await watch.end()
+        let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
+            // An upload that began before the end counts as the try.
+            if let upload = file.state.withLock({ $0.upload }), let error = await upload.value, watch.isAway {
+                throw error
+            }
+            try await commitWaitingForSpace(file)
+            files.settle(file)
+        }
+        // No handle is open any more: a process that died may have received a last close, and not written it down.
+        for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
+        formers.removeAll()
+        let jobs = await finishJobs()
+        try? metadata.endInOrder()
+        return (unstored(failures) + jobs + keptApart).sorted { $0.path < $1.path }
+    }
+
+    private func giveUpInSilence(_ ending: Ending) async {
+        var (seen, since) = (progress, time.uptime())
+        while true {
+            do { try await time.sleep(for: .milliseconds(50)) } catch { return }
+            let (current, now) = (progress, time.uptime())
+            if current != seen { (seen, since) = (current, now) }
+            if now - since >= endingPatience { break }
+        }
+        let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: Self.silence.reason) }
+        let left = jobs.unfinished.map {
+            UnstoredFile(path: $0.key, reason: "\($0.summary) is not finished: \($0.lastError)")
+        }
+        ending.set((dirty + left + keptApart).sorted { $0.path < $1.path })
+    }
+
+    /// Files that were acknowledged and cannot be stored under their names.
+    private var keptApart: [UnstoredFile] {
+        let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }
+        return broken.map(\.file) + keptBeside.withLock { $0 }
+    }
+
+    private static let silence = FileSystemError(.timedOut, "the store does not answer")
+
+    private struct Progress: Equatable {
+        let answers: Int
+        let stored: Int
+        let read: Int64
+    }
+
+    /// The first result counts. Locked by its own mutex.
+    private final class Ending: Sendable {
+        private let result = Mutex<[UnstoredFile]?>(nil)
+        private let isSet = ChangeSignal()
+
+        func set(_ files: [UnstoredFile]) {
+            result.withLock { if $0 == nil { $0 = files } }
+            isSet.change()
+        }
+
+        func wait() async -> [UnstoredFile] {
+            while true {
+                let seen = isSet.changes
+                if let files = result.withLock({ $0 }) { return files }
+                await isSet.wait(after: seen, cancellable: false)
+            }
+        }
+    }
+}
