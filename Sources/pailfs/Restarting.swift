@@ -1,3 +1,4 @@
+import Basics
 import FuseBridge
 import Glibc
 
@@ -6,12 +7,14 @@ enum Restarting {
     /// Returns when the new worker answers.
     static func run(_ path: String) throws(CommandError) {
         let mountpoint: Mountpoint
+        let owner: UInt32?
         do throws(FuseError) {
             mountpoint = try Mountpoint(existing: path)
             guard let mounted = mountpoint.mounted, mounted.type == "fuse.pailfs" else {
                 throw FuseError(
                     "\(mountpoint.path) is not a mount of pailfs; \"findmnt -t fuse.pailfs\" lists the mounts")
             }
+            owner = mounted.owner
         } catch { throw CommandError(error) }
         let records = MountRecord.all(of: mountpoint)
         func impossible(_ reason: String) -> CommandError {
@@ -19,7 +22,13 @@ enum Restarting {
         }
         let hasEnded = impossible("its holder has ended; unmount it, and mount it again")
         guard let holder = records.filter(\.isAlive).compactMap(\.process).first else {
-            throw records.isEmpty ? impossible("another user mounted it; run this as that user") : hasEnded
+            guard records.isEmpty else { throw hasEnded }
+            if let owner, owner != LocalFileStatus.ourUser {
+                throw impossible("another user mounted it; run this as that user")
+            }
+            throw impossible(
+                "its process cannot be found from here; run this with the XDG_RUNTIME_DIR of the session that mounted it, "
+                    + "and with the path where it was mounted first")
         }
         // The worker it leaves keeps the record alive.
         if kill(holder, 0) != 0, errno == ESRCH { throw hasEnded }

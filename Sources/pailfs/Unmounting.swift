@@ -32,7 +32,7 @@ enum Unmounting {
             for (record, user) in records { record.endProcess(of: user) }
         } catch { throw CommandError(error) }
         var unstored: [String] = []
-        var isUnknown = records.isEmpty
+        var isUnknown = false
         for (record, _) in records {
             let rest = record.waitForEnd { count in
                 Entry.say("pailfs: \(StatusText.count(count, "file")) not stored yet; waiting for the store")
@@ -48,6 +48,11 @@ enum Unmounting {
             throw CommandError(
                 "\(mountpoint.path) is unmounted, and the bucket lacks \(StatusText.count(unstored.count, "file")) of it; "
                     + "the next mount uploads the acknowledged ones, and \"pailfs recover list\" shows the others")
+        }
+        if records.isEmpty {
+            throw CommandError(
+                "\(mountpoint.path) is unmounted; its process cannot be found from here (it was mounted with another "
+                    + "XDG_RUNTIME_DIR, or moved) and may still store; see the log")
         }
         if isUnknown {
             throw CommandError(
