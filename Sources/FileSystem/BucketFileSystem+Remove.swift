@@ -246,6 +246,8 @@ extension BucketFileSystem {
         try await keepDirectory(entry.parent, without: entry)
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
+        // A job that has ended may have changed the version, and a removal leaves every other one where it is.
+        let entry = try self.entry(entry.ino)
         if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
             try await promiseRemoval(of: entry, version, at: key)
         } else {

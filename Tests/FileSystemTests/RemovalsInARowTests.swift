@@ -65,6 +65,26 @@ import Testing
         #expect(try await tree.names("d").isEmpty)
     }
 
+    /// An object of parts gets another ETag when its headers change, and the answer that has it was lost.
+    @Test func aFileGoesWhoseHeadersChangedWithoutAnAnswer() async throws {
+        var capabilities = Capabilities()
+        capabilities.smallestPart = 16 << 10
+        let tree = try MountedTree(capabilities: capabilities, partSize: 64 << 10)
+        for number in 0..<4 { try await tree.store("f\(number)", body) }
+        try await tree.store("f4", [UInt8](repeating: 1, count: 300_000))
+        try await tree.remount()
+        tree.store.faultAfter = { operation, key in
+            guard [.updateMetadata, .head].contains(operation) else { return nil }
+            return ObjectStoreError(.unreachable, operation, key: key, message: "the answer was lost")
+        }
+        await #expect(throws: MountedTree.Failure.self) { try await tree.change("f4") { $0.mode = 0o600 } }
+        tree.store.faultAfter = nil
+        for number in 0..<5 { try await tree.unlink("f\(number)") }
+        #expect(await tree.system.store(below: .root).isEmpty)
+        #expect(tree.store.keys.isEmpty)
+        #expect(try tree.rooms.journal.contents().isEmpty)
+    }
+
     @Test func aNewFileUnderTheNameStays() async throws {
         fill("d", 6)
         try await removeAll("d")
