@@ -91,11 +91,14 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     /// The upload is completed, and nobody knows which version it is: asked again, the store says the same.
     package var isOfUntoldVersion: Bool { operation == .completeUpload && code == Self.untoldVersion }
 
+    /// The code of an answer that would be as wrong the next time: it did not break off, and breaks the protocol.
+    package static let unusableAnswer = "UnusableAnswer"
+
     /// Whether the same request can succeed when sent again.
     package var isRetryable: Bool {
         switch kind {
-        case .conflict, .throttled, .serverFault, .integrity, .unreachable, .interrupted, .timedOut, .malformedAnswer:
-            true
+        case .conflict, .throttled, .serverFault, .integrity, .unreachable, .interrupted, .timedOut: true
+        case .malformedAnswer: code != Self.unusableAnswer
         case .notFound, .noSuchBucket, .noSuchUpload, .preconditionFailed, .notModified, .accessDenied,
             .credentialsRejected, .credentialsExpired, .clockSkew, .wrongRegion, .invalidRange, .archived, .keyTooLong,
             .keyRefused, .metadataTooLarge, .tooLarge, .partRejected, .invalidRequest, .notSupported, .quotaExceeded,

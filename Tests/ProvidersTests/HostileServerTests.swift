@@ -1,10 +1,11 @@
 import Basics
 import HTTP
 import ObjectStorage
-import Providers
 import Synchronization
 import TestSupport
 import Testing
+
+@testable import Providers
 
 /// A server that means harm: every call ends, soon and with an error, and takes no more than its share of memory.
 @Suite struct HostileServerTests {
@@ -42,9 +43,6 @@ import Testing
             while connection.write(chunk) {}
         },
         listing("a listing as deep as it is long", String(repeating: "<Contents>", count: 200_000)),
-        listing("a size below nothing", entry("k", size: "-5")),
-        listing("a size past every file", entry("k", size: "99999999999999999999")),
-        listing("a size that is no number", entry("k", size: "5e1")),
         listing("a document type", "<!DOCTYPE x [<!ENTITY a \"aaaa\">]>\(entry("&a;"))"),
         Harm(
             "a compressed listing", "200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20",
@@ -94,6 +92,55 @@ import Testing
     func aBadAnswerToAListingIsAnError(harm: Harm) async throws {
         try await withStore(harm) { store in
             await #expect(throws: ObjectStoreError.self) { _ = try await store.list(ListRequest()) }
+        }
+    }
+
+    /// One object must not keep the others from being listed, nor the bucket from being mounted.
+    @Test(arguments: ["-5", "99999999999999999999", "5e1"])
+    func anObjectOfNoLengthIsLeftOut(size: String) async throws {
+        try await withStore(Self.listing("sizes", Self.entry("bad", size: size) + Self.entry("good"))) { store in
+            let keys = try await store.list(ListRequest()).objects.map(\.key)
+            #expect(keys == ["good"])
+        }
+    }
+
+    @Test func anObjectOfNoLengthIsLeftOutOfJSON() throws {
+        let lengths = ["-5", "99999999999999999999", "5e30", "\"5\"", "null"]
+        let kodo = lengths.map { "{\"key\":\"bad\",\"hash\":\"h\",\"fsize\":\($0)}" }
+        let good = "{\"key\":\"good\",\"hash\":\"h\",\"fsize\":7}"
+        let list = KodoDocuments.decode(
+            KodoDocuments.List.self,
+            Array("{\"items\":[\(kodo.joined(separator: ",")),\(good)]}".utf8))
+        let sizes = list?.items?.map { $0.version?.size }
+        #expect(sizes == [nil, nil, nil, nil, 0, 7])
+        let swift = lengths.map { "{\"name\":\"bad\",\"hash\":\"h\",\"bytes\":\($0)}" }
+        let entries = SwiftDocuments.entries(
+            Array("[\(swift.joined(separator: ",")),{\"name\":\"good\",\"bytes\":7}]".utf8))
+        let found = entries?.map(\.length)
+        #expect(found == [nil, nil, nil, nil, 0, 7])
+    }
+
+    static let certain = bad.filter {
+        ["a listing without end", "a listing as deep as it is long", "a document type"].contains($0.testDescription)
+    }
+
+    @Test(.timeLimit(.minutes(5)), arguments: certain)
+    func anAnswerThatIsWrongForCertainIsNotAskedForAgain(harm: Harm) async throws {
+        try await withStore(harm) { store in
+            do throws(ObjectStoreError) {
+                _ = try await store.list(ListRequest())
+                Issue.record("the answer was taken")
+            } catch { #expect(!error.isRetryable) }
+        }
+    }
+
+    @Test func anAnswerThatBrokeOffIsAskedForAgain() async throws {
+        let body = Self.page + "<Contents>"
+        try await withStore(Harm("cut", "200 OK\r\nContent-Length: \(body.utf8.count)", body)) { store in
+            do throws(ObjectStoreError) {
+                _ = try await store.list(ListRequest())
+                Issue.record("the answer was taken")
+            } catch { #expect(error.isRetryable) }
         }
     }
 

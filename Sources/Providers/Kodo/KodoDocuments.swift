@@ -6,7 +6,7 @@ import ObjectStorage
 /// missing.
 struct KodoObject: Decodable {
     let key: String?
-    let fsize: Int64?
+    let fsize: ListedLength?
     let hash: String?
     let mimeType: String?
     /// The number of its storage class.
@@ -26,8 +26,7 @@ struct KodoObject: Decodable {
 
     /// nil without a hash, or a length that there can be. Whole seconds, as the headers of a download have them.
     var version: ObjectVersion? {
-        let size = fsize ?? 0
-        guard let hash, !hash.isEmpty, size >= 0 else { return nil }
+        guard let hash, !hash.isEmpty, let size = fsize.map(\.bytes) ?? 0 else { return nil }
         let modified = Timestamp(seconds: (putTime ?? 0) / 10_000_000)
         return ObjectVersion(etag: ETag(hash), size: size, modified: modified)
     }

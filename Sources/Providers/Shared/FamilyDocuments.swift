@@ -69,10 +69,11 @@ struct FamilyDocuments: Sendable {
         }
         list.page.objects = objects.compactMap { object in
             let key = decode(object.key, isEncoded)
-            guard !key.isEmpty else { return nil }
+            // Without a length that there can be it is no file, and the others are listed all the same.
+            guard !key.isEmpty, let size = object.size else { return nil }
             return ListedObject(
                 key: ObjectKey(key),
-                version: ObjectVersion(etag: object.etag, size: object.size, modified: object.modified),
+                version: ObjectVersion(etag: object.etag, size: size, modified: object.modified),
                 storageClass: object.storageClass == standardClass ? nil : object.storageClass,
                 isSymlink: object.isSymlink)
         }
@@ -85,7 +86,7 @@ struct FamilyDocuments: Sendable {
     private struct Object {
         var key: ByteString = ""
         var etag = ETag("")
-        var size: Int64 = 0
+        var size: Int64? = 0
         var modified = Timestamp.epoch
         var storageClass: String?
         var isSymlink = false
@@ -97,7 +98,7 @@ struct FamilyDocuments: Sendable {
             switch name {
             case "Key": object.key = try reader.content()
             case "ETag": object.etag = ETag(try reader.text())
-            case "Size": object.size = try Self.size(&reader)
+            case "Size": object.size = Self.size(try reader.text())
             case "LastModified": object.modified = Timestamp(iso8601: try reader.text()) ?? .epoch
             case "StorageClass": object.storageClass = try reader.text()
             case "Type": object.isSymlink = try reader.text() == "Symlink"
@@ -114,14 +115,10 @@ struct FamilyDocuments: Sendable {
         return ByteString(bytes)
     }
 
-    /// What is no length of anything must not pass for an empty object.
-    private static func size(_ reader: inout XMLReader) throws(XMLError) -> Int64 {
-        let text = try reader.text()
+    /// nil for what is no length: it must not pass for that of an empty object.
+    private static func size(_ text: String) -> Int64? {
         if text.isEmpty { return 0 }
-        guard let size = Int64(text), size >= 0 else {
-            throw XMLError(offset: 0, reason: "a size is not a number: \(text)")
-        }
-        return size
+        return Int64(text).flatMap { $0 >= 0 ? $0 : nil }
     }
 
     /// COS writes it in either case.
@@ -186,7 +183,12 @@ struct FamilyDocuments: Sendable {
                         switch name {
                         case "PartNumber": part.number = Int(try reader.text()) ?? 0
                         case "ETag": part.etag = ETag(try reader.text())
-                        case "Size": part.size = try Self.size(&reader)
+                        case "Size":
+                            let text = try reader.text()
+                            guard let size = Self.size(text) else {
+                                throw XMLError(offset: 0, reason: "a size is not a number: \(text)", isFinal: true)
+                            }
+                            part.size = size
                         case "HashCrc64ecma": part.crc64 = UInt64(try reader.text())
                         default: break
                         }

@@ -168,7 +168,8 @@ struct FamilyErrors: Sendable {
             case .insecure: (.insecure, "TLS")
             case .cancelled: (.cancelled, "Cancelled")
             case .local(let errno): (.local(errno: errno), "Local")
-            case .tooLarge, .malformed: (.malformedAnswer, "MalformedAnswer")
+            case .tooLarge: (.malformedAnswer, ObjectStoreError.unusableAnswer)
+            case .malformed: (.malformedAnswer, "MalformedAnswer")
             case .invalidRequest: (.invalidRequest, "InvalidRequest")
             }
         return ObjectStoreError(kind, operation, key: key, code: code, message: error.message)

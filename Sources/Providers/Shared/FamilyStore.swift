@@ -319,13 +319,17 @@ package final class FamilyStore: ObjectStore {
         _ call: Call, _ response: HTTPResponse, _ body: ([UInt8]) throws(XMLError) -> Value
     ) throws(ObjectStoreError) -> Value {
         do { return try body(response.body) } catch {
-            throw malformed(call, response, "the answer is not valid XML: \(error)")
+            throw malformed(call, response, "the answer is not valid XML: \(error)", isFinal: error.isFinal)
         }
     }
 
-    func malformed(_ call: Call, _ response: HTTPResponse, _ reason: String) -> ObjectStoreError {
+    /// `isFinal` says that the next answer would be the same.
+    func malformed(
+        _ call: Call, _ response: HTTPResponse, _ reason: String, isFinal: Bool = false
+    ) -> ObjectStoreError {
         ObjectStoreError(
-            .malformedAnswer, call.operation, key: call.key, status: response.status, code: "MalformedAnswer",
+            .malformedAnswer, call.operation, key: call.key, status: response.status,
+            code: isFinal ? ObjectStoreError.unusableAnswer : "MalformedAnswer",
             message: reason, requestID: errors.requestID(response))
     }
 

@@ -4,6 +4,8 @@ import Basics
 struct XMLError: Error, Sendable, CustomStringConvertible {
     let offset: Int
     let reason: String
+    /// The document breaks the protocol, and did not just break off.
+    var isFinal = false
     var description: String { "\(reason) at byte \(offset)" }
 }
 
@@ -119,7 +121,7 @@ struct XMLReader {
                 } else if starts(with: "![CDATA[") {
                     try skip(past: "]]>")
                 } else {
-                    throw error("document types are not supported")
+                    throw refusal("document types are not supported")
                 }
             default: return try openTag()
             }
@@ -130,7 +132,7 @@ struct XMLReader {
 
     private mutating func openTag() throws(XMLError) -> String {
         let name = try readName()
-        guard open.count < Self.deepest else { throw error("elements nested deeper than \(Self.deepest)") }
+        guard open.count < Self.deepest else { throw refusal("elements nested deeper than \(Self.deepest)") }
         var quote: UInt8?
         while position < bytes.count {
             let byte = bytes[position]
@@ -252,6 +254,8 @@ struct XMLReader {
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 32 || (9...13).contains(byte) }
 
     func error(_ reason: String) -> XMLError { XMLError(offset: position, reason: reason) }
+
+    private func refusal(_ reason: String) -> XMLError { XMLError(offset: position, reason: reason, isFinal: true) }
 }
 
 /// Writes request documents.

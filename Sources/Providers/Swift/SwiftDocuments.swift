@@ -9,7 +9,7 @@ enum SwiftDocuments {
         var name: String?
         var subdir: String?
         var hash: String?
-        var bytes: Int64?
+        var bytes: ListedLength?
         var contentType: String?
         var lastModified: String?
         var sloETag: String?
@@ -24,6 +24,9 @@ enum SwiftDocuments {
             case symlinkPath = "symlink_path"
             case symlinkBytes = "symlink_bytes"
         }
+
+        /// nil for what is no length.
+        var length: Int64? { bytes.map(\.bytes) ?? 0 }
 
         /// UTC, without saying so.
         var modified: Timestamp? {

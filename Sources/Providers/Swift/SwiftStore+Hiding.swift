@@ -107,7 +107,7 @@ extension SwiftStore {
             let page = try await entries(request, limit: Self.safeListPage)
             for entry in page {
                 guard let name = entry.name.map({ ByteString($0) }), !segments.hides(name) else { continue }
-                let size = entry.bytes ?? 0
+                let size = entry.length ?? 0
                 guard size == 0 || left.values.contains(where: { $0.size == size }) else { continue }
                 for upload in try await uploads(of: ObjectKey(name)) { left[upload] = nil }
             }
@@ -130,7 +130,7 @@ extension SwiftStore {
         for entry in try await names(below: segments.area, .listUploads, nil) {
             guard let name = entry.name, let upload = segments.upload(ofSegment: ByteString(name)) else { continue }
             let before = found[upload.text] ?? (0, .epoch)
-            let size = before.size.addingReportingOverflow(entry.bytes ?? 0).partialValue
+            let size = before.size.addingReportingOverflow(entry.length ?? 0).partialValue
             found[upload.text] = (size, max(before.newest, entry.modified ?? .epoch))
         }
         for marker in try await names(below: segments.markers(prefix: ""), .listUploads, nil) {

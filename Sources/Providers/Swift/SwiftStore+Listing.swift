@@ -26,7 +26,7 @@ extension SwiftStore {
         }
         var page = ListingPage()
         let entries = found.filter { entry in
-            !((entry.subdir ?? entry.name).map { segments.hides(ByteString($0)) } ?? false)
+            entry.length != nil && !((entry.subdir ?? entry.name).map { segments.hides(ByteString($0)) } ?? false)
         }
         for entry in entries {
             if let prefix = entry.subdir {
@@ -73,7 +73,7 @@ extension SwiftStore {
     private func object(_ name: String, _ entry: SwiftDocuments.Entry) -> ListedObject {
         let key = ObjectKey(name)
         let etag = ETag(entry.sloETag ?? entry.hash ?? "")
-        let version = ObjectVersion(etag: etag, size: max(0, entry.bytes ?? 0), modified: entry.modified ?? .epoch)
+        let version = ObjectVersion(etag: etag, size: entry.length ?? 0, modified: entry.modified ?? .epoch)
         if entry.sloETag != nil || version.size > 0 && entry.hash != Self.emptyHash {
             learned.withLock { _ = $0.shapes.insert(entry.sloETag == nil ? .plain : .large, for: key) }
         }
@@ -88,7 +88,7 @@ extension SwiftStore {
     ) async throws(ObjectStoreError) {
         let suspects = entries.compactMap { entry -> ListedState? in
             guard let name = entry.name, !name.hasSuffix("/"), entry.sloETag == nil,
-                entry.hash == Self.emptyHash || entry.symlinkPath != nil && entry.bytes ?? 0 == 0,
+                entry.hash == Self.emptyHash || entry.symlinkPath != nil && entry.length == 0,
                 entry.contentType != "application/directory"
             else { return nil }
             return ListedState(key: ObjectKey(name), modified: entry.modified ?? .epoch)

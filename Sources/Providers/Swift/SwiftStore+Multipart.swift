@@ -108,7 +108,7 @@ extension SwiftStore {
     ) async throws(ObjectStoreError) -> [UploadedPart] {
         try await names(below: segments.directory(of: upload), operation, key).compactMap { entry in
             guard let name = entry.name, let number = segments.number(of: ByteString(name), in: upload),
-                let hash = entry.hash, let size = entry.bytes
+                let hash = entry.hash, let size = entry.bytes?.bytes
             else { return nil }
             return UploadedPart(number: number, etag: ETag(hash), size: size)
         }
