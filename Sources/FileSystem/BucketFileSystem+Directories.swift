@@ -25,7 +25,27 @@ extension BucketFileSystem {
         handles.log?.unlisted(handle)
         guard case .directory(let stream) = handles.remove(handle) else { return }
         stream.dropListing()
+        trimNames()
     }
+
+    /// A listing may have brought more than the share of the cache: nothing of a directory is forgotten while it is read, nor
+    /// what was learned just now.
+    private func trimNames() {
+        guard metadata.isTooLong,
+            isTrimming.compareExchange(
+                expected: false, desired: true, ordering: .acquiringAndReleasing
+            ).exchanged
+        else { return }
+        rooms.pool.start { [self] in
+            defer { isTrimming.store(false, ordering: .releasing) }
+            for _ in 0..<Self.trims where metadata.isTooLong {
+                while (try? metadata.trim(inNeed: true)) == true {}
+                do { try await time.sleep(for: Self.trimPause) } catch { return }
+            }
+        }
+    }
+
+    private static let (trims, trimPause) = (3, Duration.seconds(2))
 
     package func readDirectory(
         _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply

@@ -96,6 +96,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let completedRenames = Mutex<Set<CompletedRename>>([])
     /// Renames of directories that give rows and open files below the versions of the copies just now.
     let rowsAhead = Atomic<Int>(0)
+    /// A task forgets names that take more than their share.
+    let isTrimming = Atomic(false)
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.

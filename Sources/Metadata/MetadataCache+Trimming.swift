@@ -36,6 +36,9 @@ extension MetadataCache {
         set { mostBytes.store(newValue, ordering: .relaxed) }
     }
 
+    /// Whether the file takes more than `limit`.
+    package var isTooLong: Bool { (try? database.size().file > limit) ?? false }
+
     /// While the file is longer than `limit`, forgets some of what is known of files: not what waits for its commit, was learned
     /// or stored just now, or is in a directory that is being listed or is in use. Directories stay, for programs that are in
     /// them. What is left in a directory is asked for again at its next use.

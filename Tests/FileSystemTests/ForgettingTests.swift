@@ -35,6 +35,16 @@ import Testing
         return forgotten
     }
 
+    @Test func aListingPastTheLimitIsForgottenOnceItWasRead() async throws {
+        let tree = try await tree()
+        #expect(try await tree.names("d").count == Self.names.count)
+        let (metadata, directory) = (tree.rooms.metadata, try await tree.find("d").ino)
+        try await tree.waitUntil("the names are forgotten", each: .seconds(2)) {
+            (try? metadata.directory(directory).isComplete) == false
+        }
+        #expect(try await tree.names("d").sorted() == Self.names.sorted())
+    }
+
     @Test func aDirectoryIsReadWhole() async throws {
         let tree = try await tree()
         let expected = Self.names.sorted()
