@@ -7,11 +7,25 @@ extension Composition {
     /// Reads the objects whose keys start with `prefix`, several at a time, into the cache, without a mount. Throws when
     /// they cannot be listed; what else fails is in the tally.
     func warm(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) throws(CommandError) {
+        if tally.isShown { pool.start { [self] in await countAll(prefix, tally) } }
         do throws(ObjectStoreError) {
             try WorkAnswer.wait(on: pool) { [self] () async throws(ObjectStoreError) in
                 try await readAll(prefix, jobs: jobs, tally)
             }
         } catch { throw CommandError("the files to read cannot be listed: \(error)") }
+    }
+
+    /// For the progress alone: the total stays unknown if a page cannot be had.
+    private func countAll(_ prefix: ByteString, _ tally: WarmTally) async {
+        var request = ListRequest(prefix: prefix)
+        var progress = ListingProgress()
+        while true {
+            guard let page = try? await store.list(request), (try? progress.take(page)) != nil else { return }
+            for object in page.objects where !object.key.bytes.hasSuffix("/") { tally.expect(object.version.size) }
+            guard let next = page.next else { break }
+            request.cursor = next
+        }
+        tally.counted()
     }
 
     private func readAll(_ prefix: ByteString, jobs: Int, _ tally: WarmTally) async throws(ObjectStoreError) {

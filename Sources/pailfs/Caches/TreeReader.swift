@@ -33,45 +33,10 @@ final class TreeReader: Sendable {
                 ended.signal()
             }
         }
-        walk(ByteString(path))
+        TreeWalk.files(below: ByteString(path), failed: { tally.failed(Output.text($0), $1) }, found: offer)
         state.withLock { $0.isWalked = true }
         for _ in 0..<jobs { arrived.signal() }
         for _ in 0..<jobs { ended.wait() }
-    }
-
-    // MARK: walking
-
-    private func walk(_ top: ByteString) {
-        var status = stat()
-        guard lstat(top.text, &status) == 0 else { return tally.failed(Output.text(top), Self.reason()) }
-        guard status.st_mode & S_IFMT == S_IFDIR else { return offer(top) }
-        var directories = [top]
-        while let directory = directories.popLast() { list(directory, &directories) }
-    }
-
-    /// Offers the files of a directory, and adds the directories in it.
-    private func list(_ directory: ByteString, _ directories: inout [ByteString]) {
-        guard let stream = opendir(directory.text) else {
-            return tally.failed(Output.text(directory), Self.reason())
-        }
-        defer { closedir(stream) }
-        while true {
-            errno = 0
-            guard let entry = readdir(stream) else {
-                if errno != 0 { tally.failed(Output.text(directory), Self.reason()) }
-                return
-            }
-            let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
-                pointer.withMemoryRebound(to: CChar.self, capacity: 256) { ByteString(bytes: $0) }
-            }
-            if name == "." || name == ".." { continue }
-            switch Int(entry.pointee.d_type) {
-            case Int(DT_DIR): directories.append(directory + "/" + name)
-            // A link is no content of its own.
-            case Int(DT_REG): offer(directory + "/" + name)
-            default: break
-            }
-        }
     }
 
     private func offer(_ file: ByteString) {
@@ -95,7 +60,7 @@ final class TreeReader: Sendable {
     private func read(_ file: ByteString, _ buffer: UnsafeMutableRawBufferPointer) {
         // Around the page cache, whose pages would keep the mount from being asked.
         let flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | linux_o_direct
-        let descriptor = open(file.text, flags)
+        let descriptor = open(file.path, flags)
         guard descriptor >= 0 else { return tally.failed(Output.text(file), Self.reason()) }
         defer { close(descriptor) }
         while true {
@@ -112,7 +77,7 @@ final class TreeReader: Sendable {
 
     private static func isCached(_ file: ByteString) -> Bool {
         var value: UInt8 = 0
-        return getxattr(file.text, "user.pailfs.cached", &value, 1) != 1 || value != UInt8(ascii: "0")
+        return getxattr(file.path, "user.pailfs.cached", &value, 1) != 1 || value != UInt8(ascii: "0")
     }
 
     /// What the mount knows of an error is more than its number.
@@ -126,14 +91,5 @@ final class TreeReader: Sendable {
         var value = [UInt8](repeating: 0, count: 4096)
         let count = fgetxattr(descriptor, name, &value, value.count)
         return count >= 0 ? String(decoding: value[..<count], as: UTF8.self) : nil
-    }
-}
-
-extension ByteString {
-    /// For the system: paths need not be UTF-8.
-    fileprivate var text: [CChar] { bytes.map(CChar.init(bitPattern:)) + [0] }
-
-    fileprivate init(bytes pointer: UnsafePointer<CChar>) {
-        self.init((0..<strlen(pointer)).map { UInt8(bitPattern: pointer[$0]) })
     }
 }

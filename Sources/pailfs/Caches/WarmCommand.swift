@@ -24,7 +24,7 @@ struct WarmCommand: ParsableCommand {
     }
 
     mutating func run() throws {
-        let tally = WarmTally()
+        let tally = WarmTally(places: places.count)
         let (places, jobs) = (places, jobs)
         var unstored: CommandError?
         try tally.watch { () throws(CommandError) in
@@ -32,7 +32,7 @@ struct WarmCommand: ParsableCommand {
                 if place.contains("://") {
                     if let error = try warm(url: place, tally) { unstored = error }
                 } else {
-                    TreeReader(tally).read(try Self.path(in: MountPlace(place)), jobs: jobs)
+                    Self.read(try Self.path(in: MountPlace(place)), jobs: jobs, tally)
                 }
             }
             tally.settle()
@@ -49,6 +49,17 @@ struct WarmCommand: ParsableCommand {
             )
         }
         if let unstored { throw unstored }
+    }
+
+    /// Another thread counts what there is to read, if a terminal shows it: that asks for names only, which reading needs too.
+    private static func read(_ path: String, jobs: Int, _ tally: WarmTally) {
+        if tally.isShown {
+            startThread(name: "count") {
+                TreeWalk.files(below: ByteString(path), failed: { _, _ in }) { tally.expect(TreeWalk.size(of: $0)) }
+                tally.counted()
+            }
+        }
+        TreeReader(tally).read(path, jobs: jobs)
     }
 
     private static func path(in place: MountPlace) -> String {
@@ -68,7 +79,7 @@ struct WarmCommand: ParsableCommand {
             case .mount(let mount, _) = try cache.holder()
         {
             let top = mount.mountpoint.path
-            TreeReader(tally).read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs)
+            Self.read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs, tally)
             return nil
         }
         try CacheDirectory.requireHome(request)

@@ -11,6 +11,10 @@ final class WarmTally: Sendable {
         /// Read, and not on disk when that was looked at: it may have been on its way.
         var late: [@Sendable () -> Bool] = []
         var unkept = 0
+        /// Of what is to be read, as far as it is counted.
+        var expectedFiles = 0
+        var expectedBytes: Int64 = 0
+        var uncounted: Int
     }
 
     /// Failures that are named; the rest are counted.
@@ -20,7 +24,15 @@ final class WarmTally: Sendable {
     /// Times that the last of them are looked at.
     private static let mostLooks = 60
 
-    private let figures = Mutex(Figures())
+    private let figures: Mutex<Figures>
+    /// Whether a terminal shows how far it is: only then it is worth counting what there is to read.
+    let isShown: Bool
+
+    /// `places` are counted one by one, and the total is known when all are.
+    init(places: Int, isShown: Bool = isatty(STDERR_FILENO) == 1) {
+        figures = Mutex(Figures(uncounted: places))
+        self.isShown = isShown
+    }
 
     var failures: Int { figures.withLock { $0.failures } }
     /// Files that were read and are not kept, of those before the last `settle`.
@@ -39,6 +51,17 @@ final class WarmTally: Sendable {
         let count = late.count
         figures.withLock { $0.unkept += count }
     }
+
+    /// A file that is to be read.
+    func expect(_ bytes: Int64) {
+        figures.withLock { figures in
+            figures.expectedFiles += 1
+            figures.expectedBytes += bytes
+        }
+    }
+
+    /// All files of one place were counted.
+    func counted() { figures.withLock { $0.uncounted -= 1 } }
 
     func read(_ bytes: Int64) { figures.withLock { $0.bytes += bytes } }
 
@@ -71,13 +94,34 @@ final class WarmTally: Sendable {
             + (now.failures > 0 ? ", \(now.failures) failed" : "")
     }
 
+    /// How far it is after `elapsed`: once everything is counted with a total, a bar and the time that the rest takes at this
+    /// rate.
+    func progress(after elapsed: Duration, _ style: StatusStyle) -> String {
+        let now = figures.withLock { $0 }
+        guard now.uncounted <= 0, now.expectedFiles > 0 else { return "\(text); counting" }
+        let failed = now.failures > 0 ? ", \(now.failures) failed" : ""
+        let line =
+            "\(style.bar(now.bytes, of: max(now.expectedBytes, 1)))  \(now.files) of "
+            + "\(StatusText.count(now.expectedFiles, "file")), \(ByteSize.format(now.bytes)) of "
+            + "\(ByteSize.format(now.expectedBytes))\(failed)"
+        let rest = max(0, now.expectedBytes - now.bytes)
+        guard now.bytes > 0, rest > 0, elapsed > .zero else { return line }
+        let left = elapsed * (Double(rest) / Double(now.bytes))
+        return "\(line), \(DurationText.format(.seconds(max(1, left.components.seconds)))) left"
+    }
+
     /// Runs `work`, and shows on a terminal how far it is.
     func watch(_ work: () throws(CommandError) -> Void) throws(CommandError) {
         let isDone = Semaphore()
         let hasEnded = Semaphore()
-        let isShown = isatty(STDERR_FILENO) == 1
+        let time = SystemTime()
+        let start = time.uptime()
         startThread(name: "progress") { [self] in
-            while !isDone.wait(for: .milliseconds(500)) { if isShown { show(text) } }
+            while !isDone.wait(for: .milliseconds(500)) {
+                guard isShown else { continue }
+                let style = StatusStyle(columns: Self.columns, environment: Entry.environment)
+                show(style.line(progress(after: time.uptime() - start, style)))
+            }
             if isShown { show("") }
             hasEnded.signal()
         }
@@ -86,6 +130,13 @@ final class WarmTally: Sendable {
             hasEnded.wait()
         }
         try work()
+    }
+
+    /// Of the terminal on standard error; the last one is left free, so that the line does not wrap.
+    private static var columns: Int {
+        var window = winsize()
+        let isKnown = ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &window) == 0 && window.ws_col > 1
+        return isKnown ? Int(window.ws_col) - 1 : 79
     }
 
     private func show(_ line: String) {
