@@ -60,15 +60,15 @@ package enum AttributeCodec {
         return longest.reduce(cost(others)) { $0 + $1.0.utf8.count + $1.1 }
     }
 
-    /// Decimal, unless that has no file type and the same digits in octal do.
+    /// Decimal, unless that has no type that a mount shows and the same digits in octal do: `4516` is a FIFO of s3fs, and no octal
+    /// number without a type.
     private static func bits(_ text: String) -> UInt16? {
         let known: Set<UInt16> = [0o100000, 0o040000, 0o120000]
         let decimal = text.hasPrefix("0") ? nil : UInt16(text)
         if let decimal, decimal & 0o170000 == 0 || known.contains(decimal & 0o170000) { return decimal }
-        guard let octal = UInt16(text, radix: 8), octal & 0o170000 == 0 || known.contains(octal & 0o170000) else {
-            return decimal
-        }
-        return octal
+        guard let octal = UInt16(text, radix: 8) else { return decimal }
+        let isPlain = octal & 0o170000 == 0 && decimal == nil
+        return isPlain || known.contains(octal & 0o170000) ? octal : decimal
     }
 
     private static func typeBits(_ kind: EntryKind) -> UInt32 {

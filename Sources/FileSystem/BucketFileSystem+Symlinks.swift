@@ -166,6 +166,9 @@ extension BucketFileSystem {
             try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
         } catch { throw FileSystemError(error) }
         let target = buffer.prefix(length)
+        guard !target.bytes.contains(0) else {
+            throw FileSystemError(.inputOutput, "the object of the link holds a NUL byte, which no target can have")
+        }
         note(target, of: ino, version)
         return target
     }

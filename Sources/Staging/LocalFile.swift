@@ -121,7 +121,6 @@ extension StagingError {
         switch error.errno {
         // EFBIG is ulimit -f: the store's own limit is smaller than that of any disk.
         case ENOSPC, EDQUOT, EFBIG: self = .noSpace
-        case EFBIG: self = .tooLarge
         default: self = .failed(errno: error.errno, reason: error.description)
         }
     }

@@ -94,6 +94,20 @@ private enum Mistakes {
             "mnt proxy=http://127.0.0.1:9,timeout=1", "the proxy http://127.0.0.1:9 cannot be reached",
             "check the option proxy"),
         Mistake("mnt proxy=http://no.invalid:1,timeout=1", "resolve proxy: no.invalid", "check the option proxy"),
+        Mistake(
+            """
+            timeout 20 $PYTHON -c 'if True:
+                import socket
+                listener = socket.create_server(("127.0.0.1", 0))
+                print(listener.getsockname()[1], flush=True)
+                while True:
+                    peer, _ = listener.accept()
+                    peer.recv(4096)
+                    peer.sendall(b"HTTP/1.1 403 Forbidden\\r\\nContent-Length: 0\\r\\n\\r\\n")
+                    peer.close()' >port 2>/dev/null &
+            until test -s port; do sleep 0.1; done
+            mnt endpoint=https://x.invalid,proxy=http://127.0.0.1:$(cat port),timeout=1
+            """, "the proxy http://127.0.0.1:", "refuses the request", "check the option proxy"),
         Mistake("mnt endpoint=http://x.invalid,doh=https://127.0.0.1:9/q,timeout=1", "x.invalid", "endpoint, doh"),
         Mistake("exec $P ls s3://none -o $O", "none does not exist", "check its name"),
         Mistake("exec $P stat $U/none -o $O", "no object of this key", "check its name"),
