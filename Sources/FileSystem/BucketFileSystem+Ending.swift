@@ -10,8 +10,8 @@ import Synchronization
 /// continues with it, as after a crash.
 extension BucketFileSystem {
     /// Called after the kernel's last request. Tries each file and job once more, until one has shown that the store is away, and
-    /// returns what is not stored. Returns
-    /// before all have ended if the store answered nothing and took no byte for `endingPatience`; the process must end then.
+    /// returns what is not stored. Returns before all have ended if the store answered nothing and took no byte for
+    /// `endingPatience`; the process must end then.
     package func shutDown() async -> [UnstoredFile] {
         uploads.stop()
         space.stop()
@@ -34,14 +34,22 @@ extension BucketFileSystem {
 
     private func storeEverything() async -> [UnstoredFile] {
         await watch.end()
-        let failures = await each(of: files.dirty.map(\.ino)) { [self] file throws(FileSystemError) in
-            // An upload that began before the end counts as the try.
-            if let upload = file.state.withLock({ $0.upload }), let error = await upload.value, watch.isAway {
+        @Sendable func attempt(_ file: ActiveFile) async throws(FileSystemError) {
+            let began = time.uptime()
+            // An upload that is under way counts as the try if the store has been silent for a while.
+            if let upload = file.state.withLock({ $0.upload }), let error = await upload.value, watch.isAway,
+                time.uptime() - began > policy.spaceTimeout / 4
+            {
                 throw error
             }
             try await commitWaitingForSpace(file)
             files.settle(file)
         }
+        var failures = await each(of: files.dirty.map(\.ino), attempt)
+        // Fewer at a time need fewer descriptors, and the others have given theirs back.
+        let lacking = failures.filter { $0.error.kind == .tooManyFiles }.map(\.file)
+        failures.removeAll { $0.error.kind == .tooManyFiles }
+        for file in lacking { failures += await each(of: [file.ino], attempt) }
         // No handle is open any more: a process that died may have received a last close, and not written it down.
         for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
         formers.removeAll()

@@ -1,5 +1,6 @@
 import Blocks
 import Commits
+import Glibc
 import Journaling
 import Metadata
 package import ObjectStorage
@@ -110,6 +111,7 @@ extension FileSystemError {
         case .contradiction: .inputOutput
         case .timedOut: .timedOut
         case .cancelled: .interrupted
+        case .local(EMFILE), .local(ENFILE): .tooManyFiles
         case .local: .inputOutput
         }
     }

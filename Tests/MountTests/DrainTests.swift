@@ -95,5 +95,25 @@ extension RealMountsAlone {
                 #expect(try await world.outside("keys").split(separator: "\n").count == 20)
             }
         }
+
+        @Test(.rule("space.descriptors"), .timeLimit(.minutes(5)))
+        func filesThatLackedDescriptorsAreTriedAgain() async throws {
+            try await withMount("durable=local") { world, store in
+                try await store.setFaults("op=PutObject,kind=status:503")
+                try await world.sh("for n in $(seq 40); do printf $n >file$n; done")
+                let worker = try #require(world.worker)
+                let daemon = try #require(world.daemon)
+                try await Task.sleep(for: .seconds(2))
+                let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(worker)/fd").compactMap {
+                    Int($0)
+                }
+                // Room for three more, whatever is free below the highest.
+                try await world.sh("prlimit --pid \(worker) --nofile=\(open.count + 3):\(open.count + 3)")
+                try await store.setFaults()
+                kill(daemon, SIGTERM)
+                try await world.daemonEnds(within: .seconds(60))
+                #expect(try await world.outside("keys").split(separator: "\n").count == 40)
+            }
+        }
     }
 }

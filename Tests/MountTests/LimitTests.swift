@@ -86,7 +86,7 @@ extension RealMounts {
                 try await store.setFaults("op=GetObject,kind=bandwidth:1500000")
                 let seen = try await world.python(
                     Self.terminal + """
-                        child, terminal = start("\(Programs.pailfs)", "warm", "-j1", "\(world.mountpoint)")
+                        child, terminal = start("\(Programs.pailfs)", "warm", "-j", "1", "\(world.mountpoint)")
                         seen = read(terminal)
                         assert os.waitpid(child, 0)[1] == 0, seen
                         sys.stdout.buffer.write(seen)
