@@ -5,7 +5,8 @@ package import ObjectStorage
 /// POSIX attributes as headers of an object, in the convention of the s3fs family, which most mounts read.
 ///
 /// `mode`, `uid`, `gid` are decimal (`mode` with the file type bits), `mtime` is seconds with an optional fraction, which is
-/// rclone's form as well; so are `ctime` and, where a program has set it, `atime`. The octal `mode` that rclone stores with `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
+/// rclone's form as well; so are `ctime` and, where a program has set it, `atime`. The octal `mode` that rclone stores with
+/// `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
 package enum AttributeCodec {
     private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "ctime", "atime", "xattr"]
 
@@ -30,6 +31,13 @@ package enum AttributeCodec {
         metadata.user["ctime"] = text(attributes.ctime)
         metadata.user["atime"] = attributes.atime.map { text($0) }
         return metadata
+    }
+
+    /// Headers after a change at that time, if they tell the time of the last one.
+    static func dating(_ headers: ObjectMetadata, changed: Timestamp) -> ObjectMetadata {
+        var headers = headers
+        if headers.user["ctime"] != nil { headers.user["ctime"] = text(changed) }
+        return headers
     }
 
     /// Whether headers make the object a symbolic link: its stored mode, as the s3fs family has it, or a target among them.

@@ -179,7 +179,11 @@ extension BucketFileSystem {
             let replacedRows = (target.map { self.rows(of: $0) } ?? []) + (removal.map { [$0.row] } ?? [])
             let commits = replacedFile?.state.withLock { $0.overlay?.record.commits } ?? []
             let key = try key(of: source.ino)
-            let retyped = { [types = policy.contentTypes] in types.renamed($0, from: key, to: newKey) }
+            var moved = file?.attributes ?? current.attributes
+            moved.noteChange(at: time.now())
+            let retyped = { [types = policy.contentTypes, changed = moved.ctime] (headers: ObjectMetadata) in
+                AttributeCodec.dating(types.renamed(headers, from: key, to: newKey), changed: changed)
+            }
             // A process that ends now leaves this one to who finds another file in its place.
             if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             do throws(JournalingError) {
@@ -201,8 +205,7 @@ extension BucketFileSystem {
             }
             try await detach(target, unlessAt: component, removal)
             try moveEntry(current, to: newParent, component)
-            let now = time.now()
-            file?.state.withLock { $0.attributes.noteChange(at: now) }
+            file?.state.withLock { [changed = moved.ctime] in $0.attributes.noteChange(at: changed) }
             return
         }
         let key = try key(of: source.ino)
