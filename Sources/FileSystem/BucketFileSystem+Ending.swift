@@ -26,6 +26,9 @@ extension BucketFileSystem {
     /// The process is to be gone within two timeouts. One request takes up to one and a quarter.
     private var endingPatience: Duration { policy.spaceTimeout * 7 / 4 }
 
+    /// A file that lacked a descriptor is tried so often again, with a pause of a tenth of a second before each time.
+    private static let mostRepetitions = 20
+
     /// What moves while the store takes something.
     private var progress: Progress {
         let traffic = rooms.staging.traffic.count
@@ -46,10 +49,13 @@ extension BucketFileSystem {
             files.settle(file)
         }
         var failures = await each(of: files.dirty.map(\.ino), attempt)
-        // Fewer at a time need fewer descriptors, and the others have given theirs back.
-        let lacking = failures.filter { $0.error.kind == .tooManyFiles }.map(\.file)
-        failures.removeAll { $0.error.kind == .tooManyFiles }
-        for file in lacking { failures += await each(of: [file.ino], attempt) }
+        // Fewer at a time need fewer descriptors, and the others give theirs back.
+        for _ in 0..<Self.mostRepetitions where failures.contains(where: { $0.error.kind == .tooManyFiles }) {
+            try? await time.sleep(for: .milliseconds(100))
+            let lacking = failures.filter { $0.error.kind == .tooManyFiles }.map(\.file)
+            failures.removeAll { $0.error.kind == .tooManyFiles }
+            for file in lacking { failures += await each(of: [file.ino], attempt) }
+        }
         // No handle is open any more: a process that died may have received a last close, and not written it down.
         for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
         formers.removeAll()
