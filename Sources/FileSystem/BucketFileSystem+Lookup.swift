@@ -39,7 +39,7 @@ extension BucketFileSystem {
             if ino == .root || isFresh(entry) && !needsHeaders(entry) || metadata.isHeld(entry) {
                 return .success(
                     AttributeReply(
-                        status: shown(ino, latest(of: entry)), timeout: remaining(attributesFreshUntil(entry))))
+                        status: shown(entry), timeout: remaining(attributesFreshUntil(entry))))
             }
             return later { [self] () async throws(FileSystemError) in
                 do throws(FileSystemError) { return try await freshAttributes(ino) } catch {
@@ -61,7 +61,7 @@ extension BucketFileSystem {
             }
             let fresh = try await exact(found)
             return AttributeReply(
-                status: shown(ino, fresh.attributes), timeout: remaining(attributesFreshUntil(fresh)))
+                status: shown(fresh), timeout: remaining(attributesFreshUntil(fresh)))
         }
     }
 
@@ -168,6 +168,9 @@ extension BucketFileSystem {
         if attributes.kind == .file { shownSizes.withLock { _ = $0.insert(attributes.size, for: ino) } }
         return status(ino, attributes)
     }
+
+    /// The same of an entry whose file is not active.
+    func shown(_ entry: Entry) -> FileStatus { shown(entry.ino, latest(of: entry)) }
 
     func shown(_ file: ActiveFile) -> FileStatus {
         let (attributes, isNameless) = file.state.withLock { ($0.attributes, $0.isNameless) }

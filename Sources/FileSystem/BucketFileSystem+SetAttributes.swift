@@ -41,7 +41,7 @@ extension BucketFileSystem {
         let status =
             if let file = files.find(ino) { shown(file) } else if let former = former(ino) {
                 status(of: former, ino)
-            } else { shown(ino, try entry(ino).attributes) }
+            } else { shown(try entry(ino)) }
         return AttributeReply(status: status, timeout: metadata.ttl)
     }
 
