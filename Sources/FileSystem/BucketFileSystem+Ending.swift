@@ -32,7 +32,7 @@ extension BucketFileSystem {
     /// What moves while the store takes something.
     private var progress: Progress {
         let traffic = rooms.staging.traffic.count
-        return Progress(answers: answers.count, stored: traffic.stored, read: traffic.read)
+        return Progress(answers: watch.answers, stored: traffic.stored, read: traffic.read)
     }
 
     private func storeEverything() async -> [UnstoredFile] {
@@ -72,11 +72,8 @@ extension BucketFileSystem {
             if current != seen { (seen, since) = (current, now) }
             if now - since >= endingPatience { break }
         }
-        let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: Self.silence.reason) }
-        let left = jobs.unfinished.map {
-            UnstoredFile(path: $0.key, reason: "\($0.summary) is not finished: \($0.lastError)")
-        }
-        ending.set((dirty + left + keptApart).sorted { $0.path < $1.path })
+        let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: "the store does not answer") }
+        ending.set((dirty + jobs.unfinished.map(unstored) + keptApart).sorted { $0.path < $1.path })
     }
 
     /// Files that were acknowledged and cannot be stored under their names.
@@ -84,8 +81,6 @@ extension BucketFileSystem {
         let broken = brokenPromises.withLock { $0 }.filter { broken in kept.withLock { $0[broken.id] != nil } }
         return broken.map(\.file) + keptBeside.withLock { $0 }
     }
-
-    private static let silence = FileSystemError(.timedOut, "the store does not answer")
 
     private struct Progress: Equatable {
         let answers: Int

@@ -111,7 +111,9 @@ extension BucketFileSystem {
     }
 
     /// The last try, at the end of the mount. What stays is named, and done by the next mount.
-    func finishJobs() async -> [UnstoredFile] {
-        await jobs.finish().map { UnstoredFile(path: $0.key, reason: "\($0.summary) is not finished: \($0.lastError)") }
+    func finishJobs() async -> [UnstoredFile] { await jobs.finish().map(unstored) }
+
+    func unstored(_ job: UnfinishedJob) -> UnstoredFile {
+        UnstoredFile(path: job.key, reason: "\(job.summary) is not finished: \(job.lastError)")
     }
 }

@@ -52,8 +52,6 @@ package final class BucketFileSystem: FileSystemOperations {
     /// The store with the watch around it.
     let store: any ObjectStore
     let watch: StoreWatch
-    /// Requests of files and jobs that the store carried out.
-    let answers = AnswerCount()
     let files = ActiveFiles()
     let handles: HandleTable
     let listings: DirectoryListings
@@ -140,14 +138,13 @@ package final class BucketFileSystem: FileSystemOperations {
             do throws(ObjectStoreError) { try await bare.checkAccess() } catch { return error }
             return nil
         }
-        let counted = InterceptedStore(bare, answers)
-        store = InterceptedStore(counted, watch)
+        store = InterceptedStore(bare, watch)
         doomed = DoomedObjects()
         listings = DirectoryListings(metadata: rooms.metadata, store: store, doomed: doomed, pool: rooms.pool)
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
         jobs = JobQueue(
-            store: InterceptedStore(counted, LastRequests(watch: watch)), journal: rooms.journal, pool: rooms.pool,
+            store: InterceptedStore(bare, LastRequests(watch: watch)), journal: rooms.journal, pool: rooms.pool,
             time: rooms.time, logger: rooms.logger)
         space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         rooms.metadata.attach(dirtyFiles: { [files] in Set(files.dirty.map(\.ino)) })

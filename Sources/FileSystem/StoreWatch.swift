@@ -19,6 +19,8 @@ final class StoreWatch: Interceptor {
     }
 
     private let state = Mutex(State())
+    /// How many requests of files and jobs the store has carried out.
+    private let carriedOut = Atomic<Int>(0)
     private let pool: WorkerPool
     private let time: any TimeSource
     private let logger: Logger
@@ -36,9 +38,14 @@ final class StoreWatch: Interceptor {
     /// Why nothing more is asked of the store; nil until the mount ends during an outage.
     var verdict: ObjectStoreError? { state.withLock { $0.isEnding ? $0.outage : nil } }
 
+    /// What grows as long as the store carries requests out.
+    var answers: Int { carriedOut.load(ordering: .relaxed) }
+
+    fileprivate func noteAnswer() { carriedOut.add(1, ordering: .relaxed) }
+
     fileprivate var isEnding: Bool { state.withLock { $0.isEnding } }
 
-    /// The mount ends. What is known of an outage may be older than the store's return, so the store is asked once more.
+    /// To be called when the mount ends. Asks the store once more if it is away: it may have come back since it was last asked.
     func end() async {
         if isAway, await probe().map({ !$0.isOutage }) ?? true { answered() }
         state.withLock { $0.isEnding = true }
@@ -50,6 +57,7 @@ final class StoreWatch: Interceptor {
         if let verdict { throw verdict }
         do throws(ObjectStoreError) {
             let answer = try await attempt()
+            noteAnswer()
             answered()
             return answer
         } catch {
@@ -99,7 +107,11 @@ struct LastRequests: Interceptor {
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let verdict = watch.verdict { throw verdict }
-        do throws(ObjectStoreError) { return try await attempt() } catch {
+        do throws(ObjectStoreError) {
+            let answer = try await attempt()
+            watch.noteAnswer()
+            return answer
+        } catch {
             if watch.isEnding, error.isOutage, error.status == nil { watch.lost(error) }
             throw error
         }
