@@ -19,8 +19,8 @@ extension FileCommit {
             ))
     }
 
-    /// What the store shall check; where it cannot, or does not heed it in the request that is to come, a HEAD right before the
-    /// commit does.
+    /// Returns the condition that the next request of the commit carries. Where the store cannot check it, or not in that request
+    /// (`isHeeded`), a HEAD checks it here, and the request carries none.
     func condition(
         of request: CommitState.Request, isHeeded: Bool = true
     ) async throws(CommitError) -> WriteCondition? {
@@ -82,7 +82,7 @@ extension FileCommit {
         return false
     }
 
-    /// Returns when it is gone: whoever ends the process now leaves none behind.
+    /// Aborts the upload and returns when the store has answered that: a process that ends then leaves no parts behind.
     func giveUpUpload() async {
         apply { $0.retire() }
         await waitUntil(cancellable: true) { $0.state.isQuiet }

@@ -5,7 +5,7 @@ import Synchronization
 
 /// Copies at a store that refuses to copy: where all bytes of the object are on this machine, one PUT sends them.
 extension BucketFileSystem {
-    /// What is held in memory for it, in bytes. Larger objects are copied piece by piece, below.
+    /// In bytes: the PUT holds the whole object in memory. Larger objects are copied in pieces by `ObjectCopier` or the store.
     private static let largestCachedCopy: Int64 = 16 << 20
 
     /// Stores the object again, at `newKey` and with `headers`, or with its own where those are nil. A HEAD shows first that the

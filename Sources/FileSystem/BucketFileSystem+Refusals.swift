@@ -5,7 +5,7 @@ import Synchronization
 
 /// Deletions that the store refuses these credentials. A rename is a copy and a deletion: without the second, the copy would stay.
 extension BucketFileSystem {
-    /// What the store refuses is not requested again for this long.
+    /// pailfs does not repeat a request that the store refused until this time has passed.
     static let refusalLasts = Duration.seconds(60)
 
     /// Deletes an object and remembers whether these credentials may.

@@ -178,7 +178,7 @@ extension BucketFileSystem {
     private func delete(_ file: ActiveFile, evenIfOpen: Bool) async throws(CommitError) {
         await deletions.enterRegardless()
         defer { deletions.leave() }
-        // Whoever has opened it since reads the object, and carries this out at the last close.
+        // A program that has opened the file since still reads the object; its last close deletes it.
         let deletion = file.state.withLock { state in
             !evenIfOpen && files.isOpen(file.ino) ? nil : state.deleteAtRelease.take()
         }

@@ -43,7 +43,8 @@ extension BucketFileSystem {
 
     /// What the store has by now of what an earlier process did there.
     private func follow(_ plan: Recovery.Plan) throws(FileSystemError) {
-        // What is not stored yet counts until it is, what has been stored since is known, and what is around both is as it was.
+        // The mount goes on with files that are not stored yet, and knows those that were stored since. To distrust one key would be
+        // to distrust all that is known of the directories above it.
         let ours = Set((plan.open + plan.promised).map(\.intent.key) + plan.landed.keys.map(\.bytes))
         for key in plan.touched {
             if ours.contains(key), try known(key)?.attributes.kind == .file { continue }
@@ -60,7 +61,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Of a file that nobody goes on with only the store knows what there is at its key.
+    /// Has the store asked again about files that this process does not go on with: they may have been stored or not.
     private func distrustWhatIsLeft(of plan: Recovery.Plan) throws(FileSystemError) {
         for key in Set((plan.open + plan.promised).map(\.intent.key)).intersection(plan.touched) {
             if let known = try known(key), files.find(known.ino)?.isDirty == true { continue }
@@ -103,10 +104,8 @@ extension BucketFileSystem {
 
     /// The directory that a key is in, as far as it is known, and its component there.
     func place(of key: ByteString) throws(FileSystemError) -> (parent: InodeNumber?, component: ByteString) {
-        // A directory's ends in a slash of its own.
-        let slash = key.bytes.dropLast().lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
-        let (above, component) = (ByteString(key.bytes[..<slash]), ByteString(key.bytes[slash...]))
-        return (above.isEmpty ? .root : try known(above)?.ino, component)
+        let above = ObjectKey(key).directory
+        return (above.isEmpty ? .root : try known(above)?.ino, ByteString(key.bytes.dropFirst(above.count)))
     }
 
     /// What the metadata cache has at a key.

@@ -1,7 +1,8 @@
 import Basics
 import ObjectStorage
 
-/// What the store has refused to these credentials. A value behind a leaf lock; each process learns it anew.
+/// Requests that the store has refused to these credentials. `BucketFileSystem.refusals` owns it, behind a mutex that is a leaf;
+/// a crash forgets it, and the next process is refused once more.
 struct Refusals: Sendable {
     /// When the store last refused to list a directory, by its key.
     var listings = LRU<ByteString, Timestamp>(capacity: 4096)

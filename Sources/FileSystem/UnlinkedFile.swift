@@ -151,7 +151,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// To be called when the last handle of the file has gone. False, and the record stays, if somebody has opened the file since.
+    /// To be called after the last close of the file. Returns false, and keeps the record, if a program has opened the file since.
     func forgetUnlinked(_ file: ActiveFile) -> Bool {
         if files.isOpen(file.ino) { return false }
         try? metadata.forget(unlinked: file.ino)

@@ -15,7 +15,7 @@ extension MetadataCache {
         }
     }
 
-    /// What the link leads to in that version; nil when it is not remembered.
+    /// Returns the target of the link in that version; nil if this mount did not make the link.
     package func target(of ino: InodeNumber, _ version: ObjectVersion) throws(MetadataError) -> ByteString? {
         try read { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT target FROM link WHERE ino = ?1 AND etag = ?2")

@@ -79,7 +79,7 @@ extension MetadataCache {
         ALTER TABLE entry ADD COLUMN atime INTEGER;
         ALTER TABLE entry ADD COLUMN atime_ns INTEGER;
         """,
-        // Targets of links that this mount has made: nobody has read them from the store.
+        // Targets of links that this mount has made. It has not read them from the store, so no cached block holds them.
         """
         CREATE TABLE link (ino INTEGER PRIMARY KEY, etag TEXT NOT NULL, target BLOB NOT NULL);
         CREATE TRIGGER link_gone AFTER DELETE ON entry WHEN OLD.kind = 2
