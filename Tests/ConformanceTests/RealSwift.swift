@@ -12,6 +12,7 @@ enum RealSwift {
         let directory = try TemporaryDirectory()
         let swift = try OpenStackSwift(in: directory.path)
         defer { swift.stop() }
+        try await swift.waitUntilListening()
         var server = Server(port: swift.port, dialect: .swift)
         (server.accessKey, server.secret) = (OpenStackSwift.user, OpenStackSwift.key)
         try await awaitReadiness(of: server, swift)

@@ -7,7 +7,7 @@ extension RealMounts {
     /// The main job on every store: what people do with a mount, each in its own protocol, compared byte by byte by another
     /// machine's mount and, where pailstore is the server, through S3 as well.
     @Suite struct EveryStore {
-        @Test(.rule("object.plain"), .timeLimit(.minutes(5)), arguments: Provider.allCases)
+        @Test(.rule("object.plain"), .timeLimit(.minutes(10)), arguments: Provider.allCases)
         func theMainJobIsDone(_ provider: Provider) async throws {
             try await provider.withWorld { world in
                 var row = Row(provider)

@@ -70,6 +70,7 @@ enum Provider: String, CaseIterable, Sendable, CustomTestStringConvertible {
         defer { scratch.remove() }
         let server = try OpenStackSwift(in: try scratch.makeDirectory("swift"))
         defer { server.stop() }
+        try await server.waitUntilListening()
         var bucket = Bucket(
             endpoint: server.authURL, name: "pail", accessKey: OpenStackSwift.user, secretKey: OpenStackSwift.key)
         (bucket.scheme, bucket.options) = ("swift", [])

@@ -1,8 +1,8 @@
 import Foundation
 import Testing
 
-/// Kernel mounts of the built program. One at a time: two OpenStack Swift servers at once refuse each other's requests.
-@Suite(.serialized, .enabled(if: Machine.hasFuse, "this machine has no /dev/fuse"))
+/// Kernel mounts of the built program, several at a time: each test has a world of its own, and mostly waits.
+@Suite(.enabled(if: Machine.hasFuse, "this machine has no /dev/fuse"))
 enum RealMounts {}
 
 /// Those that need the machine for themselves: they count requests, bound times, or make a mount namespace, whose copies of

@@ -15,6 +15,7 @@ package final class OpenStackSwift: Sendable {
     package static let key = "testing"
 
     package let port: Int
+    private let ports: [Int]
     private let logPath: String
     private let process: Process
     private let input: Pipe
@@ -36,7 +37,7 @@ package final class OpenStackSwift: Sendable {
 
     /// Starts the servers with everything they have in `directory`; they answer some seconds later.
     package init(in directory: String) throws {
-        let ports = unusedPorts(4)
+        ports = unusedPorts(4)
         port = ports[3]
         logPath = directory + "/log"
         try Self.configure(directory, ports)
@@ -53,6 +54,19 @@ package final class OpenStackSwift: Sendable {
         _ = fcntl(input.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
         process.standardInput = input
         try process.run()
+    }
+
+    /// Returns when all four servers accept connections: a proxy that is up before the others answers 503.
+    package func waitUntilListening() async throws {
+        for _ in 0..<1800 {
+            if ports.allSatisfy(isListening(on:)) { return }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+        throw NotListening(log: String(log.suffix(2000)))
+    }
+
+    package struct NotListening: Error {
+        let log: String
     }
 
     package func stop() {
@@ -163,6 +177,9 @@ package final class OpenStackSwift: Sendable {
             [app:proxy-server]
             use = egg:swift#proxy
             account_autocreate = true
+            conn_timeout = 20
+            node_timeout = 60
+            error_suppression_limit = 1000000
             [filter:cache]
             paste.filter_factory = memory_cache:filter_factory
             [filter:tempauth]

@@ -22,6 +22,27 @@ package func unusedPorts(_ count: Int) -> [Int] {
 
 private let nextPort = Mutex(0)
 
+/// Whether a connection to the loopback port is accepted.
+package func isListening(on port: Int) -> Bool {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    defer { close(descriptor) }
+    return withLoopbackAddress(port) { connect(descriptor, $0, $1) == 0 }
+}
+
+private func withLoopbackAddress<Result>(
+    _ port: Int, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Result
+) -> Result {
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = UInt16(port).bigEndian
+    address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+    return withUnsafePointer(to: &address) { pointer in
+        pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+        }
+    }
+}
+
 /// A loopback port on which nothing listens, and on which nothing else can while this lives: connections are refused.
 package final class TakenPort {
     package let number: Int
@@ -30,18 +51,15 @@ package final class TakenPort {
     /// `nil` if another socket has it; 0 for any that is unused.
     package init?(_ wanted: Int = 0) {
         descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = UInt16(wanted).bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        let socket = descriptor
+        var bound = sockaddr_in()
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let (socket, size) = (descriptor, length)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(socket, $0, size) == 0 && getsockname(socket, $0, &length) == 0
+        let isBound =
+            withLoopbackAddress(wanted) { bind(socket, $0, $1) == 0 }
+            && withUnsafeMutablePointer(to: &bound) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(socket, $0, &length) == 0 }
             }
-        }
-        number = Int(UInt16(bigEndian: address.sin_port))
+        number = Int(UInt16(bigEndian: bound.sin_port))
         guard isBound else {
             close(descriptor)
             return nil
