@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""usage: image.py: makes the container image of scripts/image from the programs in PAILFS_BIN's folder, and runs it with runc:
+what is in it, what the POSIX checks see in a mount of the container, that a killed worker is replaced there, and that a signal ends
+it in order.
+
+Needs root, umoci and runc."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "CrashTests"))
+import posix_checks
+from bench import KEY, PAILFS, SECRET, Store, wait_for
+
+ROOT = pathlib.Path(__file__).parents[2]
+MOST_BYTES = 40 << 20
+CAPABILITIES = ["CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE", "CAP_CHOWN", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_SYS_CHROOT"]
+
+
+def check(what, holds, seen=""):
+    if not holds:
+        raise AssertionError(f"{what}: {seen!s:.500}")
+
+
+def run(*command, **more):
+    answer = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            timeout=300, **more)
+    check(f"{command[0]} {command[1]} ended with {answer.returncode}", answer.returncode == 0, answer.stdout)
+    return answer.stdout
+
+
+class Container:
+    """One container of the image, with this machine's network."""
+
+    def __init__(self, layout, tag, work, name):
+        self.name, self.bundle = f"pailfs-test-{os.getpid()}-{name}", work / name
+        run("umoci", "unpack", "--image", f"{layout}:{tag}", self.bundle)
+        self.process = None
+
+    def start(self, *arguments, privileged=False):
+        path = self.bundle / "config.json"
+        config = json.loads(path.read_text())
+        process = config["process"]
+        process["terminal"] = False
+        process["args"] += arguments
+        process["env"] += [f"PAILFS_ACCESS_KEY_ID={KEY}", f"PAILFS_SECRET_ACCESS_KEY={SECRET}"]
+        process.pop("rlimits", None)
+        config["linux"]["namespaces"] = [
+            space for space in config["linux"]["namespaces"] if space["type"] not in ("cgroup", "network")]
+        if privileged:
+            process["user"] = {"uid": 0, "gid": 0}
+            process["capabilities"] = {kind: CAPABILITIES for kind in process["capabilities"]}
+            fuse = os.stat("/dev/fuse").st_rdev
+            device = {"type": "c", "major": os.major(fuse), "minor": os.minor(fuse)}
+            config["linux"]["devices"] = [{**device, "path": "/dev/fuse", "fileMode": 0o666}]
+            config["linux"]["resources"]["devices"].append({**device, "allow": True, "access": "rwm"})
+        path.write_text(json.dumps(config))
+        self.log = self.bundle.with_suffix(".log")
+        self.process = subprocess.Popen(
+            ["runc", "run", "--bundle", str(self.bundle), self.name], stdin=subprocess.DEVNULL, stdout=self.log.open("wb"),
+            stderr=subprocess.STDOUT)
+
+    def root(self):
+        """Its root as this machine's root sees it."""
+        state = json.loads(run("runc", "state", self.name))
+        return pathlib.Path(f"/proc/{state['pid']}/root")
+
+    def processes(self):
+        """Of this machine, in the order in which they began."""
+        return json.loads(run("runc", "ps", "--format", "json", self.name))
+
+    def end(self):
+        if self.process and self.process.poll() is None:
+            subprocess.run(["runc", "kill", self.name, "KILL"], capture_output=True)
+            self.process.wait(60)
+        subprocess.run(["runc", "delete", "--force", self.name], capture_output=True)
+
+
+def same_bytes_and_small(work):
+    """The layout, made twice."""
+    programs = pathlib.Path(PAILFS).resolve().parent
+    architecture = run("dpkg", "--print-architecture").strip()
+    layouts = [pathlib.Path(run(ROOT / "scripts/image", "--programs", programs, "--architecture", architecture,
+                                work / name).splitlines()[-1]) for name in ("image", "again")]
+    run("diff", "-r", *layouts)
+    size = sum(path.stat().st_size for path in layouts[0].rglob("*") if path.is_file())
+    check("an image of less than 40 MiB", size < MOST_BYTES, size)
+    index = json.loads((layouts[0] / "index.json").read_text())
+    tags = [entry["annotations"]["org.opencontainers.image.ref.name"] for entry in index["manifests"]]
+    check("a name for the image and one for all", len(tags) == 2 and tags[0] == f"{tags[1]}-{architecture}", tags)
+    return layouts[0], tags[0]
+
+
+def nothing_else_is_in_it(layout, tag, work):
+    container = Container(layout, tag, work, "user")
+    try:
+        root = container.bundle / "rootfs"
+        programs = [str(path.relative_to(root)) for path in root.rglob("*")
+                    if path.is_file() and path.stat().st_mode & 0o111 and ".so" not in path.name]
+        check("one program", programs == ["usr/bin/pailfs"], programs)
+        container.start("--version")
+        check("the entry point runs as an ordinary user", container.process.wait(60) == 0, container.log.read_text())
+        check("it tells its version", container.log.read_text().startswith("pailfs "), container.log.read_text())
+    finally:
+        container.end()
+
+
+def mounts_and_ends_in_order(layout, tag, work):
+    store = Store(work)
+    container = Container(layout, tag, work, "root")
+    checks = 0
+    try:
+        options = f"endpoint={store.endpoint},region=us-east-1,path-style,cache-dir=/tmp/cache"
+        container.start("mount", "--foreground", "s3://pail/data", "/mnt", "-o", options, privileged=True)
+        wait_for("the mount in the container", lambda: " info mounted " in container.log.read_text())
+        place = container.root() / "mnt"
+        for act in posix_checks.CHECKS:
+            at = place / act.__name__
+            at.mkdir()
+            act(at)
+            checks += 1
+        with open(place / "kept", "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            worker = container.processes()[-1]
+            os.kill(worker, signal.SIGKILL)
+            file.write(b"after")
+        check("another process serves", container.processes()[-1] != worker)
+        check("what was written is read", (place / "kept").read_bytes() == b"before after")
+        run("runc", "kill", container.name, "TERM")
+        check("a signal ends it with 0", container.process.wait(60) == 0, container.log.read_text()[-2000:])
+        check("all is in the bucket", store.objects("data")["kept"] == b"before after")
+        return checks + 4
+    finally:
+        container.end()
+        store.process.terminate()
+        store.process.wait(60)
+
+
+def main():
+    missing = [program for program in ("umoci", "runc") if shutil.which(program) is None]
+    if missing or os.geteuid() != 0:
+        print(f"this takes root and {', '.join(missing) or 'umoci and runc'}: scripts/setup test", flush=True)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="pailfs-image-") as name:
+        work = pathlib.Path(name)
+        layout, tag = same_bytes_and_small(work)
+        nothing_else_is_in_it(layout, tag, work)
+        passed = 6 + mounts_and_ends_in_order(layout, tag, work)
+    print(f"{passed} passed, 0 failed", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
