@@ -16,14 +16,22 @@ enum CurlCallbacks {
     static let write: @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int = {
         buffer, size, count, context in
         let bytes = UnsafeRawBufferPointer(start: buffer, count: size * count)
-        return transfer(context)?.receiveBody(bytes) == true ? bytes.count : refusal
+        return switch transfer(context)?.receiveBody(bytes) {
+        case .done: bytes.count
+        case .later: Int(CURL_WRITEFUNC_PAUSE)
+        case .failed, nil: refusal
+        }
     }
 
     /// CURLOPT_READFUNCTION
     static let read: @convention(c) (UnsafeMutablePointer<CChar>?, Int, Int, UnsafeMutableRawPointer?) -> Int = {
         buffer, size, count, context in
         let room = UnsafeMutableRawBufferPointer(start: buffer, count: size * count)
-        return transfer(context)?.readBody(into: room) ?? Int(CURL_READFUNC_ABORT)
+        return switch transfer(context)?.readBody(into: room) {
+        case .done(let count): count
+        case .later: Int(CURL_READFUNC_PAUSE)
+        case .failed, nil: Int(CURL_READFUNC_ABORT)
+        }
     }
 
     /// CURLOPT_SEEKFUNCTION: libcurl wants to send a body again because a kept connection broke. It would do so without

@@ -54,6 +54,9 @@ final class EasyHandle {
         _ = curl_shim_set_socket_callback(pointer, callback)
     }
 
+    /// Goes on in both directions but those of `paused` (CURLPAUSE_…); may call back before it returns.
+    func resume(except paused: CInt) { _ = curl_easy_pause(pointer, paused) }
+
     func long(_ info: CURLINFO) -> Int { curl_shim_info_long(pointer, info) }
     func offset(_ info: CURLINFO) -> Int64 { Int64(curl_shim_info_offset(pointer, info)) }
 }

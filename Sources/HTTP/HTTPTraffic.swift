@@ -1,9 +1,12 @@
 import Synchronization
 
-/// Bytes of bodies that engines have moved, counted while they move; heads and TLS are not in it. Any thread may look.
+/// Bytes of bodies that engines have moved, counted while they move, and how fast they may; heads and TLS are not in it. Any
+/// thread may look.
 package final class HTTPTraffic: Sendable {
     private let sentBytes = Atomic<Int64>(0)
     private let receivedBytes = Atomic<Int64>(0)
+
+    package let limits = TrafficLimits()
 
     package init() {}
 

@@ -34,9 +34,15 @@ final class Transfer {
     let submission: Submission
     let easy: EasyHandle
     private let traffic: HTTPTraffic
+    private let pacing: Pacing
     private var response = HTTPResponse(status: 0)
     private var use: BodyUse?
     private var sourceOffset: Int64 = 0
+    private var received: Int64 = 0
+    /// Directions in which it waits for its turn.
+    private var paused: Set<Pacing.Direction> = []
+    /// It has waited since it was looked at last: that was not the server's silence.
+    private var hasWaited = false
     /// How often libcurl has set about sending it.
     private var begins = 0
     /// Why a callback stopped the transfer.
@@ -64,10 +70,11 @@ final class Transfer {
 
     /// With `connectionAge` an older connection is not taken.
     init(
-        _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, now: Duration,
-        connectionAge: Duration?
+        _ submission: Submission, on easy: EasyHandle, options: HTTPOptions, traffic: HTTPTraffic, pacing: Pacing,
+        now: Duration, connectionAge: Duration?
     ) {
-        (self.submission, self.easy, self.traffic, lastProgress) = (submission, easy, traffic, now)
+        (self.submission, self.easy, self.traffic, self.pacing) = (submission, easy, traffic, pacing)
+        lastProgress = now
         (began, acknowledgement) = (now, options.acknowledgement)
         stallTimeout = submission.request.stallTimeout ?? options.stallTimeout
         limit = options.transferTimeout
@@ -87,7 +94,8 @@ final class Transfer {
         let seen = Progress(
             sent: easy.offset(CURLINFO_SIZE_UPLOAD_T), received: easy.offset(CURLINFO_SIZE_DOWNLOAD_T),
             headerBytes: easy.long(CURLINFO_HEADER_SIZE))
-        if seen != progress { (progress, lastProgress) = (seen, now) }
+        if seen != progress || hasWaited { (progress, lastProgress) = (seen, now) }
+        hasWaited = !paused.isEmpty
         let left = max(.zero, lastProgress + stallTimeout - now)
         // A quarter of the time allowed, so that progress is seen soon after it happens.
         let next = left > .zero ? max(.milliseconds(5), min(left, stallTimeout / 4)) : .zero
@@ -196,50 +204,81 @@ final class Transfer {
         return use != .refuse
     }
 
-    /// Bytes of the body. False ends the transfer.
-    func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    /// What became of bytes that libcurl has, or wants; what is not done `later` ends the transfer when it failed.
+    enum Step<Value> {
+        case done(Value)
+        /// libcurl asks again after `resume`.
+        case later
+        case failed
+    }
+
+    /// The limit of a direction has room again. May call back before it returns.
+    func resume(_ direction: Pacing.Direction) {
+        paused.remove(direction)
+        easy.resume(except: paused.reduce(0) { $0 | $1.mask })
+    }
+
+    private func pause(_ direction: Pacing.Direction) {
+        paused.insert(direction)
+        hasWaited = true
+    }
+
+    /// Bytes of the body.
+    func receiveBody(_ bytes: UnsafeRawBufferPointer) -> Step<Void> {
+        guard pacing.allowance(.receive, for: self, moved: received) > 0 else {
+            pause(.receive)
+            return .later
+        }
+        pacing.take(.receive, bytes.count)
+        received += Int64(bytes.count)
         traffic.receive(bytes.count)
         if use == .deliver, let sink = submission.sink {
             do {
                 try sink.receive(bytes.bytes)
                 response.delivered += Int64(bytes.count)
-                return true
+                return .done(())
             } catch {
                 failure = HTTPError(error)
-                return false
+                return .failed
             }
         }
         let room = submission.request.collectLimit - response.body.count
         response.body.append(contentsOf: bytes.prefix(max(room, 0)))
         // The beginning of an error document says enough; half an answer says nothing.
-        guard bytes.count > room, response.isSuccess else { return true }
+        guard bytes.count > room, response.isSuccess else { return .done(()) }
         failure = HTTPError(
             .tooLarge,
             "\(submission.request.origin): the answer is longer than \(submission.request.collectLimit) bytes")
-        return false
+        return .failed
     }
 
-    /// Fills `buffer` from the source; nil when the source fails.
-    func readBody(into buffer: UnsafeMutableRawBufferPointer) -> Int? {
-        guard let source = submission.source else { return 0 }
-        let wanted = Int(min(Int64(buffer.count), source.count - sourceOffset))
-        guard wanted > 0 else { return 0 }
+    /// Fills `buffer` from the source.
+    func readBody(into buffer: UnsafeMutableRawBufferPointer) -> Step<Int> {
+        guard let source = submission.source else { return .done(0) }
+        var wanted = Int(min(Int64(buffer.count), source.count - sourceOffset))
+        guard wanted > 0 else { return .done(0) }
+        wanted = min(wanted, pacing.allowance(.send, for: self, moved: sourceOffset))
+        guard wanted > 0 else {
+            pause(.send)
+            return .later
+        }
         let room = UnsafeMutableRawBufferPointer(rebasing: buffer[..<wanted])
         var output = OutputRawSpan(buffer: room, initializedCount: 0)
         do {
             try source.read(at: sourceOffset, into: &output)
         } catch {
             failure = HTTPError(error)
-            return nil
+            return .failed
         }
         let count = output.finalize(for: room)
         if count == 0 {
             failure = HTTPError(.local(errno: 5), "the body ended after \(sourceOffset) of \(source.count) bytes")
-            return nil
+            return .failed
         }
         sourceOffset += Int64(count)
+        pacing.take(.send, count)
         traffic.send(count)
-        return count
+        return .done(count)
     }
 
     // MARK: Setting up

@@ -54,6 +54,7 @@ final class TransferLoop: Sendable {
     /// The thread's body; returns after `close`.
     func run() {
         var work = LoopState()
+        var limitsEnd = Duration.zero
         while true {
             let (arrived, hasCancellation, isClosing) = inbox.withLock { inbox in
                 defer { (inbox.submissions, inbox.hasCancellation) = ([], false) }
@@ -63,11 +64,17 @@ final class TransferLoop: Sendable {
             work.waiting += arrived
             if hasCancellation { dropCancelled(&work) }
             startWaiting(&work)
+            let now = SystemTime().uptime()
+            if now >= limitsEnd {
+                work.pacing.follow(traffic.limits)
+                limitsEnd = now + .seconds(1)
+            }
+            work.pacing.resume()
             var running: CInt = 0
             curl_multi_perform(multi, &running)
             finishTransfers(&work)
             startWaiting(&work)
-            let pause = dropStalled(&work)
+            let pause = min(dropStalled(&work), work.pacing.untilResume ?? .seconds(60))
             curl_multi_poll(multi, nil, 0, CInt(clamping: pause.milliseconds), nil)
         }
         work.idle = []
@@ -82,6 +89,7 @@ final class TransferLoop: Sendable {
         var perOrigin: [HTTPOrigin: Int] = [:]
         var idle: [EasyHandle] = []
         var nextLook = Duration.zero
+        let pacing = Pacing()
         /// When a kept connection was found to lead nowhere: those that were made before are not used again.
         var pathLost: Duration?
     }
@@ -112,7 +120,8 @@ final class TransferLoop: Sendable {
         let now = SystemTime().uptime()
         let age = work.pathLost.map { now - $0 }
         let transfer = Transfer(
-            submission, on: easy, options: options, traffic: traffic, now: now, connectionAge: age)
+            submission, on: easy, options: options, traffic: traffic, pacing: work.pacing, now: now,
+            connectionAge: age)
         work.nextLook = min(work.nextLook, now + transfer.firstLook)
         work.active[easy.pointer] = transfer
         work.perOrigin[submission.request.origin, default: 0] += 1
@@ -140,6 +149,7 @@ final class TransferLoop: Sendable {
             let now = SystemTime().uptime()
             if transfer.hasLostItsPath(now: now) { work.pathLost = now }
         }
+        work.pacing.forget(transfer)
         curl_multi_remove_handle(multi, transfer.easy.pointer)
         work.active[transfer.easy.pointer] = nil
         let origin = transfer.submission.request.origin

@@ -1,18 +1,23 @@
-import Basics
+package import Basics
 import Synchronization
 
 /// Bounds the requests in flight: those that send, those that fetch and all others, each in a lane of its own, so that none
-/// waits for another kind. Halves a lane's bound for a while when the store asks for less.
+/// waits for another kind; and how many of all kinds begin a second. Halves a lane's bound for a while when the store asks for less.
 ///
 /// Waiting is first come, first served and ends with the task. The mutexes of its lanes are leaves.
 package final class Throttle: Interceptor {
     private let sends: Lane
     private let fetches: Lane
     private let others: Lane
+    private let rate: RequestRate
 
-    package init(sends: Int, fetches: Int, others: Int) {
+    package init(sends: Int, fetches: Int, others: Int, time: any TimeSource = SystemTime()) {
         (self.sends, self.fetches, self.others) = (Lane(sends), Lane(fetches), Lane(others))
+        rate = RequestRate(time)
     }
+
+    /// Changes how many requests may begin a second; those that wait keep their turn.
+    package func setRate(_ schedule: RateSchedule) { rate.set(schedule) }
 
     /// Changes how many transfers there may be each way; those in flight go on.
     package func setLimits(sends: Int, fetches: Int) {
@@ -21,7 +26,10 @@ package final class Throttle: Interceptor {
     }
 
     /// Requests that wait for their turn now.
-    package var waiting: Int { sends.waiting + fetches.waiting + others.waiting }
+    package var waiting: Int { sends.waiting + fetches.waiting + others.waiting + rate.waiting }
+
+    /// How many may begin a second now; nil sets no limit.
+    package var requestsPerSecond: Int64? { rate.limit }
 
     package func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
@@ -32,7 +40,13 @@ package final class Throttle: Interceptor {
             case .fetch: fetches
             case nil: others
             }
-        do { try await lane.enter() } catch {
+        do {
+            try await lane.enter()
+            do { try await rate.turn() } catch {
+                lane.leave(succeeded: false)
+                throw error
+            }
+        } catch {
             throw ObjectStoreError(
                 .cancelled, context.operation, key: context.key, code: "Cancelled", message: "cancelled")
         }

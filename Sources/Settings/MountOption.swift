@@ -207,6 +207,17 @@ package struct MountOption: Sendable {
         }
     }
 
+    /// A rate, or several with the times of day from which they hold.
+    static func rate(_ name: String, _ field: Field<RateSchedule>, _ kind: RateText, _ help: String) -> MountOption {
+        MountOption(name, "rate", default: nil, otherwise: "no limit", help: help, limits: kind.limits) {
+            (name, text, settings) throws(SettingsError) in
+            guard let schedule = kind.parse(text) else {
+                throw .badValue(name: name, value: text, expected: kind.expected)
+            }
+            settings[keyPath: field] = schedule
+        }
+    }
+
     static func identity(_ name: String, _ field: Field<UInt32?>, _ help: String) -> MountOption {
         MountOption(name, "number", default: nil, help: help) { (name, text, settings) throws(SettingsError) in
             // The highest value means "no change" to chown(2), so nobody has it.

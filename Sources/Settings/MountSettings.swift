@@ -1,3 +1,5 @@
+package import Basics
+
 /// What a user can choose about one mount, complete: every option's value or its default.
 package struct MountSettings: Sendable, Hashable {
     // MARK: the bucket
@@ -61,6 +63,11 @@ package struct MountSettings: Sendable, Hashable {
     package var partSize: Int64 = 0
     package var uploads = 0
     package var downloads = 0
+    /// Bytes a second, of all transfers each way together.
+    package var uploadLimit = RateSchedule.unlimited
+    package var downloadLimit = RateSchedule.unlimited
+    /// Requests that may begin, a second.
+    package var requestLimit = RateSchedule.unlimited
     package var retries = 0
     package var timeout = Duration.zero
     package var connectTimeout = Duration.zero

@@ -144,6 +144,20 @@ package enum OptionTable {
             "downloads", \.downloads, in: 1...256, default: "32",
             "Download requests in flight at the same time."
         ).live,
+        .rate(
+            "upload-limit", \.uploadLimit, .bytes,
+            "Most bytes to send to the store a second, all uploads together; off for no limit. With times of day, each "
+                + "rate holds from its time on: 512KiB@08:00/off@19:30."
+        ).live,
+        .rate(
+            "download-limit", \.downloadLimit, .bytes,
+            "Most bytes to receive from the store a second, in the same form. Of the transfers that wait, the one that "
+                + "has moved the fewest bytes continues first."
+        ).live,
+        .rate(
+            "request-limit", \.requestLimit, .requests,
+            "Most requests to send to the store a second, in the same form."
+        ).live,
         .size(
             "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
             "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "

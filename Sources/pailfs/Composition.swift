@@ -167,10 +167,10 @@ final class Composition: Sendable {
         var service = service(request, mountpoint: mountpoint, process: process)
         service.live = LiveSettings(
             request, directory: lock.directory, level: threshold, ledger: ledger, uploads: uploads, throttle: throttle,
-            metadata: entries, fileSystem: fileSystem)
+            limits: traffic.limits, metadata: entries, fileSystem: fileSystem)
         let figures = MountFigures(
             identity: service.identity, fileSystem: fileSystem, blocks: blocks, meter: meter, throttle: throttle,
-            ledger: ledger, failures: session.failures)
+            limits: traffic.limits, ledger: ledger, failures: session.failures)
         fileSystem.attach(figures: { ByteString(figures.text) })
         if let place = request.settings.metrics {
             do throws(CommandError) {

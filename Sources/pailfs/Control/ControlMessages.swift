@@ -90,6 +90,13 @@ struct MountStatus: Sendable, Codable {
         var receivedBytes: Int64
     }
 
+    /// What the mount may at most at this time of day, a second; nil where nothing limits it.
+    struct Limits: Sendable, Codable {
+        var uploadBytes: Int64?
+        var downloadBytes: Int64?
+        var requests: Int64?
+    }
+
     /// What the requests since the process began cost at list prices, about: traffic and storage are not in it.
     struct Cost: Sendable, Codable {
         var amount: Double
@@ -140,6 +147,8 @@ struct MountStatus: Sendable, Codable {
     var activity: MountReport?
     var queue: Queue?
     var traffic: Traffic?
+    /// nil without a limit.
+    var limits: Limits?
     /// By operation.
     var requests: [String: Requests]?
     /// nil where no price is known.

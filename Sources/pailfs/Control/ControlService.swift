@@ -140,7 +140,15 @@ struct ControlService: Sendable {
             activity: activity, queue: queue,
             traffic: MountStatus.Traffic(
                 sentBytes: figures.traffic.sent, receivedBytes: figures.traffic.received),
+            limits: limits,
             requests: Self.requests(meter), cost: figures.prices.map { MountStatus.Cost(meter, $0) })
+    }
+
+    private var limits: MountStatus.Limits? {
+        let (traffic, throttle) = (figures.traffic.limits, figures.throttle)
+        let limits = MountStatus.Limits(
+            uploadBytes: traffic.upload, downloadBytes: traffic.download, requests: throttle.requestsPerSecond)
+        return limits.uploadBytes ?? limits.downloadBytes ?? limits.requests == nil ? nil : limits
     }
 
     private static func requests(

@@ -2,6 +2,7 @@ import Basics
 import Commits
 import FileSystem
 import Glibc
+import HTTP
 import Metadata
 import ObjectStorage
 import Settings
@@ -28,6 +29,7 @@ final class LiveSettings: Sendable {
     private let ledger: SpaceLedger
     private let uploads: UploadLimiter
     private let throttle: Throttle
+    private let limits: TrafficLimits
     private let metadata: MetadataCache
     private let fileSystem: BucketFileSystem
 
@@ -35,11 +37,11 @@ final class LiveSettings: Sendable {
 
     init(
         _ request: MountRequest, directory: String, level: LogThreshold, ledger: SpaceLedger, uploads: UploadLimiter,
-        throttle: Throttle, metadata: MetadataCache, fileSystem: BucketFileSystem
+        throttle: Throttle, limits: TrafficLimits, metadata: MetadataCache, fileSystem: BucketFileSystem
     ) {
         let settings = request.settings
         (self.level, self.ledger, self.uploads, self.throttle) = (level, ledger, uploads, throttle)
-        (self.metadata, self.fileSystem) = (metadata, fileSystem)
+        (self.limits, self.metadata, self.fileSystem) = (limits, metadata, fileSystem)
         file = directory + Self.fileName
         mostTransfers = request.mostTransfers
         state = Mutex(State(settings: settings, changes: request.changes))
@@ -89,6 +91,8 @@ final class LiveSettings: Sendable {
         ledger.setLimits(limit: new.cacheSize, floor: new.freeSpace)
         uploads.setLimit(new.uploads)
         throttle.setLimits(sends: new.uploads, fetches: new.downloads)
+        throttle.setRate(new.requestLimit)
+        limits.set(upload: new.uploadLimit, download: new.downloadLimit)
         metadata.limit = CacheDirectory.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.

@@ -2,6 +2,7 @@ import Basics
 import Blocks
 import FileSystem
 import FuseBridge
+import HTTP
 import ObjectStorage
 
 /// All figures of one mount, for `user.pailfs.stats` and for who collects them. Reads the journal; asks the store nothing.
@@ -11,6 +12,7 @@ struct MountFigures: Sendable {
     let blocks: BlockCache
     let meter: RequestMeter
     let throttle: Throttle
+    let limits: TrafficLimits
     let ledger: SpaceLedger
     let failures: FailureCounts
 
@@ -65,6 +67,11 @@ struct MountFigures: Sendable {
                     Sample(Double(count.latency.sum) / 1e9, ("operation", name), suffix: "_sum"),
                     Sample(count.latency.count, ("operation", name), suffix: "_count"),
                 ]
+            })
+        figures.add(
+            "limit_bytes_per_second", .gauge, "Most bytes that may move a second; absent without a limit.",
+            [("sent", limits.upload), ("received", limits.download)].compactMap { direction, limit in
+                limit.map { Sample(Double($0), ("direction", direction)) }
             })
         figures.add(
             "sent_bytes_total", .counter, "Bytes of objects and parts that were sent.",

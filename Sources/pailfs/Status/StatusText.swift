@@ -42,6 +42,7 @@ struct StatusText {
             let waiting = mount.queue?.waitingRequests ?? 0
             lines.append(row("traffic", sums + (waiting > 0 ? "; \(Self.count(waiting, "request")) waiting" : "")))
         }
+        if let limits = mount.limits { lines.append(row("limits", text(limits))) }
         lines += requests(mount.requests ?? [:], rates)
         if let cost = mount.cost { lines.append(row("cost", text(cost))) }
         return lines.map(style.line)
@@ -141,6 +142,15 @@ struct StatusText {
         func bytes(_ rate: Double) -> String { ByteSize.format(Int64(rate.rounded())) + "/s" }
         let all = rates.requests.values.reduce(0, +)
         return "sent \(bytes(rates.sent)), received \(bytes(rates.received)), \(rounded(all)) requests/s"
+    }
+
+    private func text(_ limits: MountStatus.Limits) -> String {
+        let parts = [
+            limits.uploadBytes.map { "upload \(ByteSize.format($0))/s" },
+            limits.downloadBytes.map { "download \(ByteSize.format($0))/s" },
+            limits.requests.map { "\($0) requests/s" },
+        ]
+        return parts.compactMap(\.self).joined(separator: ", ")
     }
 
     private func requests(_ requests: [String: MountStatus.Requests], _ rates: StatusRates?) -> [String] {

@@ -42,6 +42,7 @@ extension Composition {
         logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         let options = request.settings
+        traffic.limits.set(upload: options.uploadLimit, download: options.downloadLimit)
         let engine = HTTPEngine(httpOptions(request), traffic: traffic)
         let provider: any ObjectStore
         let onQuirk: @Sendable (StoreQuirk) -> Void = { quirk in
@@ -76,7 +77,9 @@ extension Composition {
 
     /// What bounds the requests of a mount.
     static func throttle(_ settings: MountSettings) -> Throttle {
-        Throttle(sends: settings.uploads, fetches: settings.downloads, others: 64)
+        let throttle = Throttle(sends: settings.uploads, fetches: settings.downloads, others: 64)
+        throttle.setRate(settings.requestLimit)
+        return throttle
     }
 
     static func httpOptions(_ request: MountRequest) -> HTTPOptions {
