@@ -9,6 +9,7 @@ struct StatCommand: ParsableCommand {
 
     @Argument(help: "scheme://bucket/key, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
+    @Flag(help: "Print one JSON object.") var json = false
 
     mutating func run() throws {
         let (session, path) = try location.open(url)
@@ -17,43 +18,78 @@ struct StatCommand: ParsableCommand {
             if isAccount { return try await Self.buckets(store) }
             return path.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(path), store)
         }
-        for line in lines { Output.say(line) }
+        guard json else {
+            for line in lines { Output.say("\(line.name): \(line.value)") }
+            return
+        }
+        let document = Dictionary(grouping: lines, by: \.name).mapValues { lines in
+            isAccount
+                ? JSONValue.texts(lines.map(\.value)) : lines[0].number.map(JSONValue.number) ?? .text(lines[0].value)
+        }
+        print(try Output.json(document))
     }
 
-    private static func buckets(_ store: any ObjectStore) async throws(ObjectStoreError) -> [String] {
-        var names: [String] = []
+    private struct Line: Sendable {
+        let name: String
+        let value: String
+        let number: Int64?
+
+        init(_ name: String, _ value: some CustomStringConvertible) {
+            (self.name, self.value, number) = (name, value.description, nil)
+        }
+
+        init(_ name: String, _ value: Int64) { (self.name, self.value, number) = (name, "\(value)", value) }
+    }
+
+    private enum JSONValue: Encodable {
+        case text(String)
+        case number(Int64)
+        case texts([String])
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            switch self {
+            case .text(let text): try container.encode(text)
+            case .number(let number): try container.encode(number)
+            case .texts(let texts): try container.encode(texts)
+            }
+        }
+    }
+
+    private static func buckets(_ store: any ObjectStore) async throws(ObjectStoreError) -> [Line] {
+        var names: [Line] = []
         var request = ListRequest(delimiter: UInt8(ascii: "/"))
         while true {
             let page = try await store.list(request)
-            names += page.commonPrefixes.map { "bucket: \($0.bytes.dropLast(1))" }
+            names += page.commonPrefixes.map { Line("bucket", $0.bytes.dropLast(1)) }
             guard let next = page.next else { return names }
             request.cursor = next
         }
     }
 
-    private static func bucket(_ store: any ObjectStore) async throws(ObjectStoreError) -> [String] {
+    private static func bucket(_ store: any ObjectStore) async throws(ObjectStoreError) -> [Line] {
         let usage = try await store.usage()
-        var lines = ["objects: \(usage.objects)", "bytes: \(usage.bytes)"]
-        if let quota = usage.quota { lines.append("quota: \(quota)") }
+        var lines = [Line("objects", usage.objects), Line("bytes", usage.bytes)]
+        if let quota = usage.quota { lines.append(Line("quota", quota)) }
         return lines
     }
 
     private static func object(
         _ key: ObjectKey, _ store: any ObjectStore
-    ) async throws(ObjectStoreError) -> [String] {
+    ) async throws(ObjectStoreError) -> [Line] {
         let info = try await store.head(key, condition: nil)
         let metadata = info.metadata
         var lines = [
-            "key: \(key)", "bytes: \(info.version.size)", "etag: \(info.version.etag)",
-            "modified: \(info.version.modified.iso8601())",
+            Line("key", key), Line("bytes", info.version.size), Line("etag", info.version.etag),
+            Line("modified", info.version.modified.iso8601()),
         ]
         let optional: [(String, String?)] = [
             ("version", info.version.versionID), ("storage-class", info.storageClass),
             ("restore", info.restore?.description),
         ]
-        lines += optional.compactMap { name, value in value.map { "\(name): \($0)" } }
-        lines += StoredHeader.allCases.compactMap { header in metadata[header].map { "\(header.rawValue): \($0)" } }
-        lines += metadata.user.sorted { $0.key < $1.key }.map { "metadata \($0.key): \($0.value)" }
+        lines += optional.compactMap { name, value in value.map { Line(name, $0) } }
+        lines += StoredHeader.allCases.compactMap { header in metadata[header].map { Line(header.rawValue, $0) } }
+        lines += metadata.user.sorted { $0.key < $1.key }.map { Line("metadata \($0.key)", $0.value) }
         return lines
     }
 }

@@ -37,6 +37,32 @@ extension RealMounts {
                 #expect(long.first == "7" && long.last == "a", "\(long)")
                 let missing = try await run("ls @d/none/", in: world)
                 #expect(missing.status == 1 && missing.errors.contains("d/none"), "\(missing)")
+                // Part of a name, a bound, and what programs read.
+                try await store("e2/x", "e3", in: world)
+                #expect(try await output("ls @e", in: world) == "e%41\ne2/\ne3\n")
+                #expect(try await output("ls --limit 2 @", in: world) == "a\nd/\n")
+                let lines = try await output("ls -R --json @d", in: world).split(separator: "\n")
+                #expect(lines.count == 3 && lines[0].contains(#""bytes":7,"#) && lines[0].contains(#""key":"d/x""#))
+                #expect(try await output("ls --json @", in: world).contains(#"{"isPrefix":true,"key":"d/"}"#))
+                let stat = try await output("stat --json @a", in: world)
+                #expect(stat.contains(#""bytes" : 7"#) && stat.contains(#""key" : "a""#), "\(stat)")
+            }
+        }
+
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
+        func bytesAndObjectsAreCountedByDirectory(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("a", "d/x", "d/z/deep", in: world)
+                func words(_ command: String) async throws -> [[Substring]] {
+                    try await output(command, in: world).split(separator: "\n").map { $0.split(separator: " ") }
+                }
+                #expect(
+                    try await words("du @") == [["7", "1", "d/z/"], ["14", "2", "d/"], ["21", "3", "."]])
+                #expect(try await words("du -d 1 @") == [["14", "2", "d/"], ["21", "3", "."]])
+                #expect(try await words("du -sh @d") == [["14B", "2", "d/"]])
+                let document = try await output("du -s --json @d", in: world)
+                #expect(document == #"{"bytes":14,"key":"d/","objects":2}"# + "\n")
+                #expect(try await run("du @none", in: world).errors.contains("has no keys"))
             }
         }
 

@@ -23,7 +23,10 @@ struct DoctorPlace {
     /// What is there, in the order of the listing.
     func listing(_ session: ObjectStoreSession) throws(CommandError) -> [ListedObject] {
         var objects: [ListedObject] = []
-        try session.pages(ListRequest(prefix: prefix)) { page throws(CommandError) in objects += page.objects }
+        try session.pages(ListRequest(prefix: prefix)) { page throws(CommandError) in
+            objects += page.objects
+            return true
+        }
         return objects
     }
 

@@ -7,6 +7,10 @@ import ObjectStorage
 struct ListCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "ls", abstract: "Lists the keys at a URL as the store has them.",
+        discussion: """
+            Where the URL names neither an object nor a directory, every entry of its directory that begins with the last \
+            component is listed.
+            """,
         helpNames: .long)
 
     @Argument(help: "scheme://bucket/prefix, scheme://bucket, scheme:// or a path in a mount") var url: String
@@ -16,39 +20,58 @@ struct ListCommand: ParsableCommand {
     var human = false
     @Flag(name: [.customShort("R"), .customLong("recursive")], help: "List every key below, not one directory.")
     var recursive = false
+    @Flag(help: "Print each entry as a JSON object on a line of its own.") var json = false
+    @Option(help: ArgumentHelp("List this many entries at most.", valueName: "number")) var limit: Int?
+
+    func validate() throws {
+        guard limit ?? 1 > 0 else { throw ValidationError("--limit must be 1 or more") }
+    }
 
     mutating func run() throws {
         let (session, path) = try location.open(url, hastened: true)
         // As ls(1): what the URL names may be an object, a directory, or the start of nothing.
         var prefix = path
         if !prefix.isEmpty, !prefix.hasSuffix("/") { prefix = prefix + "/" }
-        var isEmpty = true
-        try session.pages(ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"))) { page in
-            isEmpty = isEmpty && page.isEmpty
-            for line in lines(of: page) { print(line) }
-        }
-        guard isEmpty, !path.isEmpty else { return }
+        if try list(prefix, session) || path.isEmpty { return }
         guard !path.hasSuffix("/") else { throw CommandError("\(url) has no keys; check its name") }
         let key = ObjectKey(path)
-        let info = try session.answer { store async throws(ObjectStoreError) in
-            try await store.head(key, condition: nil)
+        let info = try session.answer { store async throws(ObjectStoreError) -> ObjectInfo? in
+            do throws(ObjectStoreError) { return try await store.head(key, condition: nil) } catch {
+                guard error.kind == .notFound else { throw error }
+                return nil
+            }
         }
-        print(line(ListedObject(key: key, version: info.version, storageClass: info.storageClass)))
+        if let info {
+            return print(object: ListedObject(key: key, version: info.version, storageClass: info.storageClass))
+        }
+        guard try list(path, session) else { throw CommandError("\(url) has no keys; check its name") }
     }
 
-    /// As ls(1): programs get the bytes, a terminal nothing that it would take for a command.
-    private func print(_ line: ByteString) {
-        Output.line(naming: line)
+    /// Prints what begins with `prefix`, as far as it may; false when there is nothing.
+    private func list(_ prefix: ByteString, _ session: ObjectStoreSession) throws(CommandError) -> Bool {
+        var left = limit ?? .max
+        let request = ListRequest(prefix: prefix, delimiter: recursive ? nil : UInt8(ascii: "/"), limit: limit)
+        var found = false
+        try session.pages(request) { (page) throws(CommandError) in
+            found = found || !page.isEmpty
+            for entry in entries(of: page).prefix(left) { Output.line(naming: entry) }
+            left -= min(left, page.objects.count + page.commonPrefixes.count)
+            return left > 0
+        }
+        return found
     }
+
+    private func print(object: ListedObject) { Output.line(naming: line(object)) }
 
     /// In the order of their bytes, as a listing has them.
-    private func lines(of page: ListingPage) -> [ByteString] {
+    private func entries(of page: ListingPage) -> [ByteString] {
         var entries = page.objects.map { ($0.key, line($0)) }
-        entries += page.commonPrefixes.map { ($0, long ? ByteString(columns("-", "", "", "-")) + $0.bytes : $0.bytes) }
+        entries += page.commonPrefixes.map { ($0, line(prefix: $0)) }
         return entries.sorted { $0.0.bytes < $1.0.bytes }.map(\.1)
     }
 
     private func line(_ object: ListedObject) -> ByteString {
+        if json { return document(ListedLine(object)) }
         guard long else { return object.key.bytes }
         let version = object.version
         return ByteString(
@@ -56,6 +79,15 @@ struct ListCommand: ParsableCommand {
                 human ? ByteSize.format(version.size) : "\(version.size)", version.modified.iso8601(),
                 object.storageClass ?? "", version.etag.text))
             + object.key.bytes
+    }
+
+    private func line(prefix: ObjectKey) -> ByteString {
+        if json { return document(ListedLine(prefix: prefix)) }
+        return long ? ByteString(columns("-", "", "", "-")) + prefix.bytes : prefix.bytes
+    }
+
+    private func document(_ line: ListedLine) -> ByteString {
+        ByteString((try? Output.json(line, isOneLine: true)) ?? "{}")
     }
 
     private func columns(_ size: String, _ modified: String, _ storageClass: String, _ etag: String) -> String {

@@ -74,17 +74,16 @@ struct ObjectStoreSession: Sendable {
         }
     }
 
-    /// Every page of a listing, each as soon as it is here.
+    /// The pages of a listing, each as soon as it is here, as long as `body` wants another.
     func pages(
-        _ request: ListRequest, _ body: (ListingPage) throws(CommandError) -> Void
+        _ request: ListRequest, _ body: (ListingPage) throws(CommandError) -> Bool
     ) throws(CommandError) {
         var request = request
         var progress = ListingProgress()
         while true {
             let page = try answer { [request] store async throws(ObjectStoreError) in try await store.list(request) }
             do throws(ObjectStoreError) { try progress.take(page) } catch { throw CommandError(error, self.request) }
-            try body(page)
-            guard let next = page.next else { return }
+            guard try body(page), let next = page.next else { return }
             request.cursor = next
         }
     }

@@ -1,0 +1,34 @@
+import Basics
+import ObjectStorage
+
+/// What `ls --json` prints of one entry, on a line of its own.
+struct ListedLine: Encodable {
+    let key: String
+    /// The key in base64 (RFC 4648), where it is no UTF-8.
+    let keyBase64: String?
+    /// Whether it stands for all keys that begin with it.
+    let isPrefix: Bool?
+    let bytes: Int64?
+    /// ISO 8601.
+    let modified: String?
+    let etag: String?
+    let storageClass: String?
+
+    init(_ object: ListedObject) {
+        (key, keyBase64) = Self.names(object.key.bytes)
+        isPrefix = nil
+        (bytes, modified) = (object.version.size, object.version.modified.iso8601())
+        (etag, storageClass) = (object.version.etag.text, object.storageClass)
+    }
+
+    init(prefix: ObjectKey) {
+        (key, keyBase64) = Self.names(prefix.bytes)
+        isPrefix = true
+        (bytes, modified, etag, storageClass) = (nil, nil, nil, nil)
+    }
+
+    private static func names(_ bytes: ByteString) -> (String, String?) {
+        let text = String(decoding: bytes.bytes, as: UTF8.self)
+        return (text, Array(text.utf8) == bytes.bytes ? nil : Base64.encode(bytes.bytes))
+    }
+}
