@@ -75,6 +75,7 @@ extension BucketFileSystem {
         let objects = try await objectsBelow(oldPrefix)
         try requireSource(source, oldPrefix, objects)
         for directory in Set(objects.map(\.key.directory)) { try await requireDeletable(in: directory) }
+        if objects.count > 1 { try await tryDeletion(in: oldPrefix) }
         if target == nil {
             try await requireNothing(
                 at: newKey, newName, butCopiesOf: objects, from: oldPrefix, noReplace: noReplace)

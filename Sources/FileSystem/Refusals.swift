@@ -12,7 +12,7 @@ struct Refusals: Sendable {
     private var deletions = LRU<ByteString, RefusedDeletion>(capacity: 1024)
     /// Counts for every directory until a deletion succeeds.
     private var latest: RefusedDeletion?
-    private var hasDeleted = false
+    private(set) var hasDeleted = false
 
     mutating func deletion(in directory: ByteString) -> RefusedDeletion? {
         deletions.value(for: directory) ?? latest

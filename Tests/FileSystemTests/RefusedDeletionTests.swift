@@ -45,6 +45,34 @@ import Testing
         #expect(tree.store.keys == ["a", "b", "d/x", "d/y"])
     }
 
+    /// Nothing has shown yet whether the credentials may delete.
+    @Test(.rule("rename.refused")) func aRenameOfATreeIsRefusedBeforeItCopies() async throws {
+        let tree = try MountedTree()
+        for key in ["d/x", "d/y", "d/deep/z"] { tree.store.setObject(ObjectKey(key), [1]) }
+        refuseDeletions(tree.store)
+        await #expect(throws: denied) { try await tree.rename("d", to: "e") }
+        #expect(tree.store.count(.copy) == 0)
+        #expect(tree.store.keys == ["d/deep/z", "d/x", "d/y"])
+        #expect(try await lastError(tree, "d").contains("allow these credentials to delete"))
+        tree.time.advance(by: .seconds(61))
+        await #expect(throws: denied) { try await tree.rename("d", to: "e") }
+        #expect(tree.store.count(.copy) == 0)
+        tree.store.fault = nil
+        tree.time.advance(by: .seconds(61))
+        try await tree.rename("d", to: "e")
+        #expect(tree.store.keys == ["e/deep/z", "e/x", "e/y"])
+    }
+
+    /// One deletion that succeeded is enough.
+    @Test func laterRenamesOfTreesAskNothing() async throws {
+        let tree = try MountedTree()
+        for key in ["d/x", "d/y", "a/x", "a/y"] { tree.store.setObject(ObjectKey(key), [1]) }
+        try await tree.rename("d", to: "e")
+        let first = tree.store.count(.delete)
+        try await tree.rename("a", to: "b")
+        #expect(first == 1 && tree.store.count(.delete) == first)
+    }
+
     /// The copy that is left shows whether the credentials may delete now.
     @Test(.rule("rename.refused")) func aRenameWorksOnceTheCredentialsMayDelete() async throws {
         let tree = try MountedTree()

@@ -112,9 +112,9 @@ extension SwiftStore {
         case .large, nil:
             let look = call(.delete, .head, key)
             do throws(ObjectStoreError) { owned = try await segmentsOwned(by: try await send(look), look) } catch {
+                // The deletion shows whether these credentials may, as at other stores.
                 guard error.kind == .notFound else { throw error }
-                await replace([], at: key, by: nil)
-                return
+                owned = []
             }
         }
         leave(owned, at: key)
