@@ -6,13 +6,27 @@ import Synchronization
 /// What the ETags of a server are that look like an MD5.
 enum ETagKind { case md5, opaque }
 
-extension ObjectStore {
-    /// What the objects beside `key` show, at most three of which are read by `md5`, which answers nil for one that it cannot read.
-    /// nil when they show nothing. One MD5 proves that all are.
-    func showETags(
-        besides key: ObjectKey,
-        _ md5: (ObjectKey, ETag) async throws(ObjectStoreError) -> [UInt8]?
-    ) async throws(ObjectStoreError) -> ETagKind? {
+/// A store that learns from its server what those ETags are.
+protocol ETagStore: ObjectStore {
+    /// nil while neither what was written nor what was read has shown it.
+    var etagKind: ETagKind? { get }
+    func learn(_ kind: ETagKind)
+    /// The MD5 of the bytes that the store has; nil when these credentials do not read them.
+    func storedMD5(_ key: ObjectKey, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]?
+}
+
+extension ETagStore {
+    /// Whether the ETag of an object that was read need not be its MD5, because those of others beside it are none either.
+    /// Where this process has written, or one ETag is an MD5, all are.
+    func makesOpaqueETags(besides key: ObjectKey) async throws(ObjectStoreError) -> Bool {
+        if let known = etagKind { return known == .opaque }
+        let kind = try await showETags(besides: key)
+        if let kind { learn(kind) }
+        return kind == .opaque
+    }
+
+    /// What the objects beside `key` show, at most three of which are read; nil when they show nothing. One MD5 proves that all are.
+    private func showETags(besides key: ObjectKey) async throws(ObjectStoreError) -> ETagKind? {
         let largest: Int64 = 64 << 20
         let end = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0
         let page: ListingPage
@@ -26,7 +40,7 @@ extension ObjectStore {
         var kind: ETagKind?
         for sample in samples.prefix(3) {
             let etag = sample.version.etag
-            let read = sample.version.size == 0 ? MD5.of([]) : try await md5(sample.key, etag)
+            let read = sample.version.size == 0 ? MD5.of([]) : try await storedMD5(sample.key, etag)
             guard let read else { continue }
             if read == FamilyStore.md5(etag) { return .md5 }
             kind = .opaque

@@ -7,7 +7,7 @@ import Synchronization
 /// Whether an ETag of 32 hexadecimal digits is the MD5 of what was sent. Buckets that encrypt by default, and gateways that make
 /// their own ETags, have others that look the same: a difference is the upload's fault only at a server whose ETags are known to be
 /// MD5s. Bytes or a part of known content show it, once for each kind of write.
-extension FamilyStore {
+extension FamilyStore: ETagStore {
     /// The answer of a put or an uploaded part, compared with what was sent.
     func answer(
         _ call: Call, _ response: HTTPResponse, _ sent: BodyDigests
@@ -48,24 +48,19 @@ extension FamilyStore {
         return try await makesOpaqueETags(ofParts: key)
     }
 
-    /// Whether the ETag of an object that was read need not be its MD5, because that of another object beside it is none either.
-    /// Where this process has written, or one ETag is an MD5, all are.
-    func makesOpaqueETags(besides key: ObjectKey) async throws(ObjectStoreError) -> Bool {
-        if capabilities.quirks.contains(.opaqueETags) { return true }
-        guard learned.withLock({ $0.conduct.tellsMD5[.put] }) == nil else { return false }
-        let kind = try await showETags(besides: key) { key, etag async throws(ObjectStoreError) in
-            try await storedMD5(key, etag)
-        }
+    var etagKind: ETagKind? {
+        if capabilities.quirks.contains(.opaqueETags) { return .opaque }
+        return learned.withLock { $0.conduct.tellsMD5[.put] } == nil ? nil : .md5
+    }
+
+    func learn(_ kind: ETagKind) {
         switch kind {
         case .md5: learned.withLock { $0.conduct.tellsMD5[.put] = true }
         case .opaque: note(.opaqueETags)
-        case nil: break
         }
-        return kind == .opaque
     }
 
-    /// The MD5 of the bytes that the store has; nil when these credentials do not read them.
-    private func storedMD5(_ key: ObjectKey, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]? {
+    func storedMD5(_ key: ObjectKey, _ etag: ETag) async throws(ObjectStoreError) -> [UInt8]? {
         var call = Call(.get, .get, key)
         Self.add(.ifMatch(etag), to: &call.headers)
         addCustomerKey(to: &call.headers)

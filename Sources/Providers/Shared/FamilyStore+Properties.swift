@@ -46,14 +46,8 @@ extension FamilyStore {
     /// What restates an object's own list in a request that would otherwise leave it to the bucket's.
     func aclHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard settings.keepsACL, settings.acl == nil else { return [] }
-        let policy: FamilyDocuments.Policy
-        do throws(ObjectStoreError) { policy = try await self.policy(of: key) } catch {
-            switch error.kind {
-            // Credentials that may write an object may not always read its list, and not every server has any.
-            case .accessDenied, .notSupported, .notFound: return []
-            default: throw error
-            }
-        }
+        let found = try await ifReadable { () async throws(ObjectStoreError) in try await policy(of: key) }
+        guard let policy = found else { return [] }
         if let canned = policy.access.canned {
             // At Amazon an object without a list of its own is private, whatever the bucket's list says.
             let isDefault = canned == "default" || !profile.restatesACL && canned == "private"
@@ -71,18 +65,24 @@ extension FamilyStore {
 
     func tagHeaders(of key: ObjectKey) async throws(ObjectStoreError) -> [(name: String, value: String)] {
         guard capabilities.tags else { return [] }
-        let tags: [String: String]
-        do throws(ObjectStoreError) { tags = try await self.tags(of: key) } catch {
-            switch error.kind {
-            case .accessDenied, .notSupported, .notFound: return []
-            default: throw error
-            }
-        }
-        if tags.isEmpty { return [] }
+        let found = try await ifReadable { () async throws(ObjectStoreError) in try await tags(of: key) }
+        guard let tags = found, !tags.isEmpty else { return [] }
         let text = tags.sorted { $0.key < $1.key }.map { name, value in
             "\(PercentEncoding.encode(name))=\(PercentEncoding.encode(value))"
         }
         return [(profile.header("tagging"), text.joined(separator: "&"))]
+    }
+
+    /// nil where there is nothing: credentials that may write an object may not always read all of it, and not every server has it.
+    private func ifReadable<Value>(
+        _ read: () async throws(ObjectStoreError) -> Value
+    ) async throws(ObjectStoreError) -> Value? {
+        do throws(ObjectStoreError) { return try await read() } catch {
+            switch error.kind {
+            case .accessDenied, .notSupported, .notFound: return nil
+            default: throw error
+            }
+        }
     }
 
     // MARK: Tags
