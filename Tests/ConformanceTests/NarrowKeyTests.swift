@@ -73,6 +73,41 @@ import Testing
         }
     }
 
+    /// CSSP compares no condition, so pailfs has to know what a refused HEAD means.
+    @Test(arguments: dialects) func objectsAreMadeWhereMissingOnesAreHidden(_ dialect: Dialect) async throws {
+        let lists = ["ListObjectsV2", "ListObjects", "GetBucket", "list", "listObjects"]
+        let faults = lists.map { "kind=refuse:\($0):403" } + ["kind=403-for-404"]
+        try await withEmulator(dialect) { emulator, server in
+            let store = try server.store()
+            _ = try await store.put(PutRequest("old"), body: MemorySource([1, 2, 3]))
+            emulator.setFaults(try faults.map { try FaultSpec(parsing: $0) })
+            let new = try server.store()
+            _ = try await new.put(PutRequest("data/new", condition: .absent), body: MemorySource([1]))
+            _ = try await new.put(PutRequest("data/other"), body: MemorySource([1, 2]))
+            #expect(try await new.head("data/other", condition: nil).version.size == 2)
+            let taken = await failure {
+                try await new.put(PutRequest("old", condition: .absent), body: MemorySource([9]))
+            }
+            #expect(taken == .preconditionFailed)
+            emulator.setFaults([])
+            let keys = try await store.list(ListRequest()).objects.map(\.key)
+            #expect(keys == ["data/new", "data/other", "old"], "nothing else is left")
+        }
+    }
+
+    /// An object that the credentials may not read is not replaced.
+    @Test func aRefusedHeadOfCSSPIsNoMissingObject() async throws {
+        try await withFaults(.cssp, "kind=refuse:listObjects:403", "kind=refuse:headObject:403") { store in
+            for _ in 0..<2 {
+                let put = PutRequest("data/object", condition: .absent)
+                #expect(await failure { try await store.put(put, body: MemorySource([9])) } == .accessDenied)
+            }
+            let sink = CollectingSink()
+            _ = try await store.get(GetRequest("data/object"), into: sink)
+            #expect(sink.bytes == [1, 2, 3])
+        }
+    }
+
     /// CSSP deletes none together.
     @Test(arguments: dialects.filter { $0 != .cssp }) func manyObjectsAreDeletedOneByOneWhereTheStoreRefusesMore(
         _ dialect: Dialect

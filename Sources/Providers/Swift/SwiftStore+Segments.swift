@@ -45,7 +45,7 @@ extension SwiftStore {
         let look = self.call(.head, .head, key)
         let response: HTTPResponse
         do throws(ObjectStoreError) { response = try await send(look) } catch {
-            guard error.kind == .notFound else { throw error }
+            guard await isMissing(key, error) else { throw error }
             return []
         }
         guard !isCreation else {

@@ -50,6 +50,8 @@ package final class SwiftStore: ObjectStore {
         var orphans: Set<String> = []
         /// The last write was refused to these credentials: the next body waits for the server's word.
         var refusesWrites = false
+        /// Whether a HEAD of a missing object is 403, and these credentials may read; nil while no request has shown it.
+        var hidesMissing: Bool?
         /// An ETag was the MD5 of what was sent or read.
         var tellsMD5 = false
         /// Departures from its protocol that the server was seen to make.
