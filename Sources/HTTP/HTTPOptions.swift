@@ -3,6 +3,7 @@ package struct HTTPOptions: Sendable, Hashable {
     package var userAgent: String
     /// A PEM file of trusted certificates instead of the system's.
     package var caFile: String?
+    package var clientCertificate: ClientCertificate?
     /// `http://host:port`; nil takes the environment's (`https_proxy`, `no_proxy`), an empty text none.
     package var proxy: String?
     /// For name, connection and TLS together.
@@ -23,4 +24,13 @@ package struct HTTPOptions: Sendable, Hashable {
     package var maxConnectionsPerOrigin = 64
 
     package init(userAgent: String = "pailfs") { self.userAgent = userAgent }
+}
+
+/// PEM files with which this machine proves who it is to servers that ask for it.
+package struct ClientCertificate: Sendable, Hashable {
+    package var file: String
+    /// nil where the file of the certificate has the key too.
+    package var keyFile: String?
+
+    package init(file: String, keyFile: String?) { (self.file, self.keyFile) = (file, keyFile) }
 }

@@ -308,6 +308,10 @@ final class Transfer {
             // The system's directory of certificates would be believed as well.
             easy.clear(CURLOPT_CAPATH)
         }
+        if let certificate = options.clientCertificate {
+            easy.set(CURLOPT_SSLCERT, certificate.file)
+            easy.set(CURLOPT_SSLKEY, certificate.keyFile ?? certificate.file)
+        }
         if let proxy = options.proxy { easy.set(CURLOPT_PROXY, proxy) }
         if request.avoidsProxy { easy.set(CURLOPT_NOPROXY, "*") }
         if let resolver = options.dnsOverHTTPS { easy.set(CURLOPT_DOH_URL, resolver) }

@@ -89,7 +89,7 @@ private enum Mistakes {
             """, "no certificate that this machine trusts", "ca-file"),
         Mistake(
             "AWS_CA_BUNDLE=$T/none.pem mnt ro", "the AWS_CA_BUNDLE", "none.pem cannot be read", "set AWS_CA_BUNDLE"),
-        Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "set ca-file to a file of certificates"),
+        Mistake("mnt ca-file=$T/none.pem", "none.pem cannot be read", "set ca-file to a PEM file"),
         Mistake(
             "mnt proxy=http://127.0.0.1:9,timeout=1", "the proxy http://127.0.0.1:9 cannot be reached",
             "check the option proxy"),

@@ -99,7 +99,7 @@ import Testing
         #expect(sources(profile: "work", files: files).endpoint == "http://e")
         #expect(sources(["AWS_REGION": "x"], files: files).region == "x")
         let own = sources(profile: "two words", files: files)
-        #expect(own.endpoint == "http://s3.own" && own.usesPaths && own.authorities?.path == "/h/ca.pem")
+        #expect(own.endpoint == "http://s3.own" && own.addressing == .path && own.authorities?.path == "/h/ca.pem")
         #expect(sources(["AWS_CA_BUNDLE": "/x"], files: files).authorities?.path == "/x")
         let special = ["AWS_USE_FIPS_ENDPOINT": "true", "AWS_USE_DUALSTACK_ENDPOINT": "true"]
         #expect(sources(special, files: files).endpoint == "https://s3-fips.dualstack.eu-west-1.amazonaws.com")

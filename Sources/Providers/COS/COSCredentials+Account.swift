@@ -40,7 +40,9 @@ extension COSCredentials {
 
     private var accountProfile: String { profile ?? variables["TCCLI_PROFILE"] ?? "default" }
 
-    private var accountFile: String { "\(home)/.tccli/\(accountProfile).credential" }
+    var sharedFiles: [String] { ["\(home)/.tencentcloud/credentials", "/etc/tencentcloud/credentials"] }
+
+    var accountFile: String { "\(home)/.tccli/\(accountProfile).credential" }
 
     /// The region that tccli's profile has.
     var accountRegion: String? {
@@ -61,7 +63,7 @@ extension COSCredentials {
     ) async throws(ObjectStoreError) -> FoundCredentials? {
         if let found = try await fromAccountTool(engine, time) { return found }
         let section = profile ?? variables["TENCENTCLOUD_PROFILE"] ?? "default"
-        for path in ["\(home)/.tencentcloud/credentials", "/etc/tencentcloud/credentials"] {
+        for path in sharedFiles {
             guard let values = text(path).flatMap({ CredentialFiles.sections($0)[section] }) else { continue }
             guard let id = values["secret_id"], let secret = values["secret_key"], !id.isEmpty, !secret.isEmpty else {
                 throw CredentialProblem.incomplete(

@@ -42,6 +42,7 @@ package struct COSCredentials: Sendable {
     package func find(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> FoundCredentials?
     {
         if let found = try fromVariables() { return found }
+        if profile == nil, oldTool["anonymous"]?.lowercased() == "true" { return nil }
         if let found = try fromOldTools() { return found }
         if profile == nil, let role = commandLineTool?.role {
             return try await fromMachine(engine, role: role).map { FoundCredentials($0, "cvmrolename of ~/.cos.yaml") }
@@ -93,6 +94,15 @@ package struct COSCredentials: Sendable {
         variables["TENCENTCLOUD_APPID"] ?? variables["COS_APPID"] ?? oldTool["appid"]
     }
 
+    /// For `ToolSetting`: the environment, and what the files of coscmd and coscli say.
+    package var toolSettings: [ToolSetting.Source] {
+        var sources = [ToolSetting.Source(.variable, "", variables.environment)]
+        guard profile == nil else { return sources }
+        sources.append(ToolSetting.Source(.coscmd, "~/.cos.conf", oldTool))
+        if let tool = commandLineTool { sources.append(ToolSetting.Source(.coscli, "~/.cos.yaml", tool.base)) }
+        return sources
+    }
+
     var home: String { variables.home ?? "" }
 
     // MARK: Files
@@ -115,8 +125,16 @@ package struct COSCredentials: Sendable {
             "~/.cos.conf")
     }
 
+    private var passwordFiles: [String] { [home + "/.passwd-cosfs", "/etc/passwd-cosfs"] }
+
+    /// Where credentials are looked for, for messages.
+    package var files: [String] {
+        let ofTools = profile == nil ? [home + "/.cos.conf", home + "/.cos.yaml"] + passwordFiles : []
+        return ofTools + [accountFile] + sharedFiles
+    }
+
     private func fromPasswordFile() -> FoundCredentials? {
-        for path in [home + "/.passwd-cosfs", "/etc/passwd-cosfs"] {
+        for path in passwordFiles {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
             return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }
@@ -136,9 +154,10 @@ package struct COSCredentials: Sendable {
         var endpoint: String?
         /// Set when the machine's role is to be used; empty takes whichever it has.
         var role: String?
+        /// What the file says of all buckets.
+        private(set) var base: [String: String] = [:]
 
         init(_ text: String, bucket: String) {
-            var base: [String: String] = [:]
             var buckets: [[String: String]] = []
             var isInBuckets = false
             for line in text.split(whereSeparator: \.isNewline) {
@@ -166,7 +185,7 @@ package struct COSCredentials: Sendable {
             if base["mode"]?.lowercased() == "cvmrole" { role = base["cvmrolename"] ?? "" }
             let isPlain = base["disableencryption"]?.lowercased() == "true"
             isHalf = (base["secretid"] == nil) != (base["secretkey"] == nil)
-            let revealed = { (name: String) in base[name].map { isPlain ? $0 : COSCLISecret.reveal($0) } }
+            let revealed = { [base] (name: String) in base[name].map { isPlain ? $0 : COSCLISecret.reveal($0) } }
             if role == nil, let id = revealed("secretid"), let secret = revealed("secretkey") {
                 credentials = Credentials(
                     accessKeyID: id, secretKey: Secret(secret),

@@ -59,6 +59,9 @@ package struct KodoCredentials: Sendable {
         return Self.sections(text)[profile ?? variable("QINIU_PROFILE") ?? "default"] ?? [:]
     }
 
+    /// Where keys are looked for, for messages.
+    package var files: [String] { profile == Self.qshell ? [] : [file].compactMap(\.self) }
+
     private func fromFile() throws(ObjectStoreError) -> FoundCredentials? {
         let section = section
         let place = file ?? "config.toml"

@@ -16,7 +16,7 @@ package struct OSSCredentials: Sendable {
     }
 
     let variables: CredentialVariables
-    let services: Services
+    private(set) var services: Services
     let text: @Sendable (String) -> String?
     private let profile: String?
     private let bucket: String
@@ -29,6 +29,10 @@ package struct OSSCredentials: Sendable {
         variables = CredentialVariables(environment: environment)
         (self.profile, self.bucket) = (profile, bucket)
         (self.services, self.text) = (services, text)
+        if services.tokens == Services().tokens, let region = variables["ALIBABA_CLOUD_STS_REGION"] {
+            let isInside = variables["ALIBABA_CLOUD_VPC_ENDPOINT_ENABLED"]?.lowercased() == "true"
+            self.services.tokens = "https://sts\(isInside ? "-vpc" : "").\(region).aliyuncs.com"
+        }
     }
 
     /// What signs requests with what `find` gives.
@@ -85,8 +89,24 @@ package struct OSSCredentials: Sendable {
             "ALIBABA_CLOUD_ACCESS_KEY_ID", "ALIBABA_CLOUD_ACCESS_KEY_SECRET", ["ALIBABA_CLOUD_SECURITY_TOKEN"])
     }
 
+    /// For `ToolSetting`: the environment, and what ossutil's file says of the profile.
+    package var toolSettings: [ToolSetting.Source] {
+        [ToolSetting.Source(.variable, "", variables.environment)]
+            + (ossutil.map { [ToolSetting.Source(.ossutil, $0.origin, $0.values)] } ?? [])
+    }
+
+    /// A file of certificates that the environment names.
+    package var authorities: (path: String, origin: String)? {
+        variables["ALIBABA_CLOUD_CA_BUNDLE"].map { ($0, "ALIBABA_CLOUD_CA_BUNDLE") }
+    }
+
+    private var passwordFiles: [String] { [home + "/.passwd-ossfs", "/etc/passwd-ossfs"] }
+
+    /// Where credentials are looked for, for messages.
+    package var files: [String] { [ossutilFile, aliyunFile] + sharedFiles + passwordFiles }
+
     private func fromPasswordFile() -> FoundCredentials? {
-        for path in [home + "/.passwd-ossfs", "/etc/passwd-ossfs"] {
+        for path in passwordFiles {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
             return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }
@@ -98,8 +118,14 @@ package struct OSSCredentials: Sendable {
     private var home: String { variables.home ?? "" }
     private var aliyunFile: String { home + "/.aliyun/config.json" }
 
+    private var ossutilFile: String { variables["OSSUTIL_CONFIG_FILE"] ?? home + "/.ossutilconfig" }
+    private var sharedFiles: [String] {
+        variables["ALIBABA_CLOUD_CREDENTIALS_FILE"].map { [$0] }
+            ?? [home + "/.alibabacloud/credentials.ini", home + "/.alibabacloud/credentials"]
+    }
+
     private var ossutil: OSSToolEntry? {
-        text(variables["OSSUTIL_CONFIG_FILE"] ?? home + "/.ossutilconfig")
+        text(ossutilFile)
             .flatMap { OSSToolEntry(ossutil: $0, profile: profile ?? variables["OSS_PROFILE"], bucket: bucket) }
     }
 
@@ -108,10 +134,7 @@ package struct OSSCredentials: Sendable {
         if let ossutil, ossutil.namesCredentials { return ossutil }
         let named = profile ?? variables["ALIBABA_CLOUD_PROFILE"]
         if let found = aliyun(named) { return found }
-        let paths =
-            variables["ALIBABA_CLOUD_CREDENTIALS_FILE"].map { [$0] }
-            ?? [home + "/.alibabacloud/credentials.ini", home + "/.alibabacloud/credentials"]
-        let shared = paths.lazy.compactMap { text($0) }.first
+        let shared = sharedFiles.lazy.compactMap { text($0) }.first
         if let found = shared.flatMap({ OSSToolEntry(shared: $0, profile: named ?? "default") }) { return found }
         return profile == nil ? nil : ossutil
     }

@@ -53,6 +53,8 @@ struct OSSToolEntry: Sendable, Hashable {
     var machineRole: String?
     var region: String?
     var endpoint: String?
+    /// All that ossutil's file says, by names without `-` and `_`.
+    private(set) var values: [String: String] = [:]
 
     /// `~/.ossutilconfig` of either version; nil when it says nothing of the profile.
     init?(ossutil text: String, profile: String?, bucket: String) {
@@ -66,6 +68,8 @@ struct OSSToolEntry: Sendable, Hashable {
             return nil
         }
         origin = "the profile \(profile ?? "default") of ossutil"
+        // Version 1 has proxies and timeouts in a section of their own.
+        self.values = (sections["default"] ?? [:]).merging(values) { $1 }
         fill(
             id: values["accesskeyid"] ?? values["accesskey"], secret: values["accesskeysecret"],
             token: values["ststoken"] ?? values["securitytoken"])

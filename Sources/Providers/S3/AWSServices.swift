@@ -54,9 +54,13 @@ struct AWSServices: Sendable {
     /// network is one hop too many).
     func fromMachine() async throws(ObjectStoreError) -> Credentials? {
         guard variables["AWS_EC2_METADATA_DISABLED"]?.lowercased() != "true" else { return nil }
-        let isNew = variables["AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"]?.lowercased() == "ipv6"
+        let values = sources.profiles.profiles[sources.section] ?? [:]
+        let mode = variables["AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE"] ?? values["ec2_metadata_service_endpoint_mode"]
+        let isNew =
+            mode.map { $0.lowercased() == "ipv6" }
+            ?? ((variables["AWS_IMDS_USE_IPV6"] ?? values["imds_use_ipv6"])?.lowercased() == "true")
         let usual = isNew ? "http://[fd00:ec2::254]" : "http://169.254.169.254"
-        var base = variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? usual
+        var base = variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] ?? values["ec2_metadata_service_endpoint"] ?? usual
         while base.hasSuffix("/") { base.removeLast() }
         let service = CredentialService(engine: engine, name: "the machine's metadata service")
         let ttl = HTTPHeaders([("X-aws-ec2-metadata-token-ttl-seconds", "21600")])
@@ -66,7 +70,8 @@ struct AWSServices: Sendable {
         } catch {
             let isAway = [.timedOut, .interrupted].contains(error.kind)
             guard isAway || error.status.map({ [403, 404, 405].contains($0) }) ?? false else { throw error }
-            guard variables["AWS_EC2_METADATA_V1_DISABLED"]?.lowercased() != "true" else { throw error }
+            let isDisabled = variables["AWS_EC2_METADATA_V1_DISABLED"] ?? values["ec2_metadata_v1_disabled"]
+            guard isDisabled?.lowercased() != "true" else { throw error }
         }
         let path = "\(base)/latest/meta-data/iam/security-credentials/"
         guard let role = try await service.text(.get, path, headers).split(whereSeparator: \.isNewline).first else {

@@ -72,11 +72,16 @@ package struct S3Credentials: Sendable {
 
     /// Amazon's own hosts for FIPS and for IPv6, where the environment or the profile wants them.
     private var specialEndpoint: String? {
-        func isSet(_ name: String) -> Bool {
-            let value = variables["AWS_\(name.uppercased())"] ?? profiles.profiles[section]?[name]
-            return value?.lowercased() == "true"
+        let values = profiles.profiles[section] ?? [:]
+        func isSet(_ texts: String?...) -> Bool { texts.lazy.compactMap(\.self).first?.lowercased() == "true" }
+        let fips = isSet(variables["AWS_USE_FIPS_ENDPOINT"], values["use_fips_endpoint"])
+        let dual = isSet(
+            variables["AWS_USE_DUALSTACK_ENDPOINT"], values["s3.use_dualstack_endpoint"],
+            values["use_dualstack_endpoint"])
+        // The account's own requests, and buckets whose name does not fit in front of the host, go elsewhere.
+        if isSet(values["s3.use_accelerate_endpoint"]), !bucket.isEmpty, !bucket.contains(".") {
+            return "https://s3-accelerate\(dual ? ".dualstack" : "").amazonaws.com"
         }
-        let (fips, dual) = (isSet("use_fips_endpoint"), isSet("use_dualstack_endpoint"))
         guard fips || dual else { return nil }
         let region = serviceRegion ?? "us-east-1"
         return "https://s3\(fips ? "-fips" : "")\(dual ? ".dualstack" : "").\(region).amazonaws.com"
@@ -97,8 +102,22 @@ package struct S3Credentials: Sendable {
         return named.map { (expanded($0), "ca_bundle of the profile \(section)") }
     }
 
-    /// Whether the profile wants the bucket's name in the path.
-    package var usesPaths: Bool { profiles.profiles[section]?["s3.addressing_style"]?.lowercased() == "path" }
+    /// Where the profile wants the bucket's name; nil where it says nothing.
+    package var addressing: FamilyProfile.Addressing? {
+        switch profiles.profiles[section]?["s3.addressing_style"]?.lowercased() {
+        case "path": .path
+        case "virtual": .virtualHost
+        default: nil
+        }
+    }
+
+    /// For `ToolSetting`: the environment, and what the files say of the profile.
+    package var toolSettings: [ToolSetting.Source] {
+        [
+            ToolSetting.Source(.variable, "", variables.environment),
+            ToolSetting.Source(.awsProfile, "the profile \(section)", profiles.profiles[section] ?? [:]),
+        ]
+    }
 
     // MARK: Files
 
@@ -125,8 +144,17 @@ package struct S3Credentials: Sendable {
         return home + path.dropFirst()
     }
 
+    private var passwordFiles: [String] {
+        [variables.home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self)
+    }
+
+    /// Where credentials are looked for, for messages.
+    package var files: [String] {
+        [credentialsFile, configFile].compactMap(\.self) + (chosenProfile == nil ? passwordFiles : [])
+    }
+
     private func fromPasswordFile() -> FoundCredentials? {
-        for path in [variables.home.map { $0 + "/.passwd-s3fs" }, "/etc/passwd-s3fs"].compactMap(\.self) {
+        for path in passwordFiles {
             guard let pair = text(path).flatMap({ CredentialFiles.password($0, bucket: bucket) }) else { continue }
             return FoundCredentials(Credentials(accessKeyID: pair.id, secretKey: Secret(pair.secret)), path)
         }

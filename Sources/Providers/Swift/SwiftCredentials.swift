@@ -18,9 +18,17 @@ package struct SwiftCredentials: Sendable {
         package var origin: String
         /// A PEM file of certificates to trust, where the source names one.
         package var caFile: String?
+        /// What this machine shows to servers that want a certificate of it.
+        package var clientCertificate: ClientCertificate?
+        /// What the source says, for `ToolSetting`.
+        package var values: [String: String]
 
-        package init(login: Login, origin: String, caFile: String? = nil) {
+        package init(
+            login: Login, origin: String, caFile: String? = nil, clientCertificate: ClientCertificate? = nil,
+            values: [String: String] = [:]
+        ) {
             (self.login, self.origin, self.caFile) = (login, origin, caFile)
+            (self.clientCertificate, self.values) = (clientCertificate, values)
         }
 
         /// Logs in, where that takes a login.
@@ -78,7 +86,7 @@ package struct SwiftCredentials: Sendable {
             return try found(values, in: "the cloud \(name) of clouds.yaml")
         }
         if value("OS_AUTH_URL") != nil || value("OS_STORAGE_URL") != nil && value("OS_AUTH_TOKEN") != nil {
-            return try found(openStack, in: "the OS_ variables")
+            return try found(openStack, in: Self.variables)
         }
         if let url = endpoint ?? value("ST_AUTH"), let pair = try variables.pair("ST_USER", "ST_KEY") {
             try pair.credentials.requireUsable()
@@ -100,6 +108,24 @@ package struct SwiftCredentials: Sendable {
         guard let found = try? find(), let path = found.caFile else { return nil }
         return (path, "cacert of \(found.origin)")
     }
+
+    /// The certificate of this machine that the variables or the cloud name.
+    package var clientCertificate: ClientCertificate? {
+        guard let found = try? find() else { return nil }
+        if profile == nil, let path = value("OS_CERT") {
+            return ClientCertificate(file: path, keyFile: value("OS_KEY"))
+        }
+        return found.clientCertificate
+    }
+
+    /// For `ToolSetting`: the environment, and what the cloud says.
+    package var toolSettings: [ToolSetting.Source] {
+        let variables = ToolSetting.Source(.variable, "", environment)
+        guard let found = try? find(), profile != nil || found.origin != Self.variables else { return [variables] }
+        return [variables, ToolSetting.Source(.cloud, found.origin, found.values)]
+    }
+
+    private static let variables = "the OS_ variables"
 
     private func value(_ name: String) -> String? { environment[name].flatMap { $0.isEmpty ? nil : $0 } }
 
@@ -128,6 +154,9 @@ package struct SwiftCredentials: Sendable {
     private func places(_ name: String) -> [String] {
         directories.flatMap { place in ["yaml", "yml", "json"].map { "\(place)\(name).\($0)" } }
     }
+
+    /// Where logins are looked for, for messages.
+    package var files: [String] { value("OS_CLIENT_CONFIG_FILE").map { [$0] } ?? places("clouds") }
 
     /// The first file of clouds that is there, with the secrets beside it.
     private func clouds() throws(ObjectStoreError) -> (file: CloudsFile, secrets: CloudsFile?)? {
@@ -225,7 +254,10 @@ package struct SwiftCredentials: Sendable {
     // MARK: What they say
 
     private func found(_ values: Values, in origin: String) throws(ObjectStoreError) -> Found {
-        Found(login: try login(values, origin), origin: origin, caFile: values["cacert"])
+        let certificate = values["cert"].map { ClientCertificate(file: $0, keyFile: values["key"]) }
+        return Found(
+            login: try login(values, origin), origin: origin, caFile: values["cacert"],
+            clientCertificate: certificate, values: values)
     }
 
     private func login(_ values: Values, _ origin: String) throws(ObjectStoreError) -> Login {
@@ -235,13 +267,16 @@ package struct SwiftCredentials: Sendable {
         guard let url = endpoint ?? values["auth_url"] else {
             throw Self.lacking("\(origin): the login URL (auth_url) is missing")
         }
-        let version = values["identity_api_version"] ?? (values["auth_type"] == "v1password" ? "1" : "3")
+        let version =
+            values["identity_api_version"] ?? values["auth_version"]
+            ?? (values["auth_type"] == "v1password" ? "1" : "3")
         if version.hasPrefix("1") {
             guard let user = values["username"], let key = values["password"] else {
                 throw Self.lacking("\(origin): a username or its password is missing")
             }
             try Credentials(accessKeyID: user, secretKey: Secret(key)).requireUsable()
-            return .tempAuth(TempAuthLogin(url: url, user: user, key: Secret(key)))
+            return .tempAuth(
+                TempAuthLogin(url: url, user: user, key: Secret(key), storageURL: values["storage_url"]))
         }
         guard version.hasPrefix("3") else {
             throw Self.lacking("\(origin): version \(version) of the identity service is not supported; use 3 or 1")
@@ -252,7 +287,9 @@ package struct SwiftCredentials: Sendable {
             login.interface = interface.hasSuffix("URL") ? String(interface.dropLast(3)) : interface
         }
         login.serviceType = values["service_type"] ?? login.serviceType
-        login.storageURL = values["object_store_endpoint_override"] ?? values["object_store_endpoint"]
+        // swiftclient takes a storage URL for that of the catalog, too.
+        login.storageURL =
+            values["object_store_endpoint_override"] ?? values["object_store_endpoint"] ?? values["storage_url"]
         return .keystone(login)
     }
 

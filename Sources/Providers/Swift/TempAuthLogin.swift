@@ -9,8 +9,12 @@ package struct TempAuthLogin: Sendable {
     /// `account:user`
     package var user: String
     package var key: Secret
+    /// The account's address, where it is another one than the login returns.
+    package var storageURL: String?
 
-    package init(url: String, user: String, key: Secret) { (self.url, self.user, self.key) = (url, user, key) }
+    package init(url: String, user: String, key: Secret, storageURL: String? = nil) {
+        (self.url, self.user, self.key, self.storageURL) = (url, user, key, storageURL)
+    }
 
     package func token(_ engine: HTTPEngine, _ time: any TimeSource) async throws(ObjectStoreError) -> SwiftToken {
         let headers = HTTPHeaders([("X-Auth-User", user), ("X-Auth-Key", key.revealed)])
@@ -25,7 +29,7 @@ package struct TempAuthLogin: Sendable {
         else { throw LoginRequest.malformed(response, url, "neither X-Storage-Url nor X-Auth-Token") }
         let life = response.headers["X-Auth-Token-Expires"].flatMap { Int64($0) }
         return SwiftToken(
-            storageURL: storage, token: Secret(token), expires: life.map { began + .seconds(max(0, $0)) })
+            storageURL: storageURL ?? storage, token: Secret(token), expires: life.map { began + .seconds(max(0, $0)) })
     }
 }
 

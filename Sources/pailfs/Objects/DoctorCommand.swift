@@ -1,6 +1,7 @@
 import ArgumentParser
 import Basics
 import ObjectStorage
+import Providers
 import Settings
 import Synchronization
 
@@ -10,8 +11,8 @@ struct DoctorCommand: ParsableCommand {
         commandName: "doctor", abstract: "Checks what a mount needs, here and at the store.",
         discussion: """
             Prints one line per check: ok; FAILED, with the reason and the remedy; differs, where the server departs from its \
-            protocol and a mount works all the same; or skipped. Without --read-only or -o ro it makes objects below \
-            .pailfs-doctor-.../ of the URL and deletes them. The exit status is not 0 if a check failed.
+            protocol and a mount works all the same; unused, for a setting of another tool that has no effect; or skipped. \
+            Without --read-only or -o ro it makes objects below .pailfs-doctor-.../ of the URL and deletes them. The exit status is not 0 if a check failed.
             """)
 
     @Argument(help: "scheme://bucket, scheme://bucket/prefix, or a path in a mount") var place: String
@@ -22,6 +23,7 @@ struct DoctorCommand: ParsableCommand {
         let request = try request().hastened()
         let report = DoctorReport()
         MachineCheckup(request).run(report)
+        for setting in request.unreadSettings { report.note("unused", setting.name, "\(setting)") }
         let session = try ObjectStoreSession(request, checked: false)
         let writes = !readOnly && !request.settings.readOnly
         let place = DoctorPlace()
@@ -138,6 +140,9 @@ final class DoctorReport {
     }
 
     func skip(_ name: String, _ reason: String) { say("skipped", name, reason) }
+
+    /// Shows what is no check.
+    func note(_ verdict: String, _ name: String, _ detail: String) { say(verdict, name, detail) }
 
     private func say(_ verdict: String, _ name: String, _ detail: String?) {
         let told = detail.map { Output.padded(name, to: 25) + $0 } ?? name

@@ -1,5 +1,6 @@
 import Basics
 import Glibc
+import HTTP
 import ObjectStorage
 import Providers
 import Settings
@@ -12,7 +13,7 @@ extension MountRequest {
         var origin: String
     }
 
-    /// nil trusts what this machine trusts. The variables of curl(1) and of OpenSSL come last, for every store.
+    /// nil trusts what this machine trusts. The variables of Python's requests, curl(1) and OpenSSL come last, for every store.
     var authorities: Authorities? {
         if let file = settings.caFile { return Authorities(path: file, origin: "ca-file") }
         let found = ofTheTools ?? ofAnyTool
@@ -27,13 +28,17 @@ extension MountRequest {
         case .swift:
             let found = (try? swiftCredentials())?.authorities
             return found.map { Authorities(path: $0.path, origin: $0.origin) }
-        // Their SDKs ask through a library that has this variable.
-        case .oss, .cos, .kodo: return variable("REQUESTS_CA_BUNDLE")
-        case .cssp: return nil
+        case .oss:
+            let found = (try? ossCredentials())?.authorities
+            return found.map { Authorities(path: $0.path, origin: $0.origin) }
+        case .cos, .kodo, .cssp: return nil
         }
     }
 
-    private var ofAnyTool: Authorities? { variable("CURL_CA_BUNDLE") ?? variable("SSL_CERT_FILE") }
+    /// The library of the Python SDKs reads the first two in this order.
+    private var ofAnyTool: Authorities? {
+        variable("REQUESTS_CA_BUNDLE") ?? variable("CURL_CA_BUNDLE") ?? variable("SSL_CERT_FILE")
+    }
 
     private func variable(_ name: String) -> Authorities? {
         environment[name].flatMap { $0.isEmpty ? nil : Authorities(path: $0, origin: name) }
@@ -41,15 +46,20 @@ extension MountRequest {
 
     /// Throws when it cannot be read: with the system's certificates the mount would trust other servers than was asked for.
     func requireReadableAuthorities() throws(CommandError) {
-        guard let authorities else { return }
-        var reason = access(authorities.path, R_OK) == 0 ? nil : String(cString: strerror(errno))
-        if reason == nil, (try? LocalFileStatus(of: authorities.path))?.kind == .directory {
-            reason = "it is a directory"
-        }
+        try Self.requireReadable(authorities)
+        guard let own = clientCertificate else { return }
+        let isOfVariables = settings.profile == nil && variable("OS_CERT") != nil
+        let names = isOfVariables ? ("OS_CERT", "OS_KEY") : ("cert of the cloud", "key of the cloud")
+        try Self.requireReadable(Authorities(path: own.file, origin: names.0))
+        try Self.requireReadable(own.keyFile.map { Authorities(path: $0, origin: names.1) })
+    }
+
+    private static func requireReadable(_ file: Authorities?) throws(CommandError) {
+        guard let file else { return }
+        var reason = access(file.path, R_OK) == 0 ? nil : String(cString: strerror(errno))
+        if reason == nil, (try? LocalFileStatus(of: file.path))?.kind == .directory { reason = "it is a directory" }
         guard let reason else { return }
-        let origin = authorities.origin
-        throw CommandError(
-            "the \(origin) \(authorities.path) cannot be read: \(reason); set \(origin) to a file of certificates (PEM)"
-        )
+        let origin = file.origin
+        throw CommandError("the \(origin) \(file.path) cannot be read: \(reason); set \(origin) to a PEM file")
     }
 }

@@ -3,6 +3,7 @@ import Glibc
 import HTTP
 import Logging
 import ObjectStorage
+import Providers
 import Settings
 import Synchronization
 
@@ -17,6 +18,9 @@ extension Composition {
         time: any TimeSource, logger: Logger
     ) throws(CommandError) -> any ObjectStore {
         if checked { try checkSurroundings(request) }
+        if checked, path == nil {
+            for setting in request.unreadSettings where setting.isGrave { Entry.warn("\(setting)") }
+        }
         let store = try makeUncheckedStore(
             request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
         guard checked, let refusal = try check(store, at: path ?? "", request, pool), path == nil else { return store }
@@ -86,6 +90,7 @@ extension Composition {
         let settings = request.settings
         var options = HTTPOptions(userAgent: userAgent(settings))
         options.caFile = request.authorities?.path
+        options.clientCertificate = request.clientCertificate
         options.proxy = settings.proxy
         options.dnsOverHTTPS = settings.dnsOverHTTPS
         options.connectTimeout = settings.connectTimeout

@@ -11,13 +11,13 @@ extension StoreMaker {
         if probes { profile.capabilities.sendsEveryCondition() }
         return try family(
             profile, credentials(), endpoint: endpoint,
-            region: settings.region ?? sources.region, usesPaths: sources.usesPaths)
+            region: settings.region ?? sources.region, addressing: sources.addressing)
     }
 
     /// A member of the S3-shaped family, with the mount's options.
     func family(
         _ profile: FamilyProfile, _ credentials: any CredentialsProvider, endpoint: String?, region: String?,
-        usesPaths: Bool = false
+        addressing: FamilyProfile.Addressing? = nil
     ) throws(ObjectStoreError) -> Provider {
         let key = try customerKey()
         let open: AccountStore.Opener = { [self] (entry) throws(ObjectStoreError) in
@@ -25,7 +25,7 @@ extension StoreMaker {
             // A bucket that its account's listing places elsewhere is asked there.
             family.endpoint = settings.endpoint == nil ? entry.endpoint ?? endpoint : endpoint
             family.region = entry.region ?? region
-            family.addressing = settings.pathStyle || usesPaths ? .path : nil
+            family.addressing = settings.pathStyle ? .path : addressing
             family.storageClass = settings.storageClass
             if settings.acl == "keep" { family.keepsACL = true } else { family.acl = settings.acl }
             family.encryption = settings.encryption

@@ -1,11 +1,12 @@
 """Stands in front of a store, or is the proxy on the way to it, and writes down what a client sends.
 
-recorder.py LOG TO [--tls CERTIFICATE KEY] [--silent-first] [--redirect HOST URL]
+recorder.py LOG TO [--tls CERTIFICATE KEY [--client CERTIFICATE]] [--silent-first] [--redirect HOST URL]
 
 Appends a line of JSON to LOG for each request before it is passed on to TO (host:port): method, target, headers by
 lower-case names, length of the body, and how many transfers of its kind are under way with it. Prints its port.
 
 --tls           speaks TLS with this certificate
+--client       refuses clients without this certificate
 --silent-first  never says a word to the first connection
 --redirect      sends requests for HOST to URL instead of passing them on
 
@@ -197,6 +198,9 @@ certificate = None
 if files := option("--tls", 2):
     certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.load_cert_chain(*files)
+    if client := option("--client", 1):
+        certificate.load_verify_locations(client[0])
+        certificate.verify_mode = ssl.CERT_REQUIRED
 server = Server(("127.0.0.1", 0), Recorder)
 print(server.server_address[1], flush=True)
 server.serve_forever()
