@@ -14,6 +14,15 @@ package struct ObjectStoreError: Error, Sendable, Hashable {
     package var requestID: String?
     /// How long the store asks to wait before a retry.
     package var retryAfter: Duration?
+    /// Of `.wrongRegion`: what the answer says of the right place.
+    package var direction: Direction?
+
+    package enum Direction: Sendable, Hashable {
+        /// The message has the option to set.
+        case named
+        /// A redirect that leads nowhere.
+        case missing
+    }
 
     package init(
         _ kind: Kind, _ operation: Operation, key: ObjectKey? = nil, status: Int? = nil, code: String? = nil,

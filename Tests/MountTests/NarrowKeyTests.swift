@@ -90,6 +90,35 @@ extension RealMounts {
             }
         }
 
+        /// A user without a role, whom the container's lists allow to read and write, and not to list (".rlistings" is missing).
+        @Test(.timeLimit(.minutes(5)), .rule("readdir.refused"))
+        func aUserOfSwiftWhoMayNotListMounts() async throws {
+            try await Provider.swift.withWorld { world in
+                let outcome = try await world.attempt(
+                    """
+                    cd $T; login=$(curl -sSi -H "X-Auth-User: $ST_USER" -H "X-Auth-Key: $ST_KEY" $ST_AUTH | tr -d '\\r')
+                    url=$(sed -n 's/^X-Storage-Url: //ip' <<<"$login") token=$(sed -n 's/^X-Auth-Token: //ip' <<<"$login")
+                    for container in pail pail_segments; do
+                        curl -sS --fail -X PUT -H "X-Auth-Token: $token" -H 'X-Container-Read: .r:*' \
+                            -H 'X-Container-Write: test:narrow' $url/$container
+                    done
+                    curl -sS --fail -X PUT -H "X-Auth-Token: $token" -d text $url/pail/object
+                    unset ${!PAILFS_*}; export ST_USER=test:narrow ST_KEY=narrow
+                    \(Programs.pailfs) mount swift://pail $M -o '\(world.options([]))'
+                    cd $M
+                    test "$(cat object)" = text
+                    echo new >file; mkdir directory; mv file directory/moved; echo more >>directory/moved
+                    test "$(cat directory/moved)" = "$(printf 'new\nmore')"
+                    test ! -e file; test ! -e missing; rm object; test ! -e object
+                    ! ls 2>$T/refused; grep -q 'Permission denied' $T/refused
+                    cd /; exec \(Programs.pailfs) unmount $M
+                    """)
+                #expect(outcome.succeeded, "\(outcome)")
+                #expect(outcome.errors.contains("the credentials from ST_USER may not list"), "\(outcome)")
+                #expect(try await world.outside("get", "directory/moved") == "new\nmore\n")
+            }
+        }
+
         /// A policy with a condition on data/* does not allow to list the uploads of "data".
         @Test(.timeLimit(.minutes(5)), arguments: ["kind=prefix:data/", "op=none,kind=hang"])
         func uploadsBelowAPrefixAreListedWithoutASlash(_ fault: String) async throws {

@@ -1,3 +1,4 @@
+import Foundation
 import ObjectStorage
 import TestSupport
 import Testing
@@ -47,6 +48,41 @@ import Testing
         }
     }
 
+    /// Wherever they were found: nobody looks for a variable that is not set.
+    @Test func theSourceOfRefusedCredentialsIsNamed() throws {
+        let request = try MountRequest(
+            url: "s3://pail", mountpoint: "mnt", options: [], directory: directory.path,
+            environment: ["PAILFS_CONFIG": "", "HOME": directory.path])
+        for kind in [ObjectStoreError.Kind.credentialsRejected, .credentialsExpired, .accessDenied] {
+            let error = ObjectStoreError(kind, .checkAccess, status: 403, message: "no")
+            let text = CommandError(error, request, origin: "~/.aws/credentials").message
+            #expect(text.contains("the credentials from ~/.aws/credentials"), "\(text)")
+            #expect(!text.contains("PAILFS_"), "\(text)")
+        }
+    }
+
+    @Test func filesWithoutCredentialsAreNamed() throws {
+        let refused = ObjectStoreError(.accessDenied, .checkAccess, status: 403, message: "no")
+        let files: [(url: String, name: String, text: String)] = [
+            ("s3://pail", ".aws/credentials", "[other]\naws_access_key_id = A\n"),
+            ("s3://pail", ".passwd-s3fs", "other:A:B\n"), ("oss://pail", ".ossutilconfig", "[Credentials]\n"),
+            ("cos://pail-1250000000", ".cos.conf", "[common]\nregion = r\n"),
+            ("kodo://pail", ".qiniu/config.toml", "[default]\n"),
+        ]
+        for file in files {
+            let home = try TemporaryDirectory()
+            let path = home.path(file.name)
+            let place = URL(fileURLWithPath: path).deletingLastPathComponent()
+            try FileManager.default.createDirectory(at: place, withIntermediateDirectories: true)
+            try file.text.write(toFile: path, atomically: true, encoding: .utf8)
+            let request = try MountRequest(
+                url: file.url, mountpoint: "mnt", options: [], directory: home.path,
+                environment: ["PAILFS_CONFIG": "", "HOME": home.path])
+            let text = CommandError(anonymous: refused, request).message
+            #expect(text.contains("(\(path) has none for this bucket)"), "\(text)")
+        }
+    }
+
     @Test func aProxyThatRefusesIsNamed() throws {
         let tunnel = ObjectStoreError(.unreachable, .checkAccess, message: "CONNECT tunnel failed, response 403")
         let text = try message(tunnel, options: ["proxy=http://proxy.test:3128"])
@@ -58,10 +94,12 @@ import Testing
     }
 
     @Test func aRedirectAndAWrongRegionHaveTheirRemedies() throws {
-        let bare = ObjectStoreError(
+        var bare = ObjectStoreError(
             .wrongRegion, .checkAccess, status: 307, message: "the store answered 307; it redirects without a Location")
+        bare.direction = .missing
         #expect(try message(bare).contains("set the option endpoint"))
-        let told = ObjectStoreError(.wrongRegion, .checkAccess, status: 400, message: "wrong; set region=eu-west-1")
+        var told = ObjectStoreError(.wrongRegion, .checkAccess, status: 400, message: "wrong; set region=eu-west-1")
+        told.direction = .named
         let text = try message(told)
         #expect(text.contains("set region=eu-west-1") && !text.contains("set the option region"))
         let untold = ObjectStoreError(.wrongRegion, .checkAccess, status: 301, message: "wrong")

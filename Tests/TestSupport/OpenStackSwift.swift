@@ -13,6 +13,9 @@ package final class OpenStackSwift: Sendable {
     /// Who may do everything in the account `test`.
     package static let user = "test:tester"
     package static let key = "testing"
+    /// A user of the same account without a role: the access control lists of containers say what that user may do.
+    package static let narrowUser = "test:narrow"
+    package static let narrowKey = "narrow"
 
     package let port: Int
     private let ports: [Int]
@@ -185,6 +188,7 @@ package final class OpenStackSwift: Sendable {
             [filter:tempauth]
             use = egg:swift#tempauth
             user_test_tester = testing .admin
+            user_test_narrow = narrow
 
             """ + plain.map { "[filter:\($0)]\nuse = egg:swift#\($0)\n" }.joined()
     }()

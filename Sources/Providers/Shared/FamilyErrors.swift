@@ -69,19 +69,21 @@ struct FamilyErrors: Sendable {
         let kind =
             own ?? Self.kind(code: code)
             ?? (response.isSuccess ? .serverFault : Self.kind(status: response.status, operation))
-        return ObjectStoreError(
-            kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code,
-            message: message(response, document, kind), requestID: requestID(response) ?? document?.requestID,
-            retryAfter: retryAfter(response.headers))
+        let (message, direction) = message(response, document, kind)
+        var error = ObjectStoreError(
+            kind, operation, key: key, status: response.status, code: code.isEmpty ? nil : code, message: message,
+            requestID: requestID(response) ?? document?.requestID, retryAfter: retryAfter(response.headers))
+        error.direction = direction
+        return error
     }
 
     /// What the store says, and where it says that the bucket is.
     private func message(
         _ response: HTTPResponse, _ document: Document?, _ kind: ObjectStoreError.Kind
-    ) -> String {
+    ) -> (String, ObjectStoreError.Direction?) {
         var message = document?.message ?? ""
         if message.isEmpty { message = "the store answered \(response.status)" }
-        guard kind == .wrongRegion else { return message }
+        guard kind == .wrongRegion else { return (message, nil) }
         let region = response.headers[profile.header("bucket-region")] ?? document?.region ?? ""
         if !region.isEmpty { message += "; set region=\(region)" }
         let endpoint = document?.endpoint ?? ""
@@ -90,9 +92,9 @@ struct FamilyErrors: Sendable {
         if !host.isEmpty {
             message += "; it redirects to \(host), which is another endpoint"
         } else if (300..<400).contains(response.status), region.isEmpty, endpoint.isEmpty {
-            message += "; it redirects without a Location"
+            return (message + "; it redirects without a Location", .missing)
         }
-        return message
+        return (message, region.isEmpty && endpoint.isEmpty ? nil : .named)
     }
 
     /// Plain `Retry-After` seconds, or S3's own header in milliseconds.

@@ -82,7 +82,9 @@ package struct KeystoneLogin: Sendable {
             offered.isEmpty
             ? "the catalog of this login has no \(interface) endpoint of \(serviceType); set a project (OS_PROJECT_NAME)"
             : "\(serviceType) is not in the region \(region ?? ""), only in \(regions); set the region"
-        throw ObjectStoreError(.wrongRegion, .checkAccess, code: "Catalog", message: reason)
+        var error = ObjectStoreError(.wrongRegion, .checkAccess, code: "Catalog", message: reason)
+        error.direction = .named
+        throw error
     }
 
     // MARK: Documents

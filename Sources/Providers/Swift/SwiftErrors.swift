@@ -12,15 +12,19 @@ enum SwiftErrors {
         var message = "the store answered \(response.status)"
         let text = plain(response.body)
         if !text.isEmpty { message += ": \(text)" }
+        var direction: ObjectStoreError.Direction?
         if kind == .wrongRegion {
             let place = response.headers["Location"].map { String($0.prefix { $0 != "?" }) }
             message +=
                 place.map { "; it redirects to \($0), which pailfs does not follow; set endpoint" }
                 ?? "; it redirects without a Location"
+            direction = place == nil ? .missing : .named
         }
-        return ObjectStoreError(
+        var error = ObjectStoreError(
             kind, operation, key: key, status: response.status, message: message,
             requestID: requestID(response.headers), retryAfter: retryAfter(response.headers))
+        error.direction = direction
+        return error
     }
 
     static func requestID(_ headers: HTTPHeaders) -> String? {

@@ -24,7 +24,7 @@ extension Composition {
         let store = try makeUncheckedStore(
             request, meter: meter, traffic: traffic, throttle: throttle, time: time, logger: logger)
         guard checked, let refusal = try check(store, at: path ?? "", request, pool), path == nil else { return store }
-        let reason = CommandError(refusal, request).message
+        let reason = refusal.message
         logger.warning("the store refuses to list", metadata: ["op": "list", "reason": "\(reason)"])
         Entry.warn("directories cannot be read and names are found one by one: \(reason)")
         return store
@@ -118,7 +118,7 @@ extension Composition {
     /// list the bucket. Anonymous requests must be able to.
     private static func check(
         _ store: any ObjectStore, at path: ByteString, _ request: MountRequest, _ pool: WorkerPool
-    ) throws(CommandError) -> ObjectStoreError? {
+    ) throws(CommandError) -> CommandError? {
         // A policy with a condition on data/* does not allow a listing of "data".
         let prefix = path.isEmpty || path.hasSuffix("/") ? path : path + "/"
         let refusal = try answer(request, pool) { () async throws(ObjectStoreError) -> ObjectStoreError? in
@@ -130,10 +130,10 @@ extension Composition {
                 return error
             }
         }
-        if let refusal, path.isEmpty, isAnonymous(refusal, request, pool) {
-            throw CommandError(anonymous: refusal, request)
-        }
-        return refusal
+        guard let refusal else { return nil }
+        let (problem, isAnonymous) = problem(refusal, request, pool)
+        if path.isEmpty, isAnonymous { throw problem }
+        return problem
     }
 
     /// What requests to the store of a command answer, in time or, where that depends on the size of an object, when each of
@@ -158,8 +158,7 @@ extension Composition {
         switch result {
         case .success(let value)?: return value
         case .failure(let error)?:
-            throw isAnonymous(error, request, pool)
-                ? CommandError(anonymous: error, request) : CommandError(error, request)
+            throw problem(error, request, pool).error
         case nil:
             throw CommandError(
                 ObjectStoreError(
@@ -171,14 +170,18 @@ extension Composition {
 }
 
 extension Composition {
-    /// Whether an error comes from having no credentials at all.
-    private static func isAnonymous(_ error: ObjectStoreError, _ request: MountRequest, _ pool: WorkerPool) -> Bool {
-        guard error.kind == .accessDenied || error.kind == .credentialsRejected, error.status != nil else {
-            return false
-        }
-        let answer = WorkAnswer<Bool>()
-        answer.begin(on: pool) { (try? await identity(of: request)) ?? nil == nil }
-        return answer.wait(for: .seconds(5)) == true
+    /// An error as a command tells it, and whether it comes from having no credentials at all. Where the store refuses
+    /// credentials, the message has their source.
+    private static func problem(
+        _ error: ObjectStoreError, _ request: MountRequest, _ pool: WorkerPool
+    ) -> (error: CommandError, isAnonymous: Bool) {
+        let isOfCredentials = [.accessDenied, .credentialsRejected, .credentialsExpired].contains(error.kind)
+        guard isOfCredentials, error.status != nil else { return (CommandError(error, request), false) }
+        let answer = WorkAnswer<String?>()
+        answer.begin(on: pool) { (try? await identity(of: request))??.origin }
+        guard let found = answer.wait(for: .seconds(5)) else { return (CommandError(error, request), false) }
+        if let origin = found { return (CommandError(error, request, origin: origin), false) }
+        return (CommandError(anonymous: error, request), true)
     }
 }
 

@@ -8,8 +8,9 @@ extension CommandError {
     init(anonymous error: ObjectStoreError, _ request: MountRequest) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         self.init(
-            "no credentials were found, and \(bucket) refuses anonymous requests: \(Self.told(error)); "
-                + "set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or the credentials of the provider's tools")
+            "no credentials were found\(request.emptySources), and \(bucket) refuses anonymous requests: "
+                + "\(Self.told(error)); set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY, or the credentials of the "
+                + "provider's tools")
     }
 
     private static func told(_ error: ObjectStoreError) -> String {
@@ -53,11 +54,15 @@ extension CommandError {
         return " or at the proxy \(proxy.text)"
     }
 
-    /// Why the bucket of a request cannot be used, with what to change.
-    init(_ error: ObjectStoreError, _ request: MountRequest) {
+    /// Why the bucket of a request cannot be used, with what to change. `origin` is where its credentials were found.
+    init(_ error: ObjectStoreError, _ request: MountRequest, origin: String? = nil) {
         let bucket = request.bucket.map { "the bucket \($0)" } ?? "the account"
         let place = request.settings.endpoint.map { "at \($0)" } ?? "at the provider's own endpoint"
         let told = Self.told(error)
+        // Our own variables are named with what is to be done.
+        let source = origin == "PAILFS_ACCESS_KEY_ID" ? nil : origin
+        let from = source.map { " from \($0)" } ?? ""
+        let these = source.map { "the credentials from \($0)" } ?? "these credentials"
         if let name = Self.bucketWithoutNumber(error, request) {
             self.init(
                 "\(bucket) cannot be found \(place): \(told); COS bucket names end in the account's number, "
@@ -72,35 +77,39 @@ extension CommandError {
         case .noSuchBucket, .notFound:
             self.init(
                 "\(bucket) does not exist \(place): \(told); check its name and the options endpoint and region")
+        case .accessDenied where error.code == "NoCredentials",
+            .credentialsRejected where error.code == "NoCredentials":
+            self.init("there are no credentials for \(bucket)\(request.emptySources): \(told)")
         case .credentialsRejected where error.status == nil:
             self.init("there are no credentials for \(bucket): \(told)")
         case .invalidRequest where error.status == nil:
             let remedy = Self.namesOption(error.message) ? "correct that option" : "check the URL and the options"
             self.init("\(bucket) cannot be requested: \(told); \(remedy)")
         case .credentialsRejected:
+            let own = "PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY"
             self.init(
-                "the store \(place) does not accept the credentials: \(told); "
-                    + "check PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
+                "the store \(place) does not accept the credentials\(from): \(told); "
+                    + "check \(source == nil ? own : "key and secret there")")
         case .credentialsExpired where error.status == nil:
             self.init("the credentials for \(bucket) have expired: \(told)")
         case .credentialsExpired:
+            let own = "PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY and PAILFS_SESSION_TOKEN"
             self.init(
-                "the credentials have expired: \(told); "
-                    + "renew PAILFS_ACCESS_KEY_ID, PAILFS_SECRET_ACCESS_KEY and PAILFS_SESSION_TOKEN")
+                "\(these) have expired: \(told); renew \(source == nil ? own : "them there")")
         case .accessDenied:
             let isListing = [.list, .checkAccess].contains(error.operation)
             let what = isListing && !request.prefix.isEmpty ? "\(bucket) below \(request.prefix)" : bucket
             self.init(
-                "these credentials may not \(isListing ? "list \(what)" : "do this in \(what)") \(place): \(told); "
-                    + "allow it there\(Self.orAtProxy(error, request)), or check PAILFS_ACCESS_KEY_ID")
-        case .wrongRegion where error.message.contains("redirects without a Location"):
+                "\(these) may not \(isListing ? "list \(what)" : "do this in \(what)") \(place): \(told); "
+                    + "allow it there\(Self.orAtProxy(error, request)), or use other credentials")
+        case .wrongRegion where error.direction == .missing:
             self.init(
                 "\(bucket) is at another endpoint: \(told); set the option endpoint to it, or try again later: "
                     + "new buckets may redirect for some hours")
         case .wrongRegion:
             self.init(
                 "\(bucket) is in another region: \(told)"
-                    + (error.message.contains("; set ") ? "" : "; set the option region"))
+                    + (error.direction == .named ? "" : "; set the option region"))
         case .clockSkew:
             self.init("the clocks of this machine and of the store differ too much: \(told); set this machine's clock")
         case _ where error.status == 407 || error.message.contains("CONNECT tunnel failed"):
