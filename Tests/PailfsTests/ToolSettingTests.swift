@@ -119,7 +119,7 @@ struct ToolSettingTests {
         #expect(
             try names("s3://b", ["profile=w"]) == [
                 "max_attempts of the profile w has no effect; set the option retries",
-                "s3.max_bandwidth of the profile w has no effect; set the option uploads or downloads",
+                "s3.max_bandwidth of the profile w has no effect; set the option upload-limit or download-limit",
             ])
         #expect(
             try names("oss://b") == ["proxyhost of the profile default of ossutil has no effect; set the option proxy"])

@@ -94,7 +94,8 @@ extension ToolSetting {
                 isGrave: true),
             ToolSetting(
                 .awsProfile, .s3, "s3.us_east_1_regional_endpoint", .option(["endpoint"]), if: .one("legacy")),
-            ToolSetting(.awsProfile, .s3, "s3.max_bandwidth", .option(["uploads", "downloads"]), isGrave: true),
+            ToolSetting(
+                .awsProfile, .s3, "s3.max_bandwidth", .option(["upload-limit", "download-limit"]), isGrave: true),
             ToolSetting(.awsProfile, .s3, "s3.max_concurrent_requests", .option(["uploads", "downloads"])),
             ToolSetting(.awsProfile, .s3, "s3.multipart_chunksize", .option(["part-size"])),
             ToolSetting(.awsProfile, .s3, "s3.multipart_threshold", .option(["part-size"])),
