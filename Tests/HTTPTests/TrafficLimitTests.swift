@@ -10,14 +10,14 @@ struct TrafficLimitTests {
     private static let rate: Int64 = 4 << 20
     private static let length = 3 << 20
 
-    private func engine(_ traffic: HTTPTraffic, stallTimeout: Duration = .seconds(20)) -> HTTPEngine {
+    private static func engine(_ traffic: HTTPTraffic, stallTimeout: Duration = .seconds(20)) -> HTTPEngine {
         var options = HTTPOptions()
         options.proxy = ""
         options.stallTimeout = stallTimeout
         return HTTPEngine(options, traffic: traffic)
     }
 
-    private func request(_ method: HTTPMethod, _ server: LocalServer, _ target: String = "/") -> HTTPRequest {
+    private static func request(_ method: HTTPMethod, _ server: LocalServer, _ target: String = "/") -> HTTPRequest {
         HTTPRequest(method, HTTPOrigin(isSecure: false, host: "127.0.0.1", port: server.port), target: target)
     }
 
@@ -29,6 +29,12 @@ struct TrafficLimitTests {
             bytes.withLock { $0 += count }
         }
         func restart() { bytes.withLock { $0 = 0 } }
+    }
+
+    private final class Order: Sendable {
+        private let state = Mutex<[String]>([])
+        var names: [String] { state.withLock { $0 } }
+        func append(_ name: String) { state.withLock { $0.append(name) } }
     }
 
     private static func server() -> LocalServer {
@@ -48,13 +54,13 @@ struct TrafficLimitTests {
     @Test(arguments: [1, 4]) func uploadsKeepTheLimitTogether(count: Int) async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         traffic.limits.set(upload: RateSchedule(Self.rate), download: .unlimited)
-        let engine = engine(traffic)
+        let engine = Self.engine(traffic)
         try await takesItsTime(Self.length) {
             try await withThrowingTaskGroup { group in
                 for _ in 0..<count {
                     group.addTask {
                         let body = MemorySource([UInt8](repeating: 1, count: Self.length / count))
-                        let answer = try await engine.execute(request(.put, server), body: body)
+                        let answer = try await engine.execute(Self.request(.put, server), body: body)
                         #expect(String(decoding: answer.body, as: UTF8.self) == "\(Self.length / count)")
                     }
                 }
@@ -67,13 +73,13 @@ struct TrafficLimitTests {
     @Test(arguments: [1, 4]) func downloadsKeepTheLimitTogether(count: Int) async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         traffic.limits.set(upload: .unlimited, download: RateSchedule(Self.rate))
-        let engine = engine(traffic)
+        let engine = Self.engine(traffic)
         try await takesItsTime(Self.length * count) {
             try await withThrowingTaskGroup { group in
                 for _ in 0..<count {
                     group.addTask {
                         let sink = Length()
-                        let answer = try await engine.execute(request(.get, server, "/big"), sink: sink)
+                        let answer = try await engine.execute(Self.request(.get, server, "/big"), sink: sink)
                         #expect(answer.delivered == Int64(Self.length) && sink.value == Self.length)
                     }
                 }
@@ -85,34 +91,34 @@ struct TrafficLimitTests {
     @Test func aSmallReadGoesBeforeBigOnesThatBeganEarlier() async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         traffic.limits.set(upload: .unlimited, download: RateSchedule(Self.rate / 4))
-        let engine = engine(traffic)
-        let ended = Mutex<[String]>([])
+        let engine = Self.engine(traffic)
+        let ended = Order()
         try await withThrowingTaskGroup { group in
             for _ in 0..<4 {
                 group.addTask {
-                    _ = try await engine.execute(request(.get, server, "/big"), sink: Length())
-                    ended.withLock { $0.append("big") }
+                    _ = try await engine.execute(Self.request(.get, server, "/big"), sink: Length())
+                    ended.append("big")
                 }
             }
             try await waitUntil("big transfers are under way") { traffic.received > 256 << 10 }
-            _ = try await engine.execute(request(.put, server), body: MemorySource([1, 2, 3]))
-            ended.withLock { $0.append("small") }
+            _ = try await engine.execute(Self.request(.put, server), body: MemorySource([1, 2, 3]))
+            ended.append("small")
             traffic.limits.set(upload: .unlimited, download: .unlimited)
             try await group.waitForAll()
         }
-        #expect(ended.withLock { $0 } == ["small", "big", "big", "big", "big"])
+        #expect(ended.names == ["small", "big", "big", "big", "big"])
     }
 
     @Test func waitingForTheLimitIsNoSilenceOfTheServer() async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         traffic.limits.set(upload: RateSchedule(64 << 10), download: RateSchedule(64 << 10))
-        let engine = engine(traffic, stallTimeout: .milliseconds(100))
+        let engine = Self.engine(traffic, stallTimeout: .milliseconds(100))
         // Two transfers wait for one another for longer than the server may be silent.
         try await withThrowingTaskGroup { group in
             for _ in 0..<2 {
                 group.addTask {
                     let body = MemorySource([UInt8](repeating: 1, count: 64 << 10))
-                    let answer = try await engine.execute(request(.put, server), body: body)
+                    let answer = try await engine.execute(Self.request(.put, server), body: body)
                     #expect(answer.isSuccess)
                 }
             }
@@ -123,22 +129,22 @@ struct TrafficLimitTests {
     @Test func aTransferThatWaitsCanBeCancelled() async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         traffic.limits.set(upload: .unlimited, download: RateSchedule(16 << 10))
-        let engine = engine(traffic)
-        let task = Task { try await engine.execute(request(.get, server, "/big"), sink: Length()) }
+        let engine = Self.engine(traffic)
+        let task = Task { try await engine.execute(Self.request(.get, server, "/big"), sink: Length()) }
         try await waitUntil("bytes have come") { traffic.received > 0 }
         task.cancel()
         let result = await task.result
         #expect(throws: HTTPError.self) { try result.get() }
         traffic.limits.set(upload: .unlimited, download: .unlimited)
-        #expect(try await engine.execute(request(.get, server)).isSuccess)
+        #expect(try await engine.execute(Self.request(.get, server)).isSuccess)
     }
 
     @Test func aLimitThatGoesLetsThoseThatWaitGoOn() async throws {
         let (server, traffic) = (Self.server(), HTTPTraffic())
         // Alone it would take three minutes.
         traffic.limits.set(upload: .unlimited, download: RateSchedule(16 << 10))
-        let engine = engine(traffic)
-        let task = Task { try await engine.execute(request(.get, server, "/big"), sink: Length()) }
+        let engine = Self.engine(traffic)
+        let task = Task { try await engine.execute(Self.request(.get, server, "/big"), sink: Length()) }
         try await waitUntil("bytes have come") { traffic.received > 0 }
         traffic.limits.set(upload: .unlimited, download: .unlimited)
         #expect(try await task.value.delivered == Int64(Self.length))

@@ -53,17 +53,17 @@ extension OptionEffect {
             try await withMount("upload-limit=1MiB", "download-limit=1MiB@00:00") { world, _ in
                 let status = try await world.pailfs(["status", "--json", world.mountpoint]).output
                 #expect(status.contains("\"uploadBytes\" : 1048576") && status.contains("\"downloadBytes\" : 1048576"))
-                let seconds = "s=$(date +%s%N); %; echo $((($(date +%s%N) - s) / 1000000))"
-                func milliseconds(_ script: String) async throws -> Int {
-                    let output = try await world.sh(seconds.replacingOccurrences(of: "%", with: script))
-                    return try #require(Int(output.trimmingCharacters(in: .whitespacesAndNewlines)))
+                func time(_ script: String) async throws -> Duration {
+                    let start = ContinuousClock.now
+                    try await world.sh(script)
+                    return ContinuousClock.now - start
                 }
                 // A tenth of a second's bytes may go at once.
                 try await world.sh("head -c 3145728 /dev/urandom >$T/big")
-                #expect(try await milliseconds("cp $T/big file") >= 2600)
+                #expect(try await time("cp $T/big file") >= .seconds(2.6))
                 try await world.unmount()
                 try await world.mount(["download-limit=1MiB"], cache: "another")
-                #expect(try await milliseconds("cmp $T/big file") >= 2600)
+                #expect(try await time("cmp $T/big file") >= .seconds(2.6))
                 try await set(world, "download-limit=off")
                 let without = try await world.pailfs(["status", "--json", world.mountpoint]).output
                 #expect(!without.contains("downloadBytes"))
