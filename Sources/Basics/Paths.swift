@@ -59,6 +59,13 @@ package enum Directory {
         return false
     }
 
+    /// Removes a directory with all that is in it, or a file; what is not there is no error, and what cannot be removed stays.
+    package static func removeTree(_ path: String) {
+        if unlink(path) == 0 || errno == ENOENT { return }
+        for name in (try? names(in: path)) ?? [] { removeTree("\(path)/\(name)") }
+        rmdir(path)
+    }
+
     /// Creates `path` and what is missing above it; one that exists stays as it is. With `lasting` what was made survives a power
     /// cut. mkdir(2)
     package static func create(_ path: String, permissions: UInt16 = 0o700, lasting: Bool = false) throws(FileError) {
@@ -130,12 +137,19 @@ package enum Directory {
         return (free, total)
     }
 
-    static func parent(of path: String) -> String {
+    /// What is before the last component.
+    package static func parent(of path: String) -> String {
         var path = path[...]
         while path.count > 1, path.last == "/" { path = path.dropLast() }
         guard let slash = path.lastIndex(of: "/") else { return "." }
         return slash == path.startIndex ? "/" : String(path[..<slash])
     }
+}
+
+/// Which file it is, whatever its paths are.
+package struct FileIdentity: Sendable, Hashable {
+    package var device: UInt64
+    package var inode: UInt64
 }
 
 /// What lstat(2) tells of a path, where a symbolic link is not followed, or fstat(2) of an open file.
@@ -145,6 +159,7 @@ package struct LocalFileStatus: Sendable, Hashable {
     }
 
     package var kind: Kind
+    package var identity: FileIdentity
     /// The user that owns it.
     package var owner: UInt32
     /// The lowest twelve bits of the mode.
@@ -182,6 +197,7 @@ package struct LocalFileStatus: Sendable, Hashable {
         case Glibc.S_IFLNK: kind = .symbolicLink
         default: kind = .other
         }
+        identity = FileIdentity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino))
         (owner, permissions, size) = (status.st_uid, UInt16(status.st_mode & 0o7777), Int64(status.st_size))
         (accessed, modified) = (Timestamp(status.st_atim), Timestamp(status.st_mtim))
     }

@@ -1,4 +1,5 @@
 package import Basics
+import Glibc
 import Logging
 package import ObjectStorage
 import Synchronization
@@ -27,7 +28,9 @@ extension BlockCache {
         let mayBegin = changes.begin()
         defer { if mayBegin { changes.end() } }
         do throws(FileError) {
-            guard mayBegin, size == version.size, !chunks.isEmpty, options.usesDisk, disk.isUsable else {
+            guard mayBegin, !isApart.load(ordering: .relaxed), size == version.size, !chunks.isEmpty, options.usesDisk,
+                disk.isUsable
+            else {
                 throw Self.declined
             }
             if cost > held {
@@ -44,7 +47,7 @@ extension BlockCache {
                 held = cost
             }
             let id = try claimFile(key, version)
-            try File.rename(path, to: self.path(of: id))
+            try take(path, to: self.path(of: id))
             guard object.install(file, id: id, present: chunks, epoch: nextEpoch()) else {
                 // A fetch was faster and has the old file open, which lives on without a name: start over next time.
                 try File.remove(self.path(of: id))
@@ -60,6 +63,17 @@ extension BlockCache {
             }
             try? File.remove(path)
             release(held)
+        }
+    }
+
+    /// Moves the file. On another disk it is not copied: whoever reads it next downloads it.
+    private func take(_ path: String, to target: String) throws(FileError) {
+        do throws(FileError) {
+            try inDirectory { () throws(FileError) in try File.rename(path, to: target) }
+        } catch {
+            guard error.errno == EXDEV else { throw error }
+            isApart.store(true, ordering: .relaxed)
+            throw Self.declined
         }
     }
 

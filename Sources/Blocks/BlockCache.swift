@@ -71,6 +71,8 @@ package final class BlockCache: Sendable {
     private let lent: Mutex<[Int64: Int]>
     private let stored = Atomic<Int64>(0)
     private let currentEpoch: Atomic<Int64>
+    /// Whether staging files are on another disk, as the first of them has shown.
+    let isApart = Atomic(false)
 
     /// Opens the cache in `directory`, which is created if need be. `database` is the cache's own; a corrupt one throws, and
     /// the caller starts over with a new one.

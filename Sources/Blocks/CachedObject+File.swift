@@ -1,5 +1,6 @@
 import Basics
 import Digests
+import Glibc
 import ObjectStorage
 import Synchronization
 
@@ -16,7 +17,7 @@ extension CachedObject {
                 return state.file
             }
         } catch {
-            if error.errno == 2 { loseFile(id) } else { cache.disk.failed(error, doing: "open") }
+            if error.errno == ENOENT { loseFile(id) } else { cache.disk.failed(error, doing: "open") }
             return nil
         }
     }
@@ -31,7 +32,10 @@ extension CachedObject {
         }) {
             return file
         }
-        let created = try File(cache.path(of: id), .readWrite, create: .ifMissing)
+        let path = cache.path(of: id)
+        let created = try cache.inDirectory { () throws(FileError) in
+            try File(path, .readWrite, create: .ifMissing)
+        }
         // At full length from the start, a file system has no reason to allocate ahead of the end.
         if try created.size < version.size { try created.truncate(to: version.size) }
         return state.withLock { state in

@@ -26,7 +26,8 @@ package final class Connection {
         var opened: OpaquePointer?
         // One process has a database of ours at a time: the log's index needs no shared memory, and no read a lock of the
         // kernel's. https://www.sqlite.org/vfs.html#standard_unix_vfses
-        let status = sqlite3_open_v2(path, &opened, flags, location == .memory ? nil : "unix-excl")
+        let isFile = if case .file = location { true } else { false }
+        let status = sqlite3_open_v2(path, &opened, flags, isFile ? "unix-excl" : nil)
         guard status == SQLITE_OK, let opened else {
             // Even a failed open leaves a handle that holds the message and must be closed.
             var error = SQLiteError(status: status, connection: opened, sql: nil)
@@ -60,6 +61,20 @@ package final class Connection {
                 Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().loggedPages = Int(pages)
                 return SQLITE_OK
             }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// A copy of the whole database that nothing else can open. sqlite3_backup_step
+    func temporaryCopy(_ options: Database.Options) throws(SQLiteError) -> Connection {
+        let copy = try Connection(.temporary, options: options)
+        guard let backup = sqlite3_backup_init(copy.handle, "main", handle, "main") else {
+            throw SQLiteError(status: sqlite3_errcode(copy.handle), connection: copy.handle, sql: nil)
+        }
+        let status = sqlite3_backup_step(backup, -1)
+        let end = sqlite3_backup_finish(backup)
+        guard status == SQLITE_DONE, end == SQLITE_OK else {
+            throw SQLiteError(status: status == SQLITE_DONE ? end : status, connection: copy.handle, sql: nil)
+        }
+        return copy
     }
 
     /// From now on each commit comes back when the log is on the disk, or leaves that to a later one. Outside a transaction.

@@ -18,11 +18,14 @@ package final class Database: Sendable {
         case file(String)
         /// Lives as long as the `Database`; read and written through one connection.
         case memory
+        /// The same, with what does not fit into `Options.cacheSize` in a temporary file of SQLite's own.
+        case temporary
 
         var path: String {
             switch self {
             case .file(let path): path
             case .memory: ":memory:"
+            case .temporary: ""
             }
         }
     }
@@ -53,12 +56,25 @@ package final class Database: Sendable {
         package var remembersDamage = false
         /// What marks the file as ours (`PRAGMA application_id`), to tell another program's.
         package var application: Int32 = 0
+        /// Called once, with the error, when the disk turns out to be read-only. All that the database holds is then in a
+        /// temporary copy, which calls use from there on, the one that met the error included. Without this such calls fail.
+        package var whenReadOnly: (@Sendable (SQLiteError) -> Void)?
 
         package init() {}
     }
 
-    private let writer: Lender
-    private let readers: Lender
+    /// What calls borrow connections from.
+    struct Lenders {
+        var writer: Lender
+        var readers: Lender
+        /// The database file and its log, as they were opened; nil of what is in no file.
+        var files: [FileIdentity?]?
+    }
+
+    let location: Location
+    let options: Options
+    /// A leaf: calls use a lender outside it.
+    let lenders: Mutex<Lenders>
     /// Where it is put down that the file is damaged.
     private let damageMark: String?
 
@@ -68,6 +84,7 @@ package final class Database: Sendable {
     package init(
         _ location: Location, options: Options = Options(), migrations: [String] = []
     ) throws(SQLiteError) {
+        (self.location, self.options) = (location, options)
         damageMark = options.remembersDamage && location != .memory ? location.path + Self.damageSuffix : nil
         if let damageMark, access(damageMark, F_OK) == 0 {
             throw SQLiteError(.corrupt, message: "\(location.path) is damaged")
@@ -78,32 +95,27 @@ package final class Database: Sendable {
         if options.shrinks, try first.number("PRAGMA auto_vacuum") == 0 {
             try? first.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
         }
-        writer = Lender([first])
-        guard location != .memory, options.readers > 0 else {
-            readers = writer
-            return
-        }
-        var connections: [Connection] = []
-        for _ in 0..<options.readers {
-            let connection = try Connection(location, options: options)
-            try connection.forbidWriting()
-            connections.append(connection)
-        }
-        readers = Lender(connections)
+        lenders = Mutex(try Self.lenders(first, location, options))
     }
 
     /// Lends a reading connection. Each statement sees the newest commit; `snapshot` makes several see the same one.
     package func read<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
-        try noting { () throws(SQLiteError) in try readers.lend(body) }
+        try lend(writing: false, body)
     }
 
     /// Lends the writing connection, outside a transaction: each statement commits by itself.
     package func write<Result>(
         _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
-        try noting { () throws(SQLiteError) in try writer.lend(body) }
+        let writer = lenders.withLock { $0.writer }
+        do throws(SQLiteError) { return try lend(writing: true, body) } catch {
+            guard error.kind == .readOnly, let whenReadOnly = options.whenReadOnly else { throw error }
+            if try leaveDisk(with: writer) { whenReadOnly(error) }
+            guard lenders.withLock({ $0.writer !== writer }) else { throw error }
+            return try lend(writing: true, body)
+        }
     }
 
     /// Runs one statement that answers no rows on the writing connection, with `values` for its parameters from 1 on.
@@ -122,8 +134,8 @@ package final class Database: Sendable {
 
     /// Waits until every connection is back and closes them; later calls throw `.closed`.
     package func close() {
-        readers.close()
-        writer.close()
+        let used = lenders.withLock { [$0.readers, $0.writer] }
+        for lender in used { lender.close() }
     }
 
     /// Deletes a database that nobody has open, with its write-ahead log; a missing one is no error.
@@ -133,6 +145,30 @@ package final class Database: Sendable {
 
     private static let damageSuffix = "-damaged"
 
+    /// Lends a connection of the lender of now. A call that waited for one while the file was replaced begins again: a commit to
+    /// the old file would be lost.
+    private func lend<Result>(
+        writing: Bool, _ body: (Connection) throws(SQLiteError) -> Result
+    ) throws(SQLiteError) -> Result {
+        while true {
+            let lender = lender(writing: writing)
+            do throws(SQLiteError) {
+                return try noting { () throws(SQLiteError) in
+                    try lender.lend { (connection) throws(SQLiteError) in
+                        guard self.lender(writing: writing) === lender else {
+                            throw SQLiteError(.closed, message: "the file was replaced")
+                        }
+                        return try body(connection)
+                    }
+                }
+            } catch {
+                guard error.kind == .closed, self.lender(writing: writing) !== lender else { throw error }
+            }
+        }
+    }
+
+    private func lender(writing: Bool) -> Lender { lenders.withLock { writing ? $0.writer : $0.readers } }
+
     private func noting<Result>(_ body: () throws(SQLiteError) -> Result) throws(SQLiteError) -> Result {
         do { return try body() } catch {
             if error.isCorrupt, let damageMark {
@@ -141,58 +177,6 @@ package final class Database: Sendable {
             }
             throw error
         }
-    }
-}
-
-/// Hands out connections and takes them back. Whoever finds none waits.
-///
-/// The mutex guards the list alone; a connection taken from the list belongs to its borrower, which is why it may do I/O.
-private final class Lender: Sendable {
-    private struct Shelf: @unchecked Sendable {
-        // Sendable: connections on the shelf have no user, and the mutex orders one borrower after the other.
-        var connections: [Connection]
-        var isClosed = false
-    }
-
-    private let shelf: Mutex<Shelf>
-    private let available: Semaphore
-    private let count: Int
-
-    init(_ connections: [Connection]) {
-        count = connections.count
-        shelf = Mutex(Shelf(connections: connections))
-        available = Semaphore()
-        for _ in connections { available.signal() }
-    }
-
-    func lend<Result>(_ body: (Connection) throws(SQLiteError) -> Result) throws(SQLiteError) -> Result {
-        available.wait()
-        defer { available.signal() }
-        let taken = shelf.withLock { Taken(connection: $0.isClosed ? nil : $0.connections.popLast()) }
-        guard let connection = taken.connection else {
-            throw SQLiteError(.closed, message: "the database is closed")
-        }
-        defer {
-            shelf.withLock { [taken] in if let connection = taken.connection { $0.connections.append(connection) } }
-        }
-        return try body(connection)
-    }
-
-    func close() {
-        for _ in 0..<count { available.wait() }
-        let closed = shelf.withLock { shelf in
-            defer { shelf.connections = [] }
-            shelf.isClosed = true
-            return Shelf(connections: shelf.connections)
-        }
-        // The connections end here, outside the lock: closing the last one writes the log back to the file.
-        withExtendedLifetime(closed) {}
-        for _ in 0..<count { available.signal() }
-    }
-
-    private struct Taken: @unchecked Sendable {
-        // Sendable: one borrower at a time, see above.
-        let connection: Connection?
     }
 }
 

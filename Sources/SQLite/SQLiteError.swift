@@ -1,4 +1,7 @@
+import Basics
 import CSQLite3
+
+import var Glibc.EROFS
 
 /// Why a database call failed: the one error type of this room.
 package struct SQLiteError: Error, Sendable, Hashable {
@@ -24,6 +27,7 @@ package struct SQLiteError: Error, Sendable, Hashable {
         /// A row broke a constraint of the schema.
         case constraint
         case cannotOpen
+        /// Nothing can be written to the file or its disk.
         case readOnly
         case outOfMemory
         /// A newer release of this program wrote the database.
@@ -53,9 +57,26 @@ package struct SQLiteError: Error, Sendable, Hashable {
         if extendedCode & 0xff != status & 0xff { extendedCode = status }
         code = extendedCode & 0xff
         kind = Self.kind(code)
+        if [.inputOutput, .cannotOpen].contains(kind), let connection, Self.isOnReadOnlyDisk(connection) {
+            kind = .readOnly
+        }
         let text = connection.flatMap(sqlite3_errmsg) ?? sqlite3_errstr(status)
         message = text.map { String(cString: $0) } ?? "SQLite error \(status)"
         self.sql = sql
+    }
+
+    /// SQLite keeps no errno of a failed write, and a file system that made itself read-only need not say so in statvfs(2): making
+    /// a file beside the database shows it.
+    private static func isOnReadOnlyDisk(_ connection: OpaquePointer) -> Bool {
+        guard let name = sqlite3_db_filename(connection, "main").map({ String(cString: $0) }), !name.isEmpty else {
+            return false
+        }
+        let path = name + "-probe"
+        do throws(FileError) {
+            _ = try File(path, .readWrite, create: .exclusive)
+            try File.remove(path)
+            return false
+        } catch { return error.errno == EROFS }
     }
 
     /// https://www.sqlite.org/rescode.html, primary codes.
