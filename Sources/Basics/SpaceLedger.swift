@@ -3,7 +3,7 @@ import Synchronization
 /// The hard quota on local disk that clean blocks and staged bytes share, counted in bytes and taken before writing.
 ///
 /// Clean bytes give way: when a reservation does not fit, the ledger asks the reclaimer (the block cache) to evict and
-/// tries again. Staged bytes are dirty and stay until they are in the bucket; writers leave a share of the quota to commits,
+/// tries again, unless it is another disk that is full. Staged bytes are dirty and stay until they are in the bucket; writers leave a share of the quota to commits,
 /// which may need space to give some back. What else lies in the directory (`overhead`: the databases) counts as well. A
 /// floor of free space on the file system is kept: it can be passed by as much as is reserved but not yet written. Locked
 /// by its own mutex, a leaf; the reclaimer, `overhead` and `freeSpace` run outside the lock, on the caller's thread, and must
@@ -37,6 +37,8 @@ package final class SpaceLedger: Sendable {
         var forWriters: Int64
         /// What nobody uses.
         var unused: Int64
+        /// Whether eviction makes more room.
+        var isElastic: Bool
     }
 
     private let most: Atomic<Int64>
@@ -45,17 +47,19 @@ package final class SpaceLedger: Sendable {
     package let commitShare: Int64
     private let overhead: @Sendable () -> Int64
     private let freeSpace: @Sendable () -> Int64
+    private let stagingSpace: (@Sendable () -> Int64)?
     private let state = Mutex(State())
 
-    /// `freeSpace` answers how many bytes the file system has free now, `overhead` how many bytes of the limit others use.
+    /// `freeSpace` answers how many bytes the file system has free now, `stagingSpace` that of staged bytes if it is another one,
+    /// `overhead` how many bytes of the limit others use.
     package init(
         limit: Int64, floor: Int64, commitShare: Int64 = 0, overhead: @escaping @Sendable () -> Int64 = { 0 },
-        freeSpace: @escaping @Sendable () -> Int64
+        freeSpace: @escaping @Sendable () -> Int64, stagingSpace: (@Sendable () -> Int64)? = nil
     ) {
         most = Atomic(limit)
         least = Atomic(floor)
         self.commitShare = commitShare
-        (self.overhead, self.freeSpace) = (overhead, freeSpace)
+        (self.overhead, self.freeSpace, self.stagingSpace) = (overhead, freeSpace, stagingSpace)
     }
 
     /// Most bytes that may be in use, cache, staging and databases together.
@@ -83,9 +87,9 @@ package final class SpaceLedger: Sendable {
 
     /// How full of staged bytes the part is that writers may use: from 1 on they have to wait.
     package var pressure: Double {
-        let (free, overhead) = (freeSpace(), overhead())
+        let (free, overhead) = (free(for: .written), overhead())
         return state.withLock { state in
-            let room = room(state, free: free, overhead: overhead)
+            let room = room(for: .written, state, free: free, overhead: overhead)
             return room.forWriters <= 0 ? 1 : Double(state.staged) / Double(room.forWriters)
         }
     }
@@ -136,23 +140,33 @@ package final class SpaceLedger: Sendable {
         state.withLock { state in state.reclaimer.map { ($0, state.released) } }
     }
 
-    private func room(_ state: State, free: Int64, overhead: Int64) -> Room {
+    private func free(for use: Use) -> Int64 {
+        use == .clean ? freeSpace() : stagingSpace?() ?? freeSpace()
+    }
+
+    private func room(for use: Use, _ state: State, free: Int64, overhead: Int64) -> Room {
         let unused = min(limit - overhead - state.used, free - floor)
-        let whole = max(0, state.used + unused)
-        return Room(whole: whole, forWriters: whole - min(commitShare, whole / 4), unused: unused)
+        // On a disk of their own, staged bytes get nothing from the eviction of others.
+        let isApart = use != .clean && stagingSpace != nil
+        let most = isApart ? min(limit - overhead, state.staged + free - floor) : state.used + unused
+        let whole = max(0, most)
+        return Room(
+            whole: whole, forWriters: whole - min(commitShare, whole / 4), unused: unused,
+            isElastic: !isApart || unused < free - floor)
     }
 
     /// nil when the bytes are taken, else how many are missing, and whether eviction can bring them.
     private func take(_ bytes: Int64, _ use: Use) -> (bytes: Int64, isCurable: Bool)? {
         let reservedBefore = state.withLock { $0.reserved }
-        let (free, overhead) = (freeSpace(), overhead())
+        let (free, overhead) = (free(for: use), overhead())
         return state.withLock { state in
             // What others reserved since the look at the disk is not written yet, and is not in `free`.
-            let room = room(state, free: free - (state.reserved &- reservedBefore), overhead: overhead)
+            let room = room(
+                for: use, state, free: free - (state.reserved &- reservedBefore), overhead: overhead)
             if use == .written, bytes > room.forWriters - state.staged {
                 return (bytes - (room.forWriters - state.staged), false)
             }
-            guard bytes <= room.unused else { return (bytes - room.unused, true) }
+            guard bytes <= room.unused else { return (bytes - room.unused, room.isElastic) }
             state.used += bytes
             if use != .clean { state.staged += bytes }
             state.reserved &+= bytes

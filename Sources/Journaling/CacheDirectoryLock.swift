@@ -1,6 +1,6 @@
 import Basics
 
-/// The right of one process to use a cache directory, held from before anything in it is opened to the end of the mount.
+/// The right of one process to use a directory of a mount, held from before anything in it is opened to the end of the mount.
 ///
 /// It is flock(2) on the file `lock` in the directory, so the kernel gives it up however the process ends; the file itself
 /// stays. Its text, pid and mountpoint, is for the message to whoever comes second and means nothing without the lock. The
@@ -22,6 +22,12 @@ package final class CacheDirectoryLock: Sendable {
             }
         } catch { throw .file(error) }
         throw Self.holder(of: file, in: directory)
+    }
+
+    /// Whether the file that is locked is still in the directory: without it another process finds the directory free.
+    package var isInPlace: Bool {
+        guard let mine = try? LocalFileStatus(of: file) else { return false }
+        return ((try? LocalFileStatus(of: directory + "/lock")) ?? nil)?.identity == mine.identity
     }
 
     /// Makes `directory` exist, as a directory of ours that others cannot enter.

@@ -3,11 +3,11 @@ package import SQLite
 
 /// Why the local state of a mount cannot be used: the one error type of this room. Each text names the remedy.
 package enum JournalingError: Error, Sendable, Hashable {
-    /// Another process uses the cache directory; what it wrote about itself, when it did.
+    /// Another process uses the directory; what it wrote about itself, when it did.
     case held(directory: String, pid: Int32?, mountpoint: String?)
-    /// The cache directory belongs to another user.
+    /// The directory belongs to another user.
     case foreign(directory: String, owner: UInt32)
-    /// The cache directory is a symbolic link or no directory at all.
+    /// The directory is a symbolic link or no directory at all.
     case notADirectory(directory: String)
     case file(FileError)
     /// `journal.db` cannot be opened or read.
@@ -38,14 +38,14 @@ extension JournalingError: CustomStringConvertible {
         case .held(let directory, let pid, let mountpoint):
             let holder = "process \(pid.map { "\($0)" } ?? "unknown")"
             let place = mountpoint.map { ", mounted on \($0)" } ?? ""
-            return "the cache directory \(directory) is in use by \(holder)\(place); "
+            return "the directory \(directory) is in use by \(holder)\(place); "
                 + "run \"pailfs unmount\", which waits until everything is stored, or set another cache-dir"
         case .foreign(let directory, let owner):
-            return "the cache directory \(directory) belongs to user \(owner); "
+            return "the directory \(directory) belongs to user \(owner); "
                 + "mount as that user, or set another cache-dir"
         case .notADirectory(let directory):
-            return "the cache directory \(directory) is a symbolic link or not a directory; "
-                + "set cache-dir to the directory itself"
+            return "the directory \(directory) is a symbolic link or not a directory; "
+                + "set cache-dir or state-dir to the directory itself"
         case .file(let error): return error.description
         case .journal(let path, let error) where error.kind == .full:
             return "the journal \(path) cannot be used: \(error); make room on its disk, or set another cache-dir"

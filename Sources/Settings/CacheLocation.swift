@@ -1,13 +1,38 @@
 package import Basics
 
-/// Where a mount keeps its caches: one directory for the user, in it one for each bucket and prefix.
+/// Where a mount keeps what it has on local disk: two directories for the user, in each one for each bucket and prefix.
 package enum CacheLocation {
-    /// The directory for all buckets; nil when the environment names no home.
-    package static func userDirectory(environment: [String: String]) -> String? {
+    /// Both directories for all buckets, where no option names them.
+    package enum Kind: Sendable, CaseIterable {
+        /// What can be fetched again.
+        case cache
+        /// What must not be lost.
+        case state
+    }
+
+    /// nil when the environment of a user other than root names no home.
+    package static func directory(for kind: Kind, environment: [String: String], isRoot: Bool) -> String? {
+        let (variable, below, ofRoot) =
+            switch kind {
+            case .cache: ("XDG_CACHE_HOME", "/.cache", "/var/cache/pailfs")
+            case .state: ("XDG_STATE_HOME", "/.local/state", "/var/lib/pailfs")
+            }
+        return path(variable, environment) ?? (isRoot ? ofRoot : path(below: below, environment))
+    }
+
+    /// The directory that held both until there were two.
+    package static func former(environment: [String: String]) -> String? {
+        path("XDG_CACHE_HOME", environment) ?? path(below: "/.cache", environment)
+    }
+
+    private static func path(_ variable: String, _ environment: [String: String]) -> String? {
         // The XDG base directory specification ignores paths that are not absolute.
-        if let cache = environment["XDG_CACHE_HOME"], cache.hasPrefix("/") { return cache + "/pailfs" }
+        environment[variable].flatMap { $0.hasPrefix("/") ? $0 + "/pailfs" : nil }
+    }
+
+    private static func path(below part: String, _ environment: [String: String]) -> String? {
         guard let home = environment["HOME"], home.hasPrefix("/") else { return nil }
-        return (home == "/" ? "" : home) + "/.cache/pailfs"
+        return (home == "/" ? "" : home) + part + "/pailfs"
     }
 
     /// The name of the directory for one bucket and prefix at one endpoint: the same for the same content of the bucket,

@@ -54,6 +54,8 @@ package struct MountSettings: Sendable, Hashable {
     package var termWait = Duration.zero
     /// The directory for all buckets' caches; nil is the user's.
     package var cacheDirectory: String?
+    /// The directory for what all buckets' mounts must not lose; nil is the cache directory if one is set, else the user's.
+    package var stateDirectory: String?
     package var cacheSize: Int64 = 0
     package var freeSpace: Int64 = 0
     package var memory: Int64 = 0

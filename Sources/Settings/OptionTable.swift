@@ -60,14 +60,20 @@ package enum OptionTable {
     private static let cache: [MountOption] = [
         .path(
             "cache-dir", "directory", \.cacheDirectory,
-            "Directory that holds the caches of all buckets. Default: $XDG_CACHE_HOME/pailfs or ~/.cache/pailfs."),
+            "Directory that holds the caches of all buckets; it may be deleted at any time. Default: "
+                + "$XDG_CACHE_HOME/pailfs or ~/.cache/pailfs, for root /var/cache/pailfs."),
+        .path(
+            "state-dir", "directory", \.stateDirectory,
+            "Directory that holds the journals of all buckets and the files not stored yet. Default: that of "
+                + "cache-dir where this is set, else $XDG_STATE_HOME/pailfs or ~/.local/state/pailfs, for root "
+                + "/var/lib/pailfs."),
         .size(
             "cache-size", \.cacheSize, in: 64 << 20...1 << 50, default: "10GiB",
             "Largest size on disk of cached blocks, files not yet stored and their databases, together."
         ).live,
         .size(
             "free-space", \.freeSpace, in: 0...1 << 50, default: "1GiB",
-            "Bytes of the cache's disk that pailfs leaves free, whatever cache-size allows."
+            "Bytes that pailfs leaves free on the disk of either directory, whatever cache-size allows."
         ).live,
         .size(
             "memory", \.memory, in: 32 << 20...1 << 40, default: "256MiB",

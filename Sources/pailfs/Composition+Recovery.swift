@@ -9,7 +9,7 @@ import ObjectStorage
 extension Composition {
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
     static func recover(
-        _ journal: Journal, _ cache: CacheDirectory, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
+        _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
         waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
         let recovery = Recovery(

@@ -50,7 +50,7 @@ final class Composition: Sendable {
     private let throttle: Throttle
     private let uploads: UploadLimiter
     private let entries: MetadataCache
-    private let lock: CacheDirectoryLock
+    private let directories: LocalDirectories
     private let journal: Journal
     private let metadata: Database
     private let index: Database
@@ -68,7 +68,7 @@ final class Composition: Sendable {
     ) throws(CommandError) {
         let takesOver = held?.isTakenOver ?? false
         let settings = request.settings
-        if !takesOver { try CacheDirectory.require(request, outside: mountpoint) }
+        if !takesOver { try LocalDirectories.require(request, outside: mountpoint) }
         let time = SystemTime()
         pool = WorkerPool(threads: 16, name: "pailfs-work")
         throttle = Self.throttle(settings)
@@ -77,9 +77,10 @@ final class Composition: Sendable {
             request, checked: !takesOver, pool: pool, meter: meter, traffic: traffic, throttle: throttle, time: time,
             logger: logger)
 
-        let cache = try CacheDirectory(request, mountpoint: mountpoint, process: process)
-        lock = cache.lock
-        if !takesOver, let danger = CacheDirectory.exposed(cache.path) {
+        let cache = try LocalDirectories(request, mountpoint: mountpoint, process: process)
+        let place = cache.place
+        directories = cache
+        if !takesOver, let danger = place.directories.lazy.compactMap({ LocalDirectories.exposed($0) }).first {
             Entry.warn("other users can change the cache: \(danger); set cache-dir to a directory of your own")
         }
         journal = try cache.journal(environment: request.environment)
@@ -98,7 +99,7 @@ final class Composition: Sendable {
             }
         }
         entries.remind(store)
-        entries.limit = CacheDirectory.metadataShare(of: settings.cacheSize)
+        entries.limit = LocalDirectories.metadataShare(of: settings.cacheSize)
         let unlinked = UnlinkedFile.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
@@ -113,8 +114,8 @@ final class Composition: Sendable {
         buffers = BufferPool(budget: MemoryBudget(limit: memory - forReplies - forOwn))
         ledger = cache.ledger(limit: settings.cacheSize, floor: settings.freeSpace, time: time)
         // Cached blocks may give way; but nobody wants to find out by ENOSPC.
-        if !takesOver, !settings.readOnly, let free = try? Directory.space(at: cache.path).free,
-            let lack = CacheDirectory.lack(of: free, at: cache.path, settings)
+        if !takesOver, !settings.readOnly, let free = try? Directory.space(at: place.state).free,
+            let lack = LocalDirectories.lack(of: free, at: place.state, settings)
         {
             Entry.warn("writes can fail with ENOSPC: \(lack.message)")
         }
@@ -123,7 +124,7 @@ final class Composition: Sendable {
         (index, blocks) = try cache.cache("blocks.db", migrations: BlockCache.migrations, logger: logger) {
             [ledger, pool, store, buffers] (database) throws(SQLiteError) in
             try BlockCache(
-                directory: cache.path + "/blocks", database: database, ledger: ledger, buffers: buffers, store: store,
+                directory: place.blocks, database: database, ledger: ledger, buffers: buffers, store: store,
                 pool: pool, time: time, options: Self.blockOptions(settings), logger: logger,
                 lent: held?.backedInodes.map(\.file) ?? [],
                 onDamage: { key, version in listener.hearOfDamage(version, of: key) },
@@ -131,12 +132,12 @@ final class Composition: Sendable {
         }
         do {
             staging = try StagingArea(
-                directory: cache.path + "/staging", ledger: ledger, time: time,
+                directory: place.staging, ledger: ledger, time: time,
                 kept: plan.stagedNames.union(unlinked.compactMap(\.staging)),
                 lastKnown: journal.lastKnownFile)
         } catch { throw cache.unusable("\(error)") }
         if !takesOver, staging.orphans.files > 0 {
-            let place = cache.path + "/staging/orphans"
+            let place = place.orphans
             let files = StatusText.count(staging.orphans.files, "file")
             Entry.warn(
                 "the journal does not know \(files) of acknowledged or unfinished bytes in \(place); copy them out with "
@@ -166,7 +167,7 @@ final class Composition: Sendable {
     ) throws(CommandError) {
         var service = service(request, mountpoint: mountpoint, process: process)
         service.live = LiveSettings(
-            request, directory: lock.directory, level: threshold, ledger: ledger, uploads: uploads, throttle: throttle,
+            request, directory: place.state, level: threshold, ledger: ledger, uploads: uploads, throttle: throttle,
             limits: traffic.limits, metadata: entries, fileSystem: fileSystem)
         let figures = MountFigures(
             identity: service.identity, fileSystem: fileSystem, blocks: blocks, meter: meter, throttle: throttle,
@@ -196,7 +197,7 @@ final class Composition: Sendable {
         let identity = ControlService.Identity(
             url: request.url, mountpoint: mountpoint.path, pid: process, since: SystemTime().now(),
             durable: request.settings.durable == .local ? "local" : "remote", readOnly: request.settings.readOnly,
-            cacheDirectory: lock.directory)
+            place: place)
         return ControlService(
             identity: identity, asked: request, fileSystem: fileSystem, blocks: blocks,
             figures: ControlService.Figures(
@@ -204,6 +205,8 @@ final class Composition: Sendable {
                 memory: [buffers.budget, own.budget, replies.budget], prices: store.capabilities.prices),
             pool: pool)
     }
+
+    private var place: DirectoryPair { directories.place }
 
     /// How many files the bucket does not have as programs see them.
     var filesToStore: Int { fileSystem.dirtyFiles(below: .root) }
@@ -220,7 +223,7 @@ final class Composition: Sendable {
         Entry.sayUnstored(unstored.map { "\($0.path) (\($0.reason))" })
         throw CommandError(
             "\(StatusText.count(unstored.count, "file")) of an earlier mount could not be stored; "
-                + "their bytes stay in \(lock.directory)")
+                + "their bytes stay in \(place.state)")
     }
 
     /// After the session's end: writes what waits in memory and gives the cache directory back.

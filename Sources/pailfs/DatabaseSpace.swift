@@ -1,7 +1,7 @@
 import Basics
 import Synchronization
 
-/// Bytes of disk that the databases and directories of a cache directory take, and what they may grow by before anybody looks
+/// Bytes of disk that the databases and directories of a mount take, and what they may grow by before anybody looks
 /// again. Any thread may ask; its mutex is a leaf, and the files are looked at outside it.
 final class DatabaseSpace: Sendable {
     private struct State {
@@ -11,17 +11,17 @@ final class DatabaseSpace: Sendable {
 
     /// Looking takes some 20 us: too long for every write, and what grows in this time fits `growth`.
     private static let interval = Duration.milliseconds(50)
-    private static let files =
-        ["meta.db", "blocks.db", "journal.db"].flatMap { name in ["", "-wal", "-shm"].map { name + $0 } }
-        + [".", "blocks", "staging"]
-
-    private let directory: String
+    private let files: [String]
     private let growth: Int64
     private let time: any TimeSource
     private let state = Mutex(State())
 
-    init(directory: String, growth: Int64, time: any TimeSource) {
-        (self.directory, self.growth, self.time) = (directory, growth, time)
+    init(_ place: DirectoryPair, growth: Int64, time: any TimeSource) {
+        let databases = [place.cache + "/meta.db", place.cache + "/blocks.db", place.journal]
+        files =
+            databases.flatMap { name in ["", "-wal", "-shm"].map { name + $0 } }
+            + place.directories + [place.blocks, place.staging]
+        (self.growth, self.time) = (growth, time)
     }
 
     /// Counted against the quota.
@@ -37,7 +37,7 @@ final class DatabaseSpace: Sendable {
         }
         if let known { return known }
         // One that is not there takes nothing.
-        let bytes = Self.files.reduce(growth) { $0 + ((try? File("\(directory)/\($1)").allocated) ?? 0) }
+        let bytes = files.reduce(growth) { $0 + ((try? File($1).allocated) ?? 0) }
         state.withLock { $0.bytes = bytes }
         return bytes
     }

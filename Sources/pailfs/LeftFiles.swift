@@ -11,15 +11,15 @@ enum LeftFiles {
             let request = try MountRequest(
                 url: arguments[0], mountpoint: arguments[1], options: options, directory: directory,
                 environment: MountRequest.takingOver(Entry.environment))
-            return try lines(in: CacheDirectory.path(of: request))
+            return try lines(in: DirectoryPair.found(for: request))
         } catch { return ["the journal cannot be read (\(error.message))"] }
     }
 
-    private static func lines(in directory: String) throws(CommandError) -> [String] {
+    private static func lines(in place: DirectoryPair) throws(CommandError) -> [String] {
         do throws(JournalingError) {
-            let cache = try CacheDirectory(existing: directory)
+            let cache = try LocalDirectories(existing: place)
             defer { withExtendedLifetime(cache) {} }
-            let journal = try Journal(path: directory + "/journal.db")
+            let journal = try Journal(path: place.journal)
             defer { journal.close() }
             let contents = try journal.contents()
             let files = contents.files.values.map { "\($0.key) (the process that stored it died)" }.sorted()

@@ -53,6 +53,7 @@ struct MountRequest: Sendable {
         } catch { throw CommandError(error) }
         let directory = directory ?? Self.workingDirectory
         settings.cacheDirectory = settings.cacheDirectory.map { Self.absolute($0, in: directory) }
+        settings.stateDirectory = settings.stateDirectory.map { Self.absolute($0, in: directory) }
         settings.caFile = settings.caFile.map { Self.absolute($0, in: directory) }
         settings.credentialsFile = settings.credentialsFile.map { Self.absolute($0, in: directory) }
         settings.customerKeyFile = settings.customerKeyFile.map { Self.absolute($0, in: directory) }

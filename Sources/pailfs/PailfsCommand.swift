@@ -122,7 +122,7 @@ struct WorkCommand: ParsableCommand {
             let environment = held.isTakenOver ? MountRequest.takingOver(Entry.environment) : Entry.environment
             var request = try MountRequest(arguments, directory: directory, environment: environment)
             if held.isTakenOver {
-                request = try request.changed(by: LiveSettings.kept(in: CacheDirectory.path(of: request)))
+                request = try request.changed(by: LiveSettings.kept(in: DirectoryPair.found(for: request).state))
             }
             let process = MountProcess(
                 request, report: report, held: held, predecessor: predecessor, onlyStores: storing)

@@ -212,6 +212,33 @@ private final class Peak: Sendable {
         #expect(ledger.reserve(50, evicting: false))
     }
 
+    /// Staged bytes lie on another disk than cached ones.
+    @Test func eachDiskKeepsItsFloor() {
+        let cache = Atomic<Int64>(500)
+        let staging = Atomic<Int64>(500)
+        let ledger = SpaceLedger(
+            limit: 1000, floor: 50, freeSpace: { cache.load(ordering: .relaxed) },
+            stagingSpace: { staging.load(ordering: .relaxed) })
+        let asked = Mutex(0)
+        ledger.setReclaimer { bytes in
+            asked.withLock { $0 += 1 }
+            ledger.release(min(bytes, ledger.used - ledger.staged))
+        }
+        #expect(ledger.reserve(400, evicting: true))
+        cache.store(50, ordering: .relaxed)
+        #expect(!ledger.reserve(1, evicting: false))
+        #expect(ledger.reserve(400, for: .written, evicting: true), "the full disk is the cache's")
+        staging.store(100, ordering: .relaxed)
+        #expect(ledger.pressure > 0.8)
+        #expect(!ledger.reserve(51, for: .committing, evicting: true))
+        #expect(asked.withLock { $0 } == 0, "what is evicted makes no room on the other disk")
+        #expect(ledger.reserve(50, for: .committing, evicting: true))
+        cache.store(1000, ordering: .relaxed)
+        staging.store(1000, ordering: .relaxed)
+        #expect(ledger.reserve(500, for: .committing, evicting: true), "cache-size bounds both together")
+        #expect(asked.withLock { $0 } > 0 && ledger.used == 950)
+    }
+
     @Test func lowerLimitsEvictWhatIsTooMuchAndHigherOnesLetMoreIn() {
         let ledger = SpaceLedger(limit: 100, floor: 0) { 1000 }
         ledger.setReclaimer { bytes in ledger.release(min(bytes, ledger.used)) }

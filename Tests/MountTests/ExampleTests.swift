@@ -231,6 +231,7 @@ extension RealMountsAlone {
                             mount --bind $T/passwd /etc/passwd; mount --bind $T/group /etc/group
                             mount --bind $T/sbin /usr/local/sbin
                             mount -t tmpfs -o mode=755 tmpfs /home; mount -t tmpfs -o mode=700 tmpfs /root
+                            mount -t tmpfs -o mode=755 tmpfs /var/cache; mount -t tmpfs -o mode=755 tmpfs /var/lib
                             home=$(getent passwd \(user) | cut -d: -f6)
                             mkdir -p /home/alice/bucket $home/.aws
                             printf "[default]\naws_access_key_id = \(Store.accessKey)\n" >$home/.aws/credentials
@@ -240,7 +241,8 @@ extension RealMountsAlone {
                             env -i /usr/bin/mount -T $T/fstab \(place)
                             findmnt -n -o FSTYPE \(place)
                             as alice sh -c "echo content >\(place)/file\(number); stat -c %U \(place)/file\(number)"
-                            test -d $home/.cache/pailfs
+                            if [ $home = /root ]; then test -d /var/cache/pailfs -a -d /var/lib/pailfs
+                            else test -d $home/.cache/pailfs -a -d $home/.local/state/pailfs; fi
                             as \(user) /usr/local/sbin/pailfs unmount \(place)
                             rm -rf /tmp/pailfs-4711'
                         """)

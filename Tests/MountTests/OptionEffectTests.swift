@@ -188,6 +188,18 @@ extension OptionEffect {
                 #expect(try await world.sh("find $T/elsewhere -name journal.db | wc -l") == "1\n")
             }
         },
+        OptionEffect("state-dir") {
+            try await withStore { world, _ in
+                try await world.mount(["state-dir=\(world.scratch.path("elsewhere"))"])
+                try await world.sh(
+                    "printf x >file; cd $T; ls elsewhere/*/journal.db cache/*/meta.db; ! ls cache/*/journal.db")
+                for place in ["elsewhere", "cache"] {
+                    let directory = try await world.sh("echo $T/\(place)/*").trimmingCharacters(in: .newlines)
+                    let info = try await world.pailfs(["cache", "info", directory])
+                    #expect(info.output.contains("state       \(world.scratch.path("elsewhere"))/"), "\(info)")
+                }
+            }
+        },
         OptionEffect("free-space") {
             for (space, keeps) in [("0", true), ("1024T", false)] {
                 try await withMount("free-space=\(space)") { world, _ in

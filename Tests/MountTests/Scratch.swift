@@ -38,6 +38,9 @@ final class Scratch: Sendable {
             !["AWS_", "PAILFS_", "S3_", "GIT_", "RCLONE_"].contains { name.hasPrefix($0) }
         }
         result["HOME"] = path("home")
+        // Root's are the machine's otherwise.
+        result["XDG_CACHE_HOME"] = path("home/.cache")
+        result["XDG_STATE_HOME"] = path("home/.local/state")
         // Not this machine's.
         result["PAILFS_CONFIG"] = path("home/config")
         result["LC_ALL"] = "C.UTF-8"

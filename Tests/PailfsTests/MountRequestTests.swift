@@ -28,7 +28,7 @@ import Testing
     }
 
     private func cache(_ request: MountRequest) throws -> String {
-        let path = try CacheDirectory.path(of: request)
+        let path = try DirectoryPair(of: request).cache
         return try #require(path.split(separator: "/").last.map(String.init))
     }
 

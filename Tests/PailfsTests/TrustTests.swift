@@ -33,19 +33,19 @@ import Testing
         let directory = try TemporaryDirectory()
         let (shared, cache) = (directory.path("shared"), directory.path("shared/cache"))
         #expect(mkdir(shared, 0o700) == 0 && mkdir(cache, 0o700) == 0)
-        #expect(CacheDirectory.exposed(cache) == nil)
+        #expect(LocalDirectories.exposed(cache) == nil)
         #expect(chmod(shared, 0o777) == 0)
-        #expect(CacheDirectory.exposed(cache)?.hasSuffix("any user can replace files in \(shared)") == true)
+        #expect(LocalDirectories.exposed(cache)?.hasSuffix("any user can replace files in \(shared)") == true)
         #expect(chmod(shared, 0o1777) == 0)
-        #expect(CacheDirectory.exposed(cache) == nil, "as in /tmp")
+        #expect(LocalDirectories.exposed(cache) == nil, "as in /tmp")
         guard geteuid() == 0 else { return }
         #expect(chmod(shared, 0o755) == 0 && chown(shared, 65534, 65534) == 0)
-        #expect(CacheDirectory.exposed(cache)?.contains("user 65534") == true)
-        #expect(CacheDirectory.exposed(cache, to: 65534) == nil)
+        #expect(LocalDirectories.exposed(cache)?.contains("user 65534") == true)
+        #expect(LocalDirectories.exposed(cache, to: 65534) == nil)
         let container = UserNameSpace(map: "0 1000 1", overflow: 65534)
-        #expect(CacheDirectory.exposed(cache, in: container) == nil, "a user outside, as the machine's root")
+        #expect(LocalDirectories.exposed(cache, in: container) == nil, "a user outside, as the machine's root")
         #expect(chmod(shared, 0o777) == 0)
-        #expect(CacheDirectory.exposed(cache, in: container)?.contains("any user") == true)
+        #expect(LocalDirectories.exposed(cache, in: container)?.contains("any user") == true)
     }
 
     @Test func recordsAreLookedForInEverySessionOfTheUser() {

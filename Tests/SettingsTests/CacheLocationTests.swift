@@ -3,11 +3,27 @@ import Settings
 import Testing
 
 struct CacheLocationTests {
-    @Test func userDirectoryFollowsTheEnvironment() {
-        #expect(CacheLocation.userDirectory(environment: ["XDG_CACHE_HOME": "/x", "HOME": "/h"]) == "/x/pailfs")
-        #expect(CacheLocation.userDirectory(environment: ["XDG_CACHE_HOME": "x", "HOME": "/h"]) == "/h/.cache/pailfs")
-        #expect(CacheLocation.userDirectory(environment: ["HOME": "/root"]) == "/root/.cache/pailfs")
-        #expect(CacheLocation.userDirectory(environment: [:]) == nil)
+    @Test(
+        arguments: [
+            ("cache", ["XDG_CACHE_HOME": "/x", "HOME": "/h"], "/x/pailfs", "/x/pailfs"),
+            ("cache", ["XDG_CACHE_HOME": "x", "HOME": "/h"], "/h/.cache/pailfs", "/var/cache/pailfs"),
+            ("cache", ["HOME": "/"], "/.cache/pailfs", "/var/cache/pailfs"),
+            ("cache", [:], nil, "/var/cache/pailfs"),
+            ("state", ["XDG_STATE_HOME": "/x", "XDG_CACHE_HOME": "/c", "HOME": "/h"], "/x/pailfs", "/x/pailfs"),
+            ("state", ["XDG_STATE_HOME": "x", "HOME": "/h"], "/h/.local/state/pailfs", "/var/lib/pailfs"),
+            ("state", [:], nil, "/var/lib/pailfs"),
+        ] as [(String, [String: String], String?, String)])
+    func directoriesFollowTheEnvironment(
+        _ kind: String, _ environment: [String: String], _ user: String?, _ root: String
+    ) {
+        let kind = kind == "cache" ? CacheLocation.Kind.cache : .state
+        #expect(CacheLocation.directory(for: kind, environment: environment, isRoot: false) == user)
+        #expect(CacheLocation.directory(for: kind, environment: environment, isRoot: true) == root)
+    }
+
+    @Test func theFormerDirectoryIsTheSameForRoot() {
+        #expect(CacheLocation.former(environment: ["HOME": "/root"]) == "/root/.cache/pailfs")
+        #expect(CacheLocation.former(environment: ["HOME": "/root", "XDG_CACHE_HOME": "/x"]) == "/x/pailfs")
     }
 
     @Test func everyBucketAndPrefixHasItsOwnName() {

@@ -13,7 +13,7 @@ struct CacheCommand: ParsableCommand {
 
     /// Which ones.
     struct Choice: ParsableArguments {
-        @Argument(help: "Paths in mounts, URLs as they were mounted, or cache directories of mounts.")
+        @Argument(help: "Paths in mounts, URLs as they were mounted, or cache or state directories of mounts.")
         var places: [String] = []
         @OptionGroup var location: StoreOptions
 
@@ -68,7 +68,7 @@ struct CacheCommand: ParsableCommand {
             }
             var failures: [String] = []
             for place in try choice.places(all: all) {
-                let blocks = place.directory + "/blocks"
+                let blocks = place.place.blocks
                 let before = DiskUsage.bytes(in: blocks)
                 do throws(CommandError) { try Self.prune(place, to: limit) } catch {
                     failures.append(error.message)
@@ -76,7 +76,7 @@ struct CacheCommand: ParsableCommand {
                 }
                 let after = DiskUsage.bytes(in: blocks)
                 print(
-                    "\(place.directory): \(ByteSize.format(max(0, before - after))) freed, \(ByteSize.format(after)) kept"
+                    "\(place.place.cache): \(ByteSize.format(max(0, before - after))) freed, \(ByteSize.format(after)) kept"
                 )
             }
             if failures.count > 1 { for failure in failures { Entry.say("pailfs: \(failure)") } }
@@ -92,12 +92,13 @@ struct CacheCommand: ParsableCommand {
                 throw CommandError(
                     "\(status.mountpoint) is unmounted, and its process still stores what was written to it; "
                         + "try again when it has ended")
-            case .us(let directory):
+            case .us(let directories):
                 let logger = LogTarget.descriptor(2).logger(LogThreshold(.error))
-                let (database, _) = try directory.cache("blocks.db", migrations: BlockCache.migrations, logger: logger)
-                {
+                let (database, _) = try directories.cache(
+                    "blocks.db", migrations: BlockCache.migrations, logger: logger
+                ) {
                     (database) throws(SQLiteError) in
-                    try BlockCache.prune(directory: directory.path + "/blocks", database: database, to: limit)
+                    try BlockCache.prune(directory: directories.place.blocks, database: database, to: limit)
                 }
                 database.close()
             }

@@ -5,9 +5,9 @@ import Journaling
 import ObjectStorage
 import Settings
 
-/// The cache directory of one mount, mounted or not, as a command names it.
+/// The directories of one mount, mounted or not, as a command names them.
 struct CachePlace: Sendable {
-    let directory: String
+    let place: DirectoryPair
 
     /// Who has it.
     enum Holder {
@@ -16,34 +16,34 @@ struct CachePlace: Sendable {
         /// Still stores what was written to a mount that is unmounted, and answers.
         case leaving(MountStatus)
         /// This command, as long as the value lives.
-        case us(CacheDirectory)
+        case us(LocalDirectories)
     }
 
-    /// `text` is a path in a mount, a URL as it was mounted, or the directory itself.
+    /// `text` is a path in a mount, a URL as it was mounted, or one of the directories.
     init(_ text: String, options: [String]) throws(CommandError) {
         if text.contains("://") {
             let request = try MountRequest(url: text, mountpoint: "", options: options, environment: Entry.environment)
-            directory = try CacheDirectory.path(of: request)
-            guard Self.isCache(directory) else {
+            place = try DirectoryPair.found(for: request)
+            guard place.directories.contains(where: DirectoryPair.isOne) else {
                 throw CommandError(
-                    "nothing of \(text) is cached in \(directory); write the URL and the options of the mount")
+                    "nothing of \(text) is cached in \(place.cache); write the URL and the options of the mount")
             }
             return
         }
         let path = MountRequest.absolute(text)
-        if Self.isCache(path) {
-            directory = path
+        if DirectoryPair.isOne(path) {
+            place = DirectoryPair(existing: path)
         } else {
-            let place = try MountPlace(text)
-            guard case .status(let status) = try place.ask(.status, within: .seconds(10)), let cache = status.cache
+            let mount = try MountPlace(text)
+            guard case .status(let status) = try mount.ask(.status, within: .seconds(10)), let cache = status.cache
             else {
                 throw CommandError("the process that serves \(text) does not return its cache directory; see its log")
             }
-            directory = cache.directory
+            place = cache.place
         }
     }
 
-    private init(directory: String) { self.directory = directory }
+    private init(_ place: DirectoryPair) { self.place = place }
 
     /// Every one that options or the environment lead to, and those of this user's mounts.
     static func all(options: [String]) throws(CommandError) -> [CachePlace] {
@@ -53,36 +53,41 @@ struct CachePlace: Sendable {
             settings = try MountSettings(
                 OptionSources(for: nil, optionLists: options, environment: environment).options)
         } catch { throw CommandError(error) }
-        let parent = settings.cacheDirectory.map(MountRequest.absolute)
-        guard let parent = parent ?? CacheLocation.userDirectory(environment: environment) else {
-            throw CacheDirectory.noParent
+        let usual = try DirectoryPair.parents(settings, environment)
+        var parents: Set = [MountRequest.absolute(usual.state), MountRequest.absolute(usual.cache)]
+        if settings.cacheDirectory == nil {
+            parents.formUnion([CacheLocation.former(environment: environment) ?? usual.cache])
         }
-        var directories = Set(((try? Directory.names(in: parent)) ?? []).map { "\(parent)/\($0)" }.filter(isCache))
-        if options.isEmpty { directories.formUnion(MountStatus.all().compactMap(\.cache?.directory)) }
-        return directories.sorted().map(CachePlace.init(directory:))
-    }
-
-    static func isCache(_ path: String) -> Bool {
-        (try? LocalFileStatus(of: path + "/lock")) ?? nil != nil && Journal.exists(at: path + "/journal.db")
+        let directories = parents.flatMap { parent in
+            ((try? Directory.names(in: parent)) ?? []).map { "\(parent)/\($0)" }.filter(DirectoryPair.isOne)
+        }
+        var places = Set(directories.map(DirectoryPair.init(existing:)))
+        if options.isEmpty { places.formUnion(MountStatus.all().compactMap(\.cache?.place)) }
+        return places.sorted { $0.state < $1.state }.map(CachePlace.init)
     }
 
     /// The directory for this command alone, or whoever has it.
     func holder() throws(CommandError) -> Holder {
-        do throws(JournalingError) { return .us(try CacheDirectory(existing: directory)) } catch {
+        do throws(JournalingError) { return .us(try LocalDirectories(existing: place)) } catch {
             let owner: UInt32
             switch error {
-            case .held(_, _, let mountpoint?) where mountpoint != directory: owner = LocalFileStatus.ourUser
+            case .held(_, _, let mountpoint?) where !place.directories.contains(mountpoint):
+                owner = LocalFileStatus.ourUser
             // Root may look at it through the mount alone: what it makes in there would not be the user's.
             case .foreign(_, let user) where LocalFileStatus.ourUser == 0: owner = user
             default: throw CommandError(error.description)
             }
-            let own = File.resolved(directory) ?? directory
+            let own = File.resolved(place.state) ?? place.state
             let found = MountStatus.all(of: owner).first { status in
-                status.cache.map { (File.resolved($0.directory) ?? $0.directory) == own } ?? false
+                status.cache.map { (File.resolved($0.place.state) ?? $0.place.state) == own } ?? false
             }
             guard let found else { throw LeavingMount.error(error) ?? CommandError(error.description) }
             let isMounted = MountTable.current().entry(at: ByteString(found.mountpoint))?.type == "fuse.pailfs"
             return isMounted ? .mount(try MountPlace(found.mountpoint), found) : .leaving(found)
         }
     }
+}
+
+extension MountStatus.Cache {
+    var place: DirectoryPair { DirectoryPair(state: state ?? directory, cache: directory) }
 }

@@ -2,7 +2,7 @@ import Basics
 import FileSystem
 import Journaling
 
-/// What is in a cache directory; its names are those of `--json`.
+/// What is in the directories of a mount; its names are those of `--json`.
 struct CacheReport: Sendable, Codable {
     /// What the bucket does not have.
     struct Unsent: Sendable, Codable {
@@ -15,6 +15,8 @@ struct CacheReport: Sendable, Codable {
     }
 
     var directory: String
+    /// The directory of the journal and the files that are not stored.
+    var state: String
     /// nil when it is not mounted, and no process still stores what was written to a mount of it.
     var url: String?
     /// nil when it is not mounted.
@@ -31,10 +33,12 @@ struct CacheReport: Sendable, Codable {
     var problem: String?
 
     init(of place: CachePlace) {
-        directory = place.directory
-        cleanBytes = DiskUsage.bytes(in: directory + "/blocks")
-        stagedBytes = DiskUsage.bytes(in: directory + "/staging")
-        metadataBytes = DiskUsage.bytes(in: directory) { $0 != "blocks" && $0 != "staging" }
+        (directory, state) = (place.place.cache, place.place.state)
+        cleanBytes = DiskUsage.bytes(in: place.place.blocks)
+        stagedBytes = DiskUsage.bytes(in: place.place.staging)
+        metadataBytes = place.place.directories.reduce(0) {
+            $0 + DiskUsage.bytes(in: $1) { $0 != "blocks" && $0 != "staging" }
+        }
         do throws(CommandError) {
             switch try place.holder() {
             case .mount(_, let status):
@@ -43,9 +47,13 @@ struct CacheReport: Sendable, Codable {
             case .leaving(let status):
                 (url, pid) = (status.url, status.pid)
                 unsent = Unsent(of: status)
-            case .us(let directory):
+            case .us(let directories):
+                guard Journal.exists(at: directories.place.journal) else {
+                    unsent = Unsent(files: 0, recoverableFiles: 0, jobs: 0)
+                    break
+                }
                 do throws(JournalingError) {
-                    let journal = try Journal(path: directory.path + "/journal.db")
+                    let journal = try Journal(path: directories.place.journal)
                     defer { journal.close() }
                     let contents = try journal.contents()
                     unsent = Unsent(
@@ -69,6 +77,7 @@ struct CacheReport: Sendable, Codable {
         }
         lines.append(
             "  clean       \(ByteSize.format(cleanBytes)) of stored objects; \"pailfs cache prune\" frees them")
+        if state != directory { lines.append("  state       \(state)") }
         lines.append("  staged      \(ByteSize.format(stagedBytes)) of what was written")
         lines.append("  metadata    \(ByteSize.format(metadataBytes))")
         lines.append("  not stored  \(unsentText)")

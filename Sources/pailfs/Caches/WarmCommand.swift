@@ -74,7 +74,7 @@ struct WarmCommand: ParsableCommand {
         guard request.bucket != nil else {
             throw CommandError("\(url) names no bucket; mount it and warm a path, or write scheme://bucket")
         }
-        let directory = try CacheDirectory.path(of: request)
+        let directory = try DirectoryPair(of: request).state
         if let cache = try? CachePlace(url, options: location.options),
             case .mount(let mount, _) = try cache.holder()
         {
@@ -82,7 +82,7 @@ struct WarmCommand: ParsableCommand {
             Self.read(below.isEmpty ? top : "\(top)/\(below)", jobs: jobs, tally)
             return nil
         }
-        try CacheDirectory.requireHome(request)
+        try LocalDirectories.requireHome(request)
         do { try Directory.create(directory) } catch { throw CommandError("\(error)") }
         let mountpoint: Mountpoint
         do { mountpoint = try Mountpoint(directory) } catch { throw CommandError(error) }

@@ -64,6 +64,8 @@ struct ControlEnvelope<Content: Codable & Sendable>: Codable, Sendable {
 struct MountStatus: Sendable, Codable {
     struct Cache: Sendable, Codable {
         var directory: String
+        /// Where the journal and files that are not stored are; nil of earlier versions of this program: in `directory`.
+        var state: String?
         /// Bytes on disk of blocks and of files that are not stored, together, and the most they may be.
         var usedBytes: Int64
         var limitBytes: Int64

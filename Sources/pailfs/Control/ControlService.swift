@@ -17,7 +17,7 @@ struct ControlService: Sendable {
         var since: Timestamp
         var durable: String
         var readOnly: Bool
-        var cacheDirectory: String
+        var place: DirectoryPair
     }
 
     /// Who counts what a status shows beside the files.
@@ -132,7 +132,7 @@ struct ControlService: Sendable {
             readOnly: identity.readOnly, changes: live?.changes.isEmpty == false ? live?.changes : nil,
             departures: departures.isEmpty ? nil : departures,
             cache: MountStatus.Cache(
-                directory: identity.cacheDirectory, usedBytes: figures.ledger.used,
+                directory: identity.place.cache, state: identity.place.state, usedBytes: figures.ledger.used,
                 limitBytes: figures.ledger.limit),
             memory: MountStatus.Memory(
                 usedBytes: figures.memory.reduce(0) { $0 + Int64($1.used) },

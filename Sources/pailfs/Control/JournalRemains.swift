@@ -7,7 +7,7 @@ import Staging
 
 /// What is left of a journal that cannot be used: every file that it still names, promised or not, to be shown and saved.
 ///
-/// Nothing in the cache directory is changed. Bytes that were kept in the journal itself are written to a private directory
+/// Nothing in the directory is changed. Bytes that were kept in the journal itself are written to a private directory
 /// of their own, which goes with this.
 final class JournalRemains {
     let files: [RecoverableFile]
@@ -17,7 +17,7 @@ final class JournalRemains {
     private let nameless: [String]
     private let scratch: String
 
-    /// `directory` is the cache directory, which the caller has locked, `path` the journal in it.
+    /// `directory` is that of the state, which the caller has locked, `path` the journal in it.
     init(of path: String, in directory: String) throws(JournalingError) {
         self.path = path
         let parent = Entry.environment["TMPDIR"].flatMap { $0.isEmpty ? nil : $0 } ?? "/tmp"

@@ -10,7 +10,7 @@ import Synchronization
 
 /// Options that change while the bucket is mounted, and what they act on.
 ///
-/// What was changed is written to a file of the cache directory, so that a worker that takes the mount over goes on with
+/// What was changed is written to a file of the state directory, so that a worker that takes the mount over goes on with
 /// it; a new mount begins with its own options. The mutex is a leaf; one change at a time is let
 /// through the gate.
 final class LiveSettings: Sendable {
@@ -93,7 +93,7 @@ final class LiveSettings: Sendable {
         throttle.setLimits(sends: new.uploads, fetches: new.downloads)
         throttle.setRate(new.requestLimit)
         limits.set(upload: new.uploadLimit, download: new.downloadLimit)
-        metadata.limit = CacheDirectory.metadataShare(of: new.cacheSize)
+        metadata.limit = LocalDirectories.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
         // The kernel was told how long to believe what it has.
         if new.ttl < old.ttl { _ = try? fileSystem.distrust(.root) }

@@ -8,7 +8,7 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// `pailfs recover` where nothing is mounted: the cache directory is this command's meanwhile.
+/// `pailfs recover` where nothing is mounted: the directory of the state is this command's meanwhile.
 ///
 /// Listing and discarding need the journal alone, and so does saving what is wholly here. For anything else the rooms of a
 /// mount are put together without one, and what the journal had promised besides is stored with it. Of a damaged journal

@@ -14,7 +14,7 @@ struct RecoverCommand: ParsableCommand {
     struct Place: ParsableArguments {
         @Argument(
             help:
-                "A path in a mount, the URL of a bucket as it was mounted, or the cache directory of one.")
+                "A path in a mount, the URL of a bucket as it was mounted, or the state or cache directory of one.")
         var place: String
         @Option(
             name: [.customShort("o", allowingJoined: true)],

@@ -5,23 +5,23 @@ import Glibc
 import Journaling
 import Staging
 
-/// Where `pailfs recover` works: through the process of a mount, or, when nothing is mounted, in the cache directory
+/// Where `pailfs recover` works: through the process of a mount, or, when nothing is mounted, in the state directory
 /// itself, which is locked meanwhile.
 enum RecoveryPlace {
     case mount(MountPlace)
     case directory(LocalRecovery)
 
-    /// `text` is a path in a mount, a URL as it was mounted, or a cache directory.
+    /// `text` is a path in a mount, a URL as it was mounted, or the state or cache directory of a mount.
     init(_ text: String, options: [String]) throws(CommandError) {
         if text.contains("://") {
             let request = try MountRequest(
                 url: text, mountpoint: "", options: options, environment: Entry.environment)
-            self = try Self.open(try CacheDirectory.path(of: request), request)
+            self = try Self.open(try DirectoryPair.found(for: request).state, request)
             return
         }
         let path = MountRequest.absolute(text)
-        if CachePlace.isCache(path) {
-            self = try Self.open(path, nil)
+        if DirectoryPair.isOne(path) {
+            self = try Self.open(DirectoryPair(existing: path).state, nil)
         } else {
             self = .mount(try MountPlace(text))
         }

@@ -16,18 +16,27 @@ struct MachineCheckup {
             }
             return nil
         }
-        report.check("cache directory") { () throws(CommandError) in
-            guard let parent = CacheDirectory.parent(of: request) else { throw CacheDirectory.noParent }
+        let parents: (state: String, cache: String)
+        do throws(CommandError) { parents = try DirectoryPair.parents(request.settings, request.environment) } catch {
+            report.check("cache directory") { () throws(CommandError) -> String? in throw error }
+            return
+        }
+        check(parents.cache, "cache", report)
+        if parents.state != parents.cache { check(parents.state, "state", report) }
+    }
+
+    private func check(_ parent: String, _ kind: String, _ report: DoctorReport) {
+        report.check("\(kind) directory") { () throws(CommandError) in
             // Until it is made what counts is where it will be.
-            let place = CacheDirectory.nearest(to: parent)
+            let place = LocalDirectories.nearest(to: parent)
             guard access(place, W_OK | X_OK) == 0 else {
-                throw CommandError("\(place) cannot be written; set cache-dir to another directory")
+                throw CommandError("\(place) cannot be written; set \(kind)-dir to another directory")
             }
             let free: Int64
             do { free = try Directory.space(at: place).free } catch {
-                throw CommandError("\(error); set cache-dir to another directory")
+                throw CommandError("\(error); set \(kind)-dir to another directory")
             }
-            if let lack = CacheDirectory.lack(of: free, at: parent, request.settings) { throw lack }
+            if let lack = LocalDirectories.lack(of: free, at: parent, request.settings) { throw lack }
             let size = request.settings.cacheSize
             return "\(parent), \(ByteSize.format(free)) free, cache-size \(ByteSize.format(size))"
         }

@@ -7,20 +7,43 @@ import ObjectStorage
 import SQLite
 import Settings
 
-/// The directory on local disk that one mount has to itself.
-struct CacheDirectory: Sendable {
-    let path: String
+/// The directories on local disk that one mount has to itself, locked: that of its state before anything else, which tells other
+/// mounts who has them.
+struct LocalDirectories: Sendable {
+    let place: DirectoryPair
     let lock: CacheDirectoryLock
+    /// nil where the cache lies in the directory of the state.
+    let cacheLock: CacheDirectoryLock?
 
-    /// Finds, creates and locks the directory for the request's bucket and prefix; `process` is who others are told has it.
+    /// Finds, creates and locks the directories for the request's bucket and prefix, and takes over what an earlier version of this
+    /// program has in another place; `process` is who others are told has them.
     init(_ request: MountRequest, mountpoint: Mountpoint, process: pid_t = getpid()) throws(CommandError) {
-        path = try Self.path(of: request)
+        let place = try DirectoryPair(of: request)
         try Self.requireHome(request)
-        do throws(JournalingError) {
-            lock = try Self.lock(path, process, mountpoint)
-        } catch {
+        self.place = place
+        for former in try FormerDirectory.all(of: request, place) {
+            try Self.usable(former.path, place) { () throws(JournalingError) in
+                let lock = try Self.lock(former.path, process, mountpoint)
+                try withExtendedLifetime(lock) { () throws(JournalingError) in try former.takeOver() }
+            }
+        }
+        lock = try Self.usable(place.state, place) { () throws(JournalingError) in
+            try Self.lock(place.state, process, mountpoint)
+        }
+        cacheLock = try Self.usable(place.cache, place) { () throws(JournalingError) in
+            place.isOne ? nil : try Self.lock(place.cache, process, mountpoint)
+        }
+        FormerDirectory.sort(place)
+        // What cannot be written now is found by the other directory, or by the URL.
+        try? place.nameEachOther()
+    }
+
+    private static func usable<Value>(
+        _ path: String, _ place: DirectoryPair, _ act: () throws(JournalingError) -> Value
+    ) throws(CommandError) -> Value {
+        do throws(JournalingError) { return try act() } catch {
             guard case .file(let failure) = error else { throw CommandError(error.description) }
-            throw Self.unusable(path, failure.description)
+            throw unusable(path, place, failure.description)
         }
     }
 
@@ -57,33 +80,26 @@ struct CacheDirectory: Sendable {
 
     private static let patience = Duration.seconds(3)
 
-    /// One that is there, for as long as a command works in it.
-    init(existing path: String) throws(JournalingError) {
-        self.path = path
-        lock = try CacheDirectoryLock(directory: path, pid: getpid(), mountpoint: path)
-    }
-
-    /// Where it is, for the request's bucket and prefix.
-    static func path(of request: MountRequest) throws(CommandError) -> String {
-        guard let parent = Self.parent(of: request) else { throw Self.noParent }
-        let found: FoundStore
-        do { found = try request.foundStore() } catch { throw CommandError(error, request) }
-        let name = CacheLocation.name(
-            scheme: request.scheme.rawValue, endpoint: found.endpoint ?? request.settings.endpoint,
-            account: found.account, bucket: request.bucket ?? "", prefix: request.prefix)
-        return parent + "/" + name
+    /// Those that are there, for as long as a command works in them.
+    init(existing place: DirectoryPair) throws(JournalingError) {
+        self.place = place
+        lock = try CacheDirectoryLock(directory: place.state, pid: getpid(), mountpoint: place.state)
+        cacheLock =
+            place.isOne ? nil : try CacheDirectoryLock(directory: place.cache, pid: getpid(), mountpoint: place.cache)
     }
 
     /// Refuses a place that the mount would hide: pailfs would wait for itself there, for ever. To be asked before the mount is
     /// made.
     static func require(_ request: MountRequest, outside mountpoint: Mountpoint) throws(CommandError) {
-        guard let parent = Self.parent(of: request) else { return }
-        let place = nearest(to: parent)
-        let resolved = File.resolved(place) ?? place
-        guard (resolved + "/").hasPrefix(mountpoint.path == "/" ? "/" : mountpoint.path + "/") else { return }
-        throw CommandError(
-            "the cache directory \(parent) would be below the mountpoint \(mountpoint.path); "
-                + "set cache-dir to a directory elsewhere")
+        guard let parents = try? DirectoryPair.parents(request.settings, request.environment) else { return }
+        for (parent, kind) in [(parents.cache, "cache"), (parents.state, "state")] {
+            let place = nearest(to: parent)
+            let resolved = File.resolved(place) ?? place
+            guard (resolved + "/").hasPrefix(mountpoint.path == "/" ? "/" : mountpoint.path + "/") else { continue }
+            throw CommandError(
+                "the \(kind) directory \(parent) would be below the mountpoint \(mountpoint.path); "
+                    + "set \(kind)-dir to a directory elsewhere")
+        }
     }
 
     /// The directory, or what is there of the way to it: it is made by the first mount.
@@ -128,29 +144,23 @@ struct CacheDirectory: Sendable {
                 + "(free-space); make room, or set another cache-dir")
     }
 
-    /// Where the directories of all mounts are; nil without a home.
-    static func parent(of request: MountRequest) -> String? {
-        request.settings.cacheDirectory ?? CacheLocation.userDirectory(environment: request.environment)
-    }
-
     /// A home directory that does not exist is not for pailfs to make.
     static func requireHome(_ request: MountRequest) throws(CommandError) {
-        guard request.settings.cacheDirectory == nil, request.environment["XDG_CACHE_HOME"]?.hasPrefix("/") != true,
-            let home = request.environment["HOME"], access(home, F_OK) != 0, errno == ENOENT
+        let settings = request.settings
+        guard settings.cacheDirectory == nil, let home = request.environment["HOME"], access(home, F_OK) != 0,
+            errno == ENOENT, let parents = try? DirectoryPair.parents(settings, request.environment),
+            [parents.cache, settings.stateDirectory == nil ? parents.state : ""].contains(where: { $0.hasPrefix(home) })
         else { return }
         throw CommandError(
             "the home directory \(home) does not exist; set cache-dir, or HOME to a directory that exists")
     }
 
-    static let noParent = CommandError(
-        "the cache needs a home directory or cache-dir; set cache-dir")
-
-    /// What is kept in a database of the directory, made by `open`. One that is damaged, another program's or newer than this
+    /// What is kept in a database of the cache, made by `open`. One that is damaged, another program's or newer than this
     /// one holds nothing that the bucket has not: it is made anew.
     func cache<Cache>(
         _ name: String, migrations: [String], logger: Logger, _ open: (Database) throws(SQLiteError) -> Cache
     ) throws(CommandError) -> (Database, Cache) {
-        let file = path + "/" + name
+        let file = place.cache + "/" + name
         var options = Database.Options()
         options.remembersDamage = true
         options.shrinks = true
@@ -164,21 +174,29 @@ struct CacheDirectory: Sendable {
                 throw error
             }
         }
-        do throws(SQLiteError) {
+        for _ in 1..<Self.attempts {
             do throws(SQLiteError) { return try attempt() } catch {
                 switch error.kind {
-                case .corrupt, .newerSchema: break
-                case .full, .inputOutput, .busy, .constraint, .cannotOpen, .readOnly, .outOfMemory, .closed, .misuse:
-                    throw error
+                case .corrupt, .newerSchema:
+                    logger.warning(
+                        "a cache cannot be used; pailfs starts with an empty one",
+                        metadata: ["file": "\(file)", "reason": "\(error)"])
+                    Database.remove(file)
+                case .cannotOpen, .inputOutput, .readOnly:
+                    // Another program may delete the directory at any moment.
+                    try? Directory.create(place.cache)
+                case .full, .busy, .constraint, .outOfMemory, .closed, .misuse:
+                    throw Self.unusable(place.cache, place, error.description)
                 }
-                logger.warning(
-                    "a cache cannot be used; pailfs starts with an empty one",
-                    metadata: ["file": "\(file)", "reason": "\(error)"])
-                Database.remove(file)
-                return try attempt()
             }
-        } catch { throw unusable(error.description) }
+        }
+        do throws(SQLiteError) { return try attempt() } catch {
+            throw Self.unusable(place.cache, place, error.description)
+        }
     }
+
+    /// How often a database is opened before the cache counts as unusable.
+    private static let attempts = 3
 
     /// The journal, which is never replaced. A test may have the process killed at one of its steps.
     func journal(environment: [String: String]) throws(CommandError) -> Journal {
@@ -190,7 +208,7 @@ struct CacheDirectory: Sendable {
                     "\(Self.stopVariable)=\(text) is not a stop point; write before:STEP or after:STEP, or unset it")
             }
         }
-        do throws(JournalingError) { return try Journal(path: path + "/journal.db", stop: stop) } catch {
+        do throws(JournalingError) { return try Journal(path: place.journal, stop: stop) } catch {
             throw CommandError(error.description)
         }
     }
@@ -205,17 +223,28 @@ struct CacheDirectory: Sendable {
 
     /// The quota on what is kept here: the databases count too, with room to grow until they are looked at again.
     func ledger(limit: Int64, floor: Int64, time: any TimeSource) -> SpaceLedger {
-        let databases = DatabaseSpace(directory: path, growth: min(limit / 16, 16 << 20), time: time)
+        let databases = DatabaseSpace(place, growth: min(limit / 16, 16 << 20), time: time)
+        let (state, cache) = (place.state, place.cache)
+        let devices = Set(place.directories.map { ((try? LocalFileStatus(of: $0)) ?? nil)?.identity.device })
+        var stagingSpace: (@Sendable () -> Int64)?
+        if devices.count > 1 { stagingSpace = { Self.free(at: state) } }
         return SpaceLedger(
             limit: limit, floor: floor, commitShare: min(limit / 4, 256 << 20), overhead: { databases.bytes },
-            freeSpace: { [path] in (try? Directory.space(at: path).free) ?? 0 })
+            freeSpace: { Self.free(at: cache) }, stagingSpace: stagingSpace)
     }
 
-    func unusable(_ reason: String) -> CommandError { Self.unusable(path, reason) }
+    /// Free bytes on the disk of a directory, which may have been deleted.
+    static func free(at path: String) -> Int64 {
+        if let space = try? Directory.space(at: path) { return space.free }
+        return (try? Directory.space(at: nearest(to: path)).free) ?? 0
+    }
 
-    private static func unusable(_ path: String, _ reason: String) -> CommandError {
-        CommandError(
-            "the cache directory \(path) cannot be used: \(reason); make it writable and make room, or set another cache-dir"
+    func unusable(_ reason: String) -> CommandError { Self.unusable(place.state, place, reason) }
+
+    private static func unusable(_ path: String, _ place: DirectoryPair, _ reason: String) -> CommandError {
+        let kind = path == place.cache ? "cache" : "state"
+        return CommandError(
+            "the \(kind) directory \(path) cannot be used: \(reason); make it writable and make room, or set another \(kind)-dir"
         )
     }
 }
