@@ -51,6 +51,7 @@ final class Composition: Sendable {
     private let uploads: UploadLimiter
     private let entries: MetadataCache
     private let directories: LocalDirectories
+    private let watch: CacheWatch
     private let journal: Journal
     private let metadata: Database
     private let index: Database
@@ -158,6 +159,7 @@ final class Composition: Sendable {
         session = FuseSession(
             fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: replies,
             invalidator: invalidator, held: held, record: record, time: time, logger: logger)
+        watch = CacheWatch(cache, databases: [metadata, index], blocks: blocks, logger: logger)
     }
 
     /// Lets commands ask this mount about itself, without which it serves all the same, and serves its figures where they
@@ -230,6 +232,7 @@ final class Composition: Sendable {
     func close() {
         control.withLock { $0.take() }?.stop()
         metrics.withLock { $0.take() }?.stop()
+        watch.stop()
         blocks.close()
         index.close()
         metadata.close()

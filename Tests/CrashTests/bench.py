@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 
 import boto3
@@ -16,6 +17,8 @@ PAILFS = os.environ.get("PAILFS_BIN", "pailfs")
 PAILSTORE = os.environ.get("PAILSTORE_BIN", "pailstore")
 KEY, SECRET = "pailstore", "pailstore-secret"
 DEADLINE = 60
+# Whether the cache of each mount is deleted every second.
+DELETE_CACHE = os.environ.get("PAILFS_TEST_DELETE_CACHE") == "1"
 
 
 def wait_for(what, condition, deadline=DEADLINE):
@@ -113,8 +116,17 @@ class Mount:
         self.path.mkdir(parents=True)
         self.options = ["part-size=5M", *self.own_options, f"endpoint={store.endpoints[self.scheme]}",
                         f"cache-dir={self.cache}", f"restart={self.restart}", *options]
+        if DELETE_CACHE:
+            self.options.append(f"state-dir={work / 'state'}")
+            threading.Thread(target=self.delete_cache, daemon=True).start()
         self.process = None
         self.environment = {}
+
+    def delete_cache(self):
+        """As somebody who is short of space, at any time."""
+        while True:
+            time.sleep(1)
+            shutil.rmtree(self.cache, ignore_errors=True)
 
     def start(self, stop=None, check=True):
         environment = dict(os.environ, **self.variables, **self.environment)

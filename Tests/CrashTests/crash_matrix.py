@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """usage: crash_matrix.py [NAME...]: kills the mount at every step of its journal and at random times, mounts again, and
-compares the bucket, as boto3 sees it, with what programs were told. PAILFS_TEST_LONG=1 for many more random times.
+compares the bucket, as boto3 sees it, with what programs were told. PAILFS_TEST_LONG=1 for many more random times,
+PAILFS_TEST_DELETE_CACHE=1 to delete the cache every second meanwhile.
 
 Promises: a file whose close returned is in the bucket with those bytes; what was under way is as it was before or as it was
 to be, never between; what was removed stays away; no multipart upload is left."""
