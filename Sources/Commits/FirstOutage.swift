@@ -6,15 +6,23 @@ import Synchronization
 /// For work that nobody can wait for through many deadlines, and that is tried again anyway. Lives as long as that work; the
 /// mutex is a leaf.
 final class FirstOutage: Interceptor {
-    private let outage = Mutex<ObjectStoreError?>(nil)
+    private let outage: Mutex<ObjectStoreError?>
+
+    /// With `known` the store is away from the start.
+    init(known: ObjectStoreError? = nil) { outage = Mutex(known) }
 
     func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
         if let error = outage.withLock({ $0 }) { throw error }
         do throws(ObjectStoreError) { return try await attempt() } catch {
-            if [.unreachable, .timedOut].contains(error.kind) { outage.withLock { $0 = error } }
+            if error.isOfSilence { outage.withLock { $0 = error } }
             throw error
         }
     }
+}
+
+extension ObjectStoreError {
+    /// Whether the store did not answer although it was tried for all of the deadline.
+    var isOfSilence: Bool { [.unreachable, .interrupted, .timedOut].contains(kind) }
 }

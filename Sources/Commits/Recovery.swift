@@ -39,6 +39,8 @@ package struct Recovery: Sendable {
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
         /// What the store refused: to be tried while the mount lives.
         package var left: [Left] = []
+        /// Whether the store did not answer in the time that it was given: what it was to be asked is asked later.
+        package var isStoreAway = false
         /// Every job that was in the journal.
         package var begun: Set<IntentID> = []
         /// To be written once the caches have followed: a process that ends before finds the same again.
@@ -73,21 +75,54 @@ package struct Recovery: Sendable {
     /// Questions at once.
     private static let width = 16
 
-    private let store: any ObjectStore
+    private var store: any ObjectStore
     private let isRestart: Bool
     private let waiting: Set<IntentID>
+    private let patience: Duration?
     private let journal: Journal
-    private let runner: JobRunner
+    private let time: any TimeSource
+    private let logger: Logger
+    private var runner: JobRunner
 
     /// With `isRestart` the mount is still there and its files are open: nothing of them is given up, and the jobs `waiting`
-    /// for one to be closed stay as they are.
+    /// for one to be closed stay as they are. Programs wait meanwhile: a store that gives no answer within `patience` is asked
+    /// for nothing, and everything is left.
     package init(
         store: any ObjectStore, journal: Journal, isRestart: Bool = false, waiting: Set<IntentID> = [],
-        time: any TimeSource, logger: Logger
+        patience: Duration? = nil, time: any TimeSource, logger: Logger
     ) {
-        let store = InterceptedStore(store, FirstOutage())
-        (self.store, self.journal, self.isRestart, self.waiting) = (store, journal, isRestart, waiting)
-        runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
+        (self.journal, self.isRestart, self.waiting) = (journal, isRestart, waiting)
+        (self.patience, self.time, self.logger) = (patience, time, logger)
+        self.store = InterceptedStore(store, FirstOutage())
+        runner = JobRunner(store: self.store, journal: journal, time: time, logger: logger)
+    }
+
+    /// Why the store counts as away; nil when it answers, or is to be waited for.
+    private func silence() async -> ObjectStoreError? {
+        guard let patience else { return nil }
+        let (store, time) = (store, time)
+        let late = ObjectStoreError(
+            .timedOut, .checkAccess, message: "no answer within \(patience) while programs waited for the next worker")
+        return await withTaskGroup(of: ObjectStoreError?.self) { group in
+            group.addTask {
+                do throws(ObjectStoreError) { try await store.checkAccess(below: "") } catch {
+                    return error.isOfSilence ? error : nil
+                }
+                return nil
+            }
+            group.addTask {
+                try? await time.sleep(for: patience)
+                return late
+            }
+            defer { group.cancelAll() }
+            return await group.next() ?? nil
+        }
+    }
+
+    /// Whether there is anything in the journal about which the store is to be asked.
+    private func needsStore(_ contents: JournalContents) -> Bool {
+        contents.jobs.contains { !waiting.contains($0.key) } || !contents.strayUploads.isEmpty
+            || contents.files.values.contains { $0.attempt != nil }
     }
 
     /// Whether it removes an object that was seen, and no file speaks of its key.
@@ -112,8 +147,17 @@ package struct Recovery: Sendable {
 
     /// Throws when the journal cannot be read.
     package func run() async throws(JournalingError) -> Plan {
-        var contents = try journal.contents()
-        var plan = Plan()
+        let contents = try journal.contents()
+        guard needsStore(contents), let silence = await silence() else { return try await run(contents, Plan()) }
+        var (recovery, plan) = (self, Plan())
+        recovery.store = InterceptedStore(store, FirstOutage(known: silence))
+        recovery.runner = JobRunner(store: recovery.store, journal: journal, time: time, logger: logger)
+        plan.isStoreAway = true
+        return try await recovery.run(contents, plan)
+    }
+
+    private func run(_ contents: JournalContents, _ plan: Plan) async throws(JournalingError) -> Plan {
+        var (contents, plan) = (contents, plan)
         plan.begun = Set(contents.jobs.keys)
         // Of a file that is only waited for, nothing is stored any more.
         for (id, job) in contents.jobs where waiting.contains(id) {

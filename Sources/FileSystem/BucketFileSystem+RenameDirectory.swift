@@ -292,8 +292,12 @@ extension BucketFileSystem {
                 }
             }
             guard let directory = try known(to) else { continue }
-            let copies = try await objectsBelow(to).map { ($0.key, $0.version) }
-            try adopt(Dictionary(copies) { $1 }, for: directory, to)
+            if !plan.isStoreAway, let copies = try? await objectsBelow(to).map({ ($0.key, $0.version) }) {
+                try adopt(Dictionary(copies) { $1 }, for: directory, to)
+            } else {
+                // The job is in the journal still. Each name below is asked for again when it is used.
+                try cached { metadata throws(MetadataError) in try metadata.distrust(to) }
+            }
             // A row that came after the directory's job can only be of what has moved with it.
             func move(_ files: inout [(id: IntentID, intent: FileIntent)]) throws(FileSystemError) {
                 for index in files.indices where files[index].intent.key.hasPrefix(from) {

@@ -34,8 +34,9 @@ extension BucketFileSystem {
             if (try? key(of: ino))?.bytes != place { interrupted.withLock { _ = $0.insert(ino) } }
         }
         if let openFiles {
-            await settlePending()
+            if !plan.isStoreAway { await settlePending() }
             takeUp(openFiles)
+            if plan.isStoreAway { rooms.pool.start { [weak self] in await self?.settlePending() } }
         }
         // Once it is known who has which object open: these may replace it.
         for file in promised where file.state.withLock({ $0.isPromised }) { queue(file) }
@@ -214,7 +215,7 @@ extension BucketFileSystem {
     /// more, and the object is ours.
     private func withoutStored(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
-        for (id, intent) in plan.promised {
+        for (id, intent) in plan.promised where !plan.isStoreAway {
             // A directory that cannot be looked at tells nothing.
             guard let map = intent.map, (try? rooms.staging.has(intent.staging)) == false else { continue }
             let isInJournal: Bool
@@ -320,12 +321,17 @@ extension BucketFileSystem {
     }
 
     private func settlePending(_ ino: InodeNumber) async throws(FileSystemError) {
+        // Programs may be served meanwhile.
+        let pass = try await enterNamespace(of: ino)
+        defer { namespace.leave(pass) }
+        guard files.find(ino) == nil, try entry(ino).isPending else { return }
         let key = try key(of: ino)
         let info: ObjectInfo
         do throws(ObjectStoreError) { info = try await store.head(key, condition: nil) } catch {
             guard error.kind == .notFound else { throw FileSystemError(error) }
             return try cached { metadata throws(MetadataError) in try metadata.remove(ino) }
         }
+        guard files.find(ino) == nil else { return }
         try adopt(info, as: ino)
     }
 }

@@ -5,15 +5,21 @@ import Journaling
 import Logging
 import Metadata
 import ObjectStorage
+import Settings
 
 extension Composition {
+    /// How long programs wait, at most, for a store that may be away when a worker takes over a mount.
+    private static let longestPatience = Duration.seconds(1)
+
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
     static func recover(
-        _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, readOnly: Bool, isRestart: Bool,
+        _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, _ settings: MountSettings, isRestart: Bool,
         waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
+        let readOnly = settings.readOnly
         let recovery = Recovery(
-            store: store, journal: journal, isRestart: isRestart, waiting: waiting, time: time, logger: logger)
+            store: store, journal: journal, isRestart: isRestart, waiting: waiting,
+            patience: isRestart ? min(settings.timeout / 10, longestPatience) : nil, time: time, logger: logger)
         do throws(JournalingError) {
             return try WorkAnswer.wait(on: pool) { () async throws(JournalingError) in
                 readOnly ? try recovery.look() : try await recovery.run()

@@ -104,7 +104,7 @@ final class Composition: Sendable {
         let unlinked = UnlinkedFile.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
-            journal, cache, store: store, readOnly: settings.readOnly, isRestart: takesOver,
+            journal, cache, store: store, settings, isRestart: takesOver,
             waiting: Set(unlinked.compactMap(\.job)), pool: pool, time: time, logger: logger)
         // Replies have a budget of their own, and so has what the file system reads itself: a reply may wait for a commit or a
         // removal, those for a fetch, and nobody may hold what he waits for.

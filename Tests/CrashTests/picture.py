@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: picture.py [NAME...]: every answer about names in every state, before and after the worker is killed: with the store
-there, with a slow one and without one. PAILFS_TEST_LONG=1 asks after ten seconds as well.
+"""usage: picture.py [NAME...]: every answer about names in every state, before and after the worker is killed, and before and
+after "pailfs restart": with the store there, with a slow one and without one. PAILFS_TEST_LONG=1 asks after ten seconds as well.
 
-Promise: a worker's death changes no answer."""
+Promise: a worker's death changes no answer, and the next worker gives what needs no store at once."""
 
-# rule: crash.answers
+# rule: crash.answers, crash.serving
 
 import hashlib
 import os
@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 
-from bench import Bench
+from bench import PAILFS, Bench
 from replaced_names import ServedMount
 
 MIB = 1 << 20
@@ -23,6 +23,11 @@ SIZES = {"read": 100, "read large": 3 * MIB, "read in part": 3 * MIB, "overwritt
 PARTS = {"read in part": 128 << 10, "listed": 0, "renamed": 100}
 # Of these nobody has asked the store for more than a listing tells.
 NEVER_ASKED = ("listed", "old")
+TIMEOUT = 5
+# How the worker ends, and how long after that the picture is taken.
+ENDS = [("kill_worker", 0), ("restart_worker", 0)]
+if os.environ.get("PAILFS_TEST_LONG") == "1":
+    ENDS += [(end, 10) for end, _ in ENDS]
 STORES = {"alive": (), "slow": ("op=*,kind=latency:300ms",), "dead": ("op=*,kind=reset",)}
 
 
@@ -147,7 +152,18 @@ def differences(before, after):
     return found
 
 
-def case(state, delay):
+def serve_at_once(mount):
+    """Answers that need no store, in a time that no request to a dead one can be over in."""
+    began = time.monotonic()
+    os.lstat(mount.path / "old" / "read")
+    os.listdir(mount.path / "old")
+    (mount.path / "new" / "written").read_bytes()
+    took = time.monotonic() - began
+    if took > TIMEOUT / 2:
+        raise AssertionError(f"the next worker answers after {took:.1f} s")
+
+
+def case(state, end, delay):
     def body_of_case(mount):
         store = mount.store
         descriptors = prepare(mount, store, mount.prefix)
@@ -158,7 +174,8 @@ def case(state, delay):
             broken = [f"{asked}: {found}" for asked, found in before.items() if found == os.strerror(5)]
             if broken:
                 raise AssertionError("not known before: " + "; ".join(broken))
-            mount.kill_worker()
+            getattr(mount, end)()
+            serve_at_once(mount)
             time.sleep(delay)
             changed = differences(before, picture(mount, descriptors))
             if changed:
@@ -176,6 +193,9 @@ class PictureMount(ServedMount):
         super().__init__(store, prefix, work, *options)
         self.work = work
 
+    def restart_worker(self):
+        subprocess.run([PAILFS, "restart", str(self.path)], check=True, timeout=60)
+
 
 class PictureBench(Bench):
     mount_type = PictureMount
@@ -183,13 +203,13 @@ class PictureBench(Bench):
 
 def main(names):
     bench = PictureBench()
-    delays = (0, 10) if os.environ.get("PAILFS_TEST_LONG") == "1" else (0,)
     for durability in ("remote", "local"):
         for state in STORES:
-            for delay in delays:
-                name = f"{durability}, {state}" + (f", after {delay} s" if delay else "")
+            for end, delay in ENDS:
+                name = f"{durability}, {state}" + (", restarted" if end == "restart_worker" else "")
+                name += f", after {delay} s" if delay else ""
                 if not names or name in names:
-                    bench.case(name, case(state, delay), f"durable={durability}", "ttl=1h", "timeout=5s")
+                    bench.case(name, case(state, end, delay), f"durable={durability}", "ttl=1h", f"timeout={TIMEOUT}s")
     return bench.end()
 
 
