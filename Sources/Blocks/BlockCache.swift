@@ -37,6 +37,8 @@ package final class BlockCache: Sendable {
         /// Files that have left their objects, as long as rows name them.
         var abandoned: Set<Int64> = []
         var isFlushScheduled = false
+        /// When rows may be written again, since the system's start.
+        var nextFlush = Duration.zero
         var isClosed = false
     }
 
@@ -104,6 +106,7 @@ package final class BlockCache: Sendable {
         currentEpoch = Atomic(totals.newestUse + 1)
         ledger.adopt(totals.bytes)
         stored.store(totals.bytes, ordering: .relaxed)
+        state.withLock { $0.nextFlush = time.uptime() + options.flushInterval }
         ledger.setReclaimer { [weak self] bytes in self?.reclaim(bytes) }
         buffers.budget.addReclaimer { [weak self] _ in
             // Prefetching asks too, and is not worth what is here already.
@@ -288,21 +291,23 @@ package final class BlockCache: Sendable {
 
     /// Keeps `object`, which has rows to write, until the next flush.
     func enqueue(_ object: CachedObject) {
-        enum Next { case nothing, soon, now }
+        enum Next { case nothing, now, later(Duration) }
+        let now = time.uptime()
         let next: Next = state.withLock { state in
             if state.isClosed { return .nothing }
             state.queued.append(object)
             if state.queued.count == Self.queueLimit { return .now }
             defer { state.isFlushScheduled = true }
-            return state.isFlushScheduled ? .nothing : .soon
+            return state.isFlushScheduled ? .nothing : .later(state.nextFlush - now)
         }
         switch next {
         case .nothing: break
         case .now: pool.start { [self] in flush() }
-        case .soon:
+        case .later(let delay):
             pool.start { [self] in
-                try? await time.sleep(for: options.flushInterval)
-                state.withLock { $0.isFlushScheduled = false }
+                if delay > .zero { try? await time.sleep(for: delay) }
+                let next = time.uptime() + options.flushInterval
+                state.withLock { state in (state.isFlushScheduled, state.nextFlush) = (false, next) }
                 flush()
             }
         }

@@ -4,7 +4,7 @@ package struct BlockOptions: Sendable {
     package var readAhead: Int64 = 128 << 20
     /// Whether blocks are kept on disk; otherwise in a quarter of the memory budget.
     package var usesDisk = true
-    /// How long index rows wait for company before they are written.
+    /// The shortest time between two writes of index rows. After a longer one a row is written at once.
     package var flushInterval = Duration.milliseconds(100)
     /// How long the disk is left alone after it failed.
     package var diskRetryInterval = Duration.seconds(30)
