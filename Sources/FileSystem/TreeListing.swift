@@ -8,8 +8,8 @@ import Synchronization
 ///
 /// A directory counts as listed only when the listing has gone past all of its keys, each asked for after its listing
 /// began; what is complete already is left as it is. It ends by itself when it is too far ahead of the walk, when one
-/// directory turns out to be large, or when something below `root` is renamed or removed here: then each directory is
-/// listed as ever. `state` is a leaf lock; the directories that are open belong to the one task that runs it.
+/// directory turns out to be large, or when a directory below `root` is renamed here: then each directory is listed as
+/// ever. Of one that is removed here, as by `rm -r`, nothing more is taken in. `state` is a leaf lock; the directories that are open belong to the one task that runs it.
 final class TreeListing: Sendable {
     private struct Directory {
         let prefix: ByteString
@@ -85,7 +85,7 @@ final class TreeListing: Sendable {
     private func list(
         _ metadata: MetadataCache, _ store: any ObjectStore, _ doomed: DoomedObjects
     ) async throws {
-        // Takes in nothing; it is what renames and removals below the root end.
+        // Takes in nothing; it is what renames below the root end.
         let whole = try metadata.beginListing(of: root, isDeep: true)
         guard whole.key == prefix else { return }
         var open: [Directory] = []
@@ -171,8 +171,14 @@ final class TreeListing: Sendable {
         defer { directory.objects = [] }
         if whole.isSuperseded { throw .superseded }
         guard let ingest = directory.ingest, isWhole || !directory.objects.isEmpty else { return }
-        try ingest.add(ListingPage(objects: directory.objects, next: isWhole ? nil : ListingCursor("")))
-        if isWhole { try ingest.finish() }
+        do throws(MetadataError) {
+            try ingest.add(ListingPage(objects: directory.objects, next: isWhole ? nil : ListingCursor("")))
+            if isWhole { try ingest.finish() }
+        } catch {
+            guard case .superseded = error, !whole.isSuperseded else { throw error }
+            // The directory was removed meanwhile.
+            (directory.ino, directory.ingest) = (nil, nil)
+        }
     }
 
     private func report(_ change: (inout State) -> Void) {

@@ -55,7 +55,8 @@ package final class ListingIngest: Sendable {
     /// once the listing has passed `a/`, which `a-1`, `a.txt` and their like come before.
     package var frontier: ByteString? { progress.withLock { $0.frontier } }
 
-    /// Whether the directory was renamed or removed since the listing began; of a deep one, also any below it.
+    /// Whether the directory was renamed or removed since the listing began; of a deep one, also whether one below it was
+    /// renamed.
     package var isSuperseded: Bool { running.isSuperseded }
 
     /// Takes the next page in: adds and changes rows, keeps inode numbers, removes rows in the page's range that the store
@@ -229,8 +230,8 @@ extension MetadataCache {
     /// Begins to take in a listing of a directory. To be called before the first page is asked for.
     ///
     /// A page that was asked for already may be the first when the directory's every key comes after those of the pages
-    /// before it: then `start` is what `beginRequest` said before that page. A deep listing only watches for renames and
-    /// removals below the directory, for whoever takes in each of its directories by itself.
+    /// before it: then `start` is what `beginRequest` said before that page. A deep listing only watches for renames
+    /// of directories below the directory, for whoever takes in each of its directories by itself.
     ///
     /// Throws `.noSuchEntry` when the directory, or one above it, is gone.
     package func beginListing(
@@ -250,15 +251,15 @@ extension MetadataCache {
         return ingest
     }
 
-    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs, and deep ones of
-    /// the directories above it, where it was and where it goes. The row may be gone already.
+    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs. After a rename deep
+    /// ones of the directories above it hear of it as well, where it was and where it goes. The row may be gone already.
     func supersedeListings(
-        below directory: EntryRow, movingTo parent: Int64? = nil, _ connection: Connection
+        below directory: EntryRow, movingTo parent: Int64? = nil, isRemoval: Bool = false, _ connection: Connection
     ) throws(SQLiteError) {
         let running = listings.withLock { Array($0.values) }
         if running.isEmpty { return }
         var above: Set<Int64> = []
-        if running.contains(where: \.isDeep) {
+        if !isRemoval, running.contains(where: \.isDeep) {
             for parent in [directory.parent, parent].compactMap(\.self) {
                 try above.formUnion(ancestors(of: parent, connection))
             }

@@ -16,7 +16,7 @@ extension MetadataCache {
         try Self.deleteRow(row, connection)
         try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         guard row.attributes.kind == .directory else { return }
-        try supersedeListings(below: row, connection)
+        try supersedeListings(below: row, isRemoval: true, connection)
         treeChanged.store(true, ordering: .relaxed)
         try connection.run("INSERT OR IGNORE INTO orphan VALUES (?1)", row.ino)
     }

@@ -47,6 +47,24 @@ import Testing
         #expect(try tree.rooms.journal.contents().isEmpty)
     }
 
+    /// `rm -r` lists each directory, and removes it before it comes to the next one.
+    @Test func removalsDoNotEndTheListingOfTheTree() async throws {
+        let directories = (100..<140).map { "t/d\($0)" }
+        for directory in directories { fill(directory, 60) }
+        #expect(try await tree.names("t").count == directories.count)
+        tree.store.forgetRequests()
+        for directory in directories {
+            try await removeAll(directory)
+            try await tree.removeDirectory(directory)
+        }
+        #expect(tree.store.keys == ["t/"])
+        // 2,440 objects are three pages. Two directories are listed by themselves; the rest are questions of rmdir.
+        let flat = tree.store.requests(.list).compactMap(\.list).filter { $0.delimiter == nil && $0.prefix == "t/" }
+        #expect(flat.count <= 6, "\(flat.count)")
+        let single = tree.store.requests(.list).compactMap(\.list).filter { $0.delimiter != nil }
+        #expect(single.count <= 6, "\(single.count)")
+    }
+
     @Test(.rule("unlink.batch")) func theyGoByThemselvesWhenNoOtherComes() async throws {
         fill("d", 5)
         try await removeAll("d")
