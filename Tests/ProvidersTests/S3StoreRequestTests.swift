@@ -113,6 +113,26 @@ import Testing
         #expect(request["x-amz-server-side-encryption-context"] == nil)
     }
 
+    /// `chmod` of a file that was only listed looks at its headers first.
+    @Test func aChangeOfHeadersAsksOnceWhatAHEADHasJustTold() async throws {
+        let fixture = try FamilyFixture { _, request in
+            if request.method == "HEAD" {
+                return LocalAnswer(200, Self.object + [("x-amz-storage-class", "STANDARD_IA")])
+            }
+            return LocalAnswer(200, body: "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>")
+        }
+        for _ in 0..<2 {
+            let etag = try await fixture.store.head("k", condition: nil).version.etag
+            _ = try await fixture.store.updateMetadata("k", to: ObjectMetadata(), ifMatch: etag)
+        }
+        #expect(fixture.requests.map(\.method) == ["HEAD", "PUT", "HEAD", "PUT"])
+        #expect(fixture.requests.last?["x-amz-storage-class"] == "STANDARD_IA")
+        #expect(fixture.requests.last?["x-amz-copy-source-if-match"] != nil)
+        // Of another version, or later, it is asked again.
+        _ = try? await fixture.store.updateMetadata("k", to: ObjectMetadata(), ifMatch: ETag("other"))
+        #expect(fixture.requests.suffix(2).first?.method == "HEAD")
+    }
+
     @Test(arguments: [
         (FamilyProfile.aws, "aws:kms", "e30", "not a JSON object"), (.aws, "aws:kms", "WzFd", "not a JSON object"),
         (.aws, "aws:kms", "{}", "not a JSON object"), (.aws, "AES256", "e30=", "set sse to it"),

@@ -60,8 +60,9 @@ extension FamilyStore {
     package func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer {
-        // The storage class is not copied, so it must be known to be restated.
-        let found = try await look(at: key, condition: ifMatch.map { .ifMatch($0) })
+        // The storage class is not copied, so it must be known to be restated. The copy names the version.
+        let recent = recentLook(at: key, ifMatch)
+        let found = if let recent { recent } else { try await look(at: key, condition: ifMatch.map { .ifMatch($0) }) }
         return try await rewrite(
             key, found, metadata, storageClass: found.info.storageClass ?? profile.standardClass)
     }

@@ -9,13 +9,30 @@ extension FamilyStore {
     package func head(
         _ key: ObjectKey, condition: ReadCondition?
     ) async throws(ObjectStoreError) -> ObjectInfo {
-        try await look(at: key, condition: condition).info
+        let found = try await look(at: key, condition: condition)
+        let look = Look(found: found, at: time.uptime())
+        learned.withLock { _ = $0.looks.insert(look, for: key) }
+        return found.info
     }
 
     /// What a HEAD tells: besides what callers want, what a copy would have to restate.
-    struct Found {
+    struct Found: Sendable {
         let info: ObjectInfo
         let encryption: [(name: String, value: String)]
+    }
+
+    /// A HEAD and when it was answered, since the system's start.
+    struct Look: Sendable {
+        let found: Found
+        let at: Duration
+    }
+
+    /// What a HEAD of a moment ago told of this version: of a change it need not be asked again. Used once.
+    func recentLook(at key: ObjectKey, _ version: ETag?) -> Found? {
+        guard let look = learned.withLock({ $0.looks.removeValue(for: key) }), look.found.info.version.etag == version,
+            time.uptime() - look.at < .seconds(1)
+        else { return nil }
+        return look.found
     }
 
     func look(at key: ObjectKey, condition: ReadCondition?) async throws(ObjectStoreError) -> Found {

@@ -63,6 +63,8 @@ package final class FamilyStore: ObjectStore {
         var conduct = Conduct()
         /// For presigning, which cannot wait for new ones.
         var credentials: Credentials?
+        /// What HEAD requests have just told.
+        var looks = LRU<ObjectKey, Look>(capacity: 64)
     }
 
     let profile: FamilyProfile
