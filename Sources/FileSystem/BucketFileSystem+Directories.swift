@@ -23,7 +23,10 @@ extension BucketFileSystem {
 
     package func releaseDirectory(_ ino: InodeNumber, handle: HandleID) {
         handles.log?.unlisted(handle)
-        guard case .directory(let stream) = handles.remove(handle) else { return }
+        let removed = handles.remove(handle)
+        // Also of a handle that an earlier process gave out, and that was not used since.
+        forgetUnlinked(directory: ino)
+        guard case .directory(let stream) = removed else { return }
         stream.dropListing()
         trimNames()
     }

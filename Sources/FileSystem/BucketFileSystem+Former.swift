@@ -10,8 +10,13 @@ extension BucketFileSystem {
     /// To be called before an entry loses its name by a call of this mount. Nothing is asked of it as long as it has one.
     func noteFormer(_ entry: Entry) {
         let headers = entry.attributes.headersKnown ? (try? metadata.metadata(of: entry.ino)) ?? nil : nil
+        var attributes = entry.attributes
+        if attributes.kind == .directory {
+            attributes.noteChange(at: time.now())
+            keepUnlinked(directory: entry.ino, attributes)
+        }
         let former = FormerInodes.Former(
-            attributes: entry.attributes, headers: headers, key: try? key(of: entry.ino), file: files.find(entry.ino))
+            attributes: attributes, headers: headers, key: try? key(of: entry.ino), file: files.find(entry.ino))
         note(former, of: entry.ino)
     }
 

@@ -9,7 +9,7 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// A file without a name that programs have open, as it is kept for the process that may have to go on with the mount: in
+/// A file or a directory without a name that programs have open, as it is kept for the process that may have to go on with the mount: in
 /// the metadata cache from the moment it loses its name until its last handle goes.
 ///
 /// The journal has nothing of it but the removal of its object, since nobody wants its bytes once it is closed; any other
@@ -26,6 +26,8 @@ package struct UnlinkedFile: Sendable {
             var commits: [String]
         }
 
+        /// nil: it is a file.
+        var isDirectory: Bool?
         var base: VersionRecord?
         var isCopy: Bool
         var staging: String?
@@ -151,6 +153,29 @@ extension BucketFileSystem {
         }
     }
 
+    /// To be called before a directory loses its name. Nothing is kept of one that no program has open.
+    func keepUnlinked(directory ino: InodeNumber, _ attributes: Attributes) {
+        guard handles.openDirectories.contains(ino) else { return }
+        let headers = HeadersRecord(AttributeCodec.encode(attributes, over: ObjectMetadata()))
+        let record = UnlinkedFile.Record(isDirectory: true, isCopy: false, headers: headers, size: 0)
+        guard let bytes = try? JSONEncoder().encode(record) else { return }
+        // Without it the descriptor works as long as this process lives.
+        try? metadata.keep(unlinked: ino, Array(bytes), hiding: nil)
+    }
+
+    /// To be called after a close of a directory.
+    func forgetUnlinked(directory ino: InodeNumber) {
+        guard formers.find(ino) != nil, !handles.openDirectories.contains(ino) else { return }
+        try? metadata.forget(unlinked: ino)
+    }
+
+    private func takeUp(directory ino: InodeNumber, _ headers: HeadersRecord) {
+        var attributes = Attributes(kind: .directory, mtime: time.now())
+        AttributeCodec.decode(headers.metadata, into: &attributes)
+        _ = formers.insert(
+            FormerInodes.Former(attributes: attributes, headers: headers.metadata, key: nil, file: nil), for: ino)
+    }
+
     /// To be called after the last close of the file. Returns false, and keeps the record, if a program has opened the file since.
     func forgetUnlinked(_ file: ActiveFile) -> Bool {
         if files.isOpen(file.ino) { return false }
@@ -172,6 +197,10 @@ extension BucketFileSystem {
                 return false
             }
             rooms.logger.info("an interrupted unlink continues", metadata: ["name": "\(entry.name)"])
+        }
+        if record.isDirectory == true {
+            takeUp(directory: ino, record.headers)
+            return true
         }
         guard files.find(ino) == nil else { return true }
         let base = record.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }

@@ -175,4 +175,31 @@ import Testing
         #expect(await !reading.value)
         #expect(try await tree.run(system.lookup("f", in: .root)).status == nil)
     }
+
+    /// `exec 3<d; rmdir d`, or a rename over it, and the worker dies.
+    @Test(.rule("name.gone", "crash.process"), arguments: End.allCases)
+    func anOpenDirectoryWithoutANameOutlivesTheProcess(_ end: End) async throws {
+        let tree = try MountedTree()
+        try await tree.makeDirectory("d")
+        try await tree.change("d") { $0.mode = 0o710 }
+        let before = try await tree.find("d")
+        let handle = try await tree.run(tree.system.openDirectory(before.ino))
+        switch end {
+        case .removed: try await tree.removeDirectory("d")
+        case .replaced:
+            try await tree.makeDirectory("e")
+            try await tree.rename("e", to: "d")
+        }
+        let gone = try await tree.run(tree.system.attributes(before.ino, handle: nil)).status
+        #expect(gone.links == 0)
+        #expect(gone.changed > before.changed)
+        for _ in 0..<2 {
+            try await tree.restart()
+            let status = try await tree.run(tree.system.attributes(before.ino, handle: nil)).status
+            #expect(status == gone)
+            try await tree.run(tree.system.syncDirectory(before.ino))
+        }
+        tree.system.releaseDirectory(before.ino, handle: handle)
+        #expect(try tree.rooms.metadata.unlinked().isEmpty)
+    }
 }
