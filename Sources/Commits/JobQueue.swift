@@ -249,9 +249,11 @@ package final class JobQueue: Sendable {
             }
             if isOver { return }
             guard let job else { continue }
-            do throws(CommitError) { try await attempt(job) } catch {
-                longest = error.mayPass ? Self.delays.longest : Self.longestAfterRefusal
+            let failure = await CallDeadline.run { [self] () async -> CommitError? in
+                do throws(CommitError) { try await attempt(job) } catch { return error }
+                return nil
             }
+            if let failure { longest = failure.mayPass ? Self.delays.longest : Self.longestAfterRefusal }
         }
     }
 }

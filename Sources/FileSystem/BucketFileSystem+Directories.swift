@@ -185,8 +185,10 @@ extension BucketFileSystem {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
             let place = Place(parent: parent, name: name)
-            return try await making(place) { () async throws(FileSystemError) in
-                try await make(name, in: parent, mode, caller)
+            return try await noting("mkdir", of: place) { () async throws(FileSystemError) in
+                try await making(place) { () async throws(FileSystemError) in
+                    try await make(name, in: parent, mode, caller)
+                }
             }
         }
     }
@@ -250,8 +252,10 @@ extension BucketFileSystem {
                     throw FileSystemError(.notDirectory, "\(name) is not a directory")
                 }
                 try requireBucket(name, in: parent)
-                try await changingNames([place]) { () async throws(FileSystemError) in
-                    try await remove(directory: entry)
+                try await noting("rmdir", of: place) { () async throws(FileSystemError) in
+                    try await changingNames([place]) { () async throws(FileSystemError) in
+                        try await remove(directory: entry)
+                    }
                 }
             }
             touch(parent)

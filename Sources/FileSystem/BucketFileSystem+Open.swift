@@ -281,10 +281,9 @@ extension BucketFileSystem {
             handles.settle(handle)
             return .success(())
         }
-        return .pending { [self] in
+        return later { [self] () async throws(FileSystemError) in
             await work()
             handles.settle(handle)
-            return .success(())
         }
     }
 

@@ -23,16 +23,26 @@ extension BucketFileSystem {
         refusals.withLock { $0.noteDeletion(in: key.directory, refused) }
     }
 
-    /// Keeps the reason of a refusal for `user.pailfs.lasterror` of the name.
-    func noting(
-        _ operation: String, of place: Place, _ body: () async throws(FileSystemError) -> Void
-    ) async throws(FileSystemError) {
-        do throws(FileSystemError) { try await body() } catch {
-            if error.kind == .accessDenied,
-                case .present(let entry, _)? = try? metadata.lookup(place.name, in: place.parent)
-            {
-                remember(error, operation, entry.ino)
+    /// Keeps the reason of a failure at the store for `user.pailfs.lasterror` of the name; without one, of the directory.
+    func noting<Value: Sendable>(
+        _ operation: String, of place: Place, _ body: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do throws(FileSystemError) { return try await body() } catch {
+            if error.isOfStore {
+                var ino = place.parent
+                if case .present(let entry, _)? = try? metadata.lookup(place.name, in: place.parent) { ino = entry.ino }
+                remember(error, operation, ino)
             }
+            throw error
+        }
+    }
+
+    /// The same of an inode.
+    func noting<Value: Sendable>(
+        _ operation: String, of ino: InodeNumber, _ body: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do throws(FileSystemError) { return try await body() } catch {
+            if error.isOfStore { remember(error, operation, ino) }
             throw error
         }
     }
@@ -83,4 +93,9 @@ extension ObjectKey {
     var directory: ByteString {
         ByteString(bytes.bytes[..<(bytes.bytes.dropLast().lastIndex(of: UInt8(ascii: "/")).map { $0 + 1 } ?? 0)])
     }
+}
+
+extension FileSystemError {
+    /// Whether the caller did nothing wrong: the store refused, failed or did not answer.
+    fileprivate var isOfStore: Bool { [.accessDenied, .inputOutput, .timedOut].contains(kind) }
 }

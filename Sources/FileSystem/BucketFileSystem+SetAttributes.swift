@@ -12,8 +12,10 @@ extension BucketFileSystem {
     ) -> Outcome<AttributeReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            return try await withOrWithoutName(ino) { () async throws(FileSystemError) in
-                try await setAttributesNow(ino, to: change, handle: handle)
+            return try await noting("setattr", of: ino) { () async throws(FileSystemError) in
+                try await withOrWithoutName(ino) { () async throws(FileSystemError) in
+                    try await setAttributesNow(ino, to: change, handle: handle)
+                }
             }
         }
     }

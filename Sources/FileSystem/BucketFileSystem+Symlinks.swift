@@ -23,8 +23,10 @@ extension BucketFileSystem {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links; mount without symlinks=off")
             }
             let place = Place(parent: parent, name: name)
-            return try await making(place) { () async throws(FileSystemError) in
-                try await link(name, in: parent, target, caller)
+            return try await noting("symlink", of: place) { () async throws(FileSystemError) in
+                try await making(place) { () async throws(FileSystemError) in
+                    try await link(name, in: parent, target, caller)
+                }
             }
         }
     }

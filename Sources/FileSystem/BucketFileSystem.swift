@@ -210,7 +210,9 @@ package final class BucketFileSystem: FileSystemOperations {
         _ body: @escaping @Sendable () async throws(FileSystemError) -> Value
     ) -> Outcome<Value> {
         .pending {
-            do throws(FileSystemError) { return .success(try await body()) } catch { return .failure(error) }
+            await CallDeadline.run {
+                do throws(FileSystemError) { return .success(try await body()) } catch { return .failure(error) }
+            }
         }
     }
 

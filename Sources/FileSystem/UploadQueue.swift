@@ -1,4 +1,5 @@
 import Basics
+import ObjectStorage
 import Synchronization
 
 /// Files whose bytes were promised and that are not in the bucket yet, the oldest first, and the few tasks that bring them
@@ -155,7 +156,7 @@ final class UploadQueue: Sendable {
 
     private func work() async {
         while let (file, send) = next() {
-            let ending = await send(file)
+            let ending = await CallDeadline.run { await send(file) }
             let isPromisedAnew = state.withLock { $0.underWay.removeValue(forKey: ObjectIdentifier(file)) ?? false }
             switch ending {
             case .done:

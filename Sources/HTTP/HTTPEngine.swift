@@ -8,9 +8,11 @@ import Synchronization
 /// as long as it is referenced; its thread and connections end with it.
 package final class HTTPEngine: Sendable {
     private let loop: TransferLoop
+    private let stallTimeout: Duration
 
     /// What it moves is counted in `traffic`.
     package init(_ options: HTTPOptions = HTTPOptions(), traffic: HTTPTraffic = HTTPTraffic()) {
+        stallTimeout = options.stallTimeout
         loop = TransferLoop(options, traffic)
         startThread(name: "pailfs-http") { [loop] in loop.run() }
     }
@@ -22,14 +24,27 @@ package final class HTTPEngine: Sendable {
     /// The body of the answer goes where `bodyUse` says: by default to `sink` when the status is 2xx, and into the
     /// response otherwise or without a sink. A body shorter than its Content-Length is `.interrupted`. Cancelling the task
     /// ends the transfer, unless it may change something and all of it was sent: then its answer is waited for, two seconds at
-    /// most. Neither source nor sink is used after this returns.
+    /// most. Neither source nor sink is used after this returns. `RequestTimeout` shortens the time limits. One that has a longer
+    /// `stallTimeout` than the engine ends before it when the origin does not answer HEAD requests meanwhile.
     package func execute(
         _ request: HTTPRequest, body: (any ByteSource)? = nil, sink: (any ByteSink)? = nil,
         bodyUse: @escaping @Sendable (HTTPResponse) -> BodyUse = { $0.isSuccess ? .deliver : .collect }
     ) async throws(HTTPError) -> HTTPResponse {
         try Self.validate(request)
+        var request = request
+        if let limit = RequestTimeout.current {
+            request.stallTimeout = min(request.stallTimeout ?? limit, limit)
+            request.connectTimeout = limit
+        }
         let submission = Submission(request, source: body, sink: sink, bodyUse: bodyUse)
-        let result = await withTaskCancellationHandler {
+        guard request.stallTimeout ?? .zero > stallTimeout else { return try await run(submission).get() }
+        async let _: Void = watch(submission)
+        let result = await run(submission)
+        return try result.get()
+    }
+
+    private func run(_ submission: Submission) async -> Result<HTTPResponse, HTTPError> {
+        await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 submission.continuation.withLock { $0 = continuation }
                 loop.submit(submission)
@@ -37,7 +52,22 @@ package final class HTTPEngine: Sendable {
         } onCancel: {
             loop.cancel(submission)
         }
-        return try result.get()
+    }
+
+    /// Ends a request that may be silent for longer than others, as the server works on it, once the server answers nothing else
+    /// either. Returns when the request has ended.
+    private func watch(_ submission: Submission) async {
+        var question = HTTPRequest(.head, submission.request.origin, target: "/")
+        question.avoidsProxy = submission.request.avoidsProxy
+        while true {
+            do {
+                try await SystemTime().sleep(for: stallTimeout / 8)
+                _ = try await execute(question)
+            } catch let error as HTTPError {
+                guard error.kind == .timedOut || error.kind == .unreachable else { continue }
+                return loop.forsake(submission)
+            } catch { return }
+        }
     }
 
     /// A line break in a header would let its sender write headers of his own.

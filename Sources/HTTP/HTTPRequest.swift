@@ -44,6 +44,8 @@ package struct HTTPRequest: Sendable, Hashable {
     package var headers: HTTPHeaders
     /// Most time without a byte in either direction; nil takes the engine's.
     package var stallTimeout: Duration?
+    /// Most time for name, connection and TLS; nil takes the engine's, which is never exceeded.
+    package var connectTimeout: Duration?
     /// The body waits until the server asks for it, at most a second: a refusal costs no bytes (RFC 9110 section 10.1.1).
     package var expectsRefusal = false
     /// Sent straight to the origin, whatever proxy the engine has: for services of this machine's own.

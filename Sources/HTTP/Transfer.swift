@@ -9,6 +9,8 @@ final class Submission: Sendable {
     let sink: (any ByteSink)?
     let bodyUse: @Sendable (HTTPResponse) -> BodyUse
     let isCancelled = Atomic(false)
+    /// Its server answers nothing else either.
+    let isForsaken = Atomic(false)
     let continuation: Mutex<CheckedContinuation<Result<HTTPResponse, HTTPError>, Never>?> = Mutex(nil)
 
     init(
@@ -296,7 +298,8 @@ final class Transfer {
         easy.set(CURLOPT_USERAGENT, options.userAgent)
         easy.set(CURLOPT_BUFFERSIZE, 512 << 10)
         easy.set(CURLOPT_UPLOAD_BUFFERSIZE, 512 << 10)
-        easy.set(CURLOPT_CONNECTTIMEOUT_MS, options.connectTimeout.milliseconds)
+        let connectTimeout = min(options.connectTimeout, request.connectTimeout ?? options.connectTimeout)
+        easy.set(CURLOPT_CONNECTTIMEOUT_MS, connectTimeout.milliseconds)
         easy.set(CURLOPT_TCP_KEEPALIVE, true)
         easy.set(CURLOPT_TCP_KEEPIDLE, 30)
         easy.set(CURLOPT_TCP_KEEPINTVL, 15)

@@ -9,7 +9,7 @@ import Synchronization
 final class TransferLoop: Sendable {
     private struct Inbox {
         var submissions: [Submission] = []
-        /// Some submission has been cancelled since the last look.
+        /// Some submission has been cancelled or forsaken since the last look.
         var hasCancellation = false
         var isClosing = false
     }
@@ -38,6 +38,13 @@ final class TransferLoop: Sendable {
 
     func cancel(_ submission: Submission) {
         submission.isCancelled.store(true, ordering: .releasing)
+        inbox.withLock { $0.hasCancellation = true }
+        curl_multi_wakeup(multi)
+    }
+
+    /// Ends a transfer whose server answers nothing.
+    func forsake(_ submission: Submission) {
+        submission.isForsaken.store(true, ordering: .releasing)
         inbox.withLock { $0.hasCancellation = true }
         curl_multi_wakeup(multi)
     }
@@ -101,6 +108,8 @@ final class TransferLoop: Sendable {
             let origin = submission.request.origin
             if submission.isCancelled.load(ordering: .acquiring) {
                 submission.finish(.failure(Self.cancelled))
+            } else if submission.isForsaken.load(ordering: .acquiring) {
+                submission.finish(.failure(Self.silence(of: origin)))
             } else if work.active.count < options.maxConnections,
                 work.perOrigin[origin, default: 0] < options.maxConnectionsPerOrigin
             {
@@ -166,6 +175,10 @@ final class TransferLoop: Sendable {
             submission.finish(.failure(Self.cancelled))
             return true
         }
+        for transfer in Array(work.active.values)
+        where transfer.submission.isForsaken.load(ordering: .acquiring) {
+            finish(transfer, .failure(Self.silence(of: transfer.submission.request.origin)), &work)
+        }
         let now = SystemTime().uptime()
         for transfer in Array(work.active.values)
         where transfer.submission.isCancelled.load(ordering: .acquiring) {
@@ -198,4 +211,8 @@ final class TransferLoop: Sendable {
     }
 
     private static let cancelled = HTTPError(.cancelled, "cancelled")
+
+    private static func silence(of origin: HTTPOrigin) -> HTTPError {
+        HTTPError(.timedOut, "\(origin): no answer, and none to other requests")
+    }
 }

@@ -62,6 +62,38 @@ package struct Retrying: Interceptor {
     package func intercept<Answer: Sendable>(
         _ context: RequestContext, settle: Settlement<Answer>?, _ attempt: () async throws(ObjectStoreError) -> Answer
     ) async throws(ObjectStoreError) -> Answer {
+        guard let call = CallDeadline.current else { return try await carryOut(context, policy, settle, attempt) }
+        let rest = try call.rest(of: policy.deadline * 5 / 4, isTransfer: context.isTransfer)
+        var policy = policy
+        if let rest { policy.deadline = min(policy.deadline, context.isTransfer ? rest * 2 / 5 : rest * 4 / 5) }
+        let began = time.uptime()
+        let result = await within(rest.map { _ in policy.deadline }) { () async -> Result<Answer, ObjectStoreError> in
+            do throws(ObjectStoreError) {
+                return .success(try await carryOut(context, policy, settle, attempt))
+            } catch { return .failure(error) }
+        }
+        switch result {
+        case .success: call.refill()
+        case .failure(let error) where error.isRetryable:
+            // Bytes may have moved for longer before the silence.
+            let longest = context.isTransfer ? policy.deadline * 2 : policy.deadline * 5 / 4
+            let now = time.uptime()
+            call.spend(min(now - began, longest), until: now, isTransfer: context.isTransfer, because: error)
+        case .failure(let error): if error.status != nil { call.refill() }
+        }
+        return try result.get()
+    }
+
+    /// With a limit no request waits longer in silence.
+    private func within<Value>(_ limit: Duration?, _ body: () async -> Value) async -> Value {
+        guard let limit else { return await body() }
+        return await RequestTimeout.$current.withValue(limit) { await body() }
+    }
+
+    private func carryOut<Answer>(
+        _ context: RequestContext, _ policy: RetryPolicy, _ settle: Settlement<Answer>?,
+        _ attempt: () async throws(ObjectStoreError) -> Answer
+    ) async throws(ObjectStoreError) -> Answer {
         let start = time.uptime()
         var tries = 0
         var isInDoubt = false
@@ -71,13 +103,13 @@ package struct Retrying: Interceptor {
             do throws(ObjectStoreError) { return try await attempt() } catch {
                 tries += 1
                 let last = time.uptime() - began
-                still += stillness(of: error, after: last)
+                still += stillness(of: error, after: last, policy)
                 // The try before may have done what makes this one fail; or it is done, and what it made is not told.
                 let isToAsk = isInDoubt && error.mayFollowSuccess || error.isOfUntoldVersion
                 if isToAsk, let settle {
                     // A call has one deadline, and what a transfer has not used of its own is left for this.
                     let asked = context.isTransfer ? time.uptime() - still + policy.deadline * 5 / 4 : start
-                    if let answer = try await ask(settle, since: asked) { return answer }
+                    if let answer = try await ask(settle, policy, since: asked) { return answer }
                 }
                 isInDoubt = isInDoubt || error.leavesDoubt
                 let delay = policy.delay(
@@ -96,7 +128,7 @@ package struct Retrying: Interceptor {
 
     /// How much of a failed try's time surely moved nothing: the whole of a short one, the silence that ended a long one.
     /// A try may also have waited for its turn.
-    private func stillness(of error: ObjectStoreError, after length: Duration) -> Duration {
+    private func stillness(of error: ObjectStoreError, after length: Duration, _ policy: RetryPolicy) -> Duration {
         if error.kind == .timedOut { return min(length, policy.deadline) }
         if length < policy.deadline { return length }
         // No connection was made, which takes a while as well.
@@ -106,7 +138,7 @@ package struct Retrying: Interceptor {
     /// nil when the work is not ours. While the store does not answer it is asked again; when it goes on like that nobody
     /// knows, and its silence is what is thrown: a refusal must not stand for what may have happened.
     private func ask<Answer>(
-        _ settle: Settlement<Answer>, since start: Duration
+        _ settle: Settlement<Answer>, _ policy: RetryPolicy, since start: Duration
     ) async throws(ObjectStoreError) -> Answer? {
         var tries = 0
         while true {

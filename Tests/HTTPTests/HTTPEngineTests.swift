@@ -218,6 +218,23 @@ struct HTTPEngineTests {
         #expect(await kind { _ = try await engine.execute(Self.request(.get, server)) } == .timedOut)
     }
 
+    /// A copy at the store may take minutes; a store that is away is not waited for as long.
+    @Test(arguments: [false, true]) func aServerMayThinkForLongWhileItAnswersOthers(isAway: Bool) async throws {
+        let server = LocalServer(serving: { connection in
+            guard let request = connection.readRequest() else { return }
+            if isAway { return connection.waitForClose() }
+            if request.method == "PUT" { usleep(900_000) }
+            connection.write("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        })
+        let engine = Self.engine(stallTimeout: .milliseconds(200))
+        var request = Self.request(.put, server)
+        request.stallTimeout = .seconds(300)
+        let began = SystemTime().uptime()
+        let failure = await kind { [request] in _ = try await engine.execute(request) }
+        #expect(failure == (isAway ? .timedOut : nil))
+        #expect(SystemTime().uptime() - began < .seconds(60))
+    }
+
     @Test func aSlowBodyThatMovesDoesNotTimeOut() async throws {
         let server = LocalServer(serving: { connection in
             _ = connection.readRequest()
