@@ -27,20 +27,27 @@ struct ExtentLog {
     private let unit: DiskUnit
     /// The length of the version below the staging file, as its row says: 0 without one.
     private let baseSize: Int64
-    private var file: File?
+    private let descriptors: OpenDescriptors
+    private var file: LocalFile?
     private var records: Int64 = 0
     private var allocated: Int64 = 0
     /// Bytes of the ledger that are this log's.
     private(set) var charged: Int64 = 0
 
     /// The log of the staging file at `path`; nothing is made yet.
-    init(of path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit = .usual) {
+    init(
+        of path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit = .usual,
+        among descriptors: OpenDescriptors = OpenDescriptors()
+    ) {
         (self.path, self.baseSize, self.ledger, self.unit) = (path + Self.suffix, baseSize, ledger, unit)
+        self.descriptors = descriptors
     }
 
     /// That of an earlier process, which stays beside the staging file and takes its space until another takes its place.
-    init(leftBy path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit) {
-        self.init(of: path, baseSize: baseSize, ledger: ledger, unit: unit)
+    init(
+        leftBy path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit, among descriptors: OpenDescriptors
+    ) {
+        self.init(of: path, baseSize: baseSize, ledger: ledger, unit: unit, among: descriptors)
         charged = (try? File(self.path).allocated) ?? 0
         ledger.adopt(charged, as: .written)
     }
@@ -73,11 +80,8 @@ struct ExtentLog {
     /// Writes the change down.
     mutating func add(_ change: Change) throws(StagingError) {
         guard let file else { return }
-        do throws(FileError) {
-            try file.write(Self.encode(change), at: records * Self.recordSize)
-        } catch {
-            throw StagingError(error)
-        }
+        let record = Self.encode(change)
+        unsafe try file.write(record.span.bytes, at: records * Self.recordSize)
         records += 1
     }
 
@@ -118,7 +122,7 @@ struct ExtentLog {
             let fresh = try File(temporary, .readWrite, create: .truncating)
             try fresh.write(bytes, at: 0)
             try File.rename(temporary, to: path)
-            file = fresh
+            file = LocalFile(fresh, at: path, among: descriptors)
         } catch {
             try? File.remove(temporary)
             release(new)

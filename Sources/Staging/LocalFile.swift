@@ -4,37 +4,63 @@ import Synchronization
 
 /// The one staging file of a `StagedFile`, in the terms of this room. Any thread may use it.
 ///
-/// Its descriptor is closed by `rest` and comes back with the next use, so that a process may have more files than descriptors.
-/// The mutex is a leaf, and never held while the file is read or written.
+/// Its descriptor is closed by `rest`, also when other files need theirs (`OpenDescriptors`), and comes back with the next use, so
+/// that a process may have more files than descriptors. The mutex is a leaf, and never held while the file is read or written.
 final class LocalFile: Sendable {
     private let descriptor: Mutex<File?>
     /// Where it is, or will be once it is complete.
     private let path: String
+    private let descriptors: OpenDescriptors
+    private let isQueued = Atomic(false)
+    private let isUsed = Atomic(true)
 
     /// A new file, mode 0600. An unfinished one has another name, under which no start takes it for a file, until `complete`.
-    init(creating path: String, isUnfinished: Bool = false) throws(StagingError) {
-        self.path = path
+    init(
+        creating path: String, isUnfinished: Bool = false, among descriptors: OpenDescriptors
+    ) throws(StagingError) {
+        (self.path, self.descriptors) = (path, descriptors)
         let name = isUnfinished ? path + Self.unfinishedSuffix : path
         do { descriptor = Mutex(try File(name, .readWrite, create: .exclusive)) } catch { throw StagingError(error) }
+        if !isUnfinished { descriptors.add(self) }
     }
 
     /// One that is there.
-    init(opening path: String) throws(StagingError) {
-        self.path = path
+    init(opening path: String, among descriptors: OpenDescriptors) throws(StagingError) {
+        (self.path, self.descriptors) = (path, descriptors)
         do { descriptor = Mutex(try File(path, .readWrite)) } catch { throw StagingError(error) }
+        descriptors.add(self)
+    }
+
+    /// One that is open already.
+    init(_ file: File, at path: String, among descriptors: OpenDescriptors) {
+        (self.path, self.descriptors) = (path, descriptors)
+        descriptor = Mutex(file)
+        descriptors.add(self)
     }
 
     /// Closes the descriptor once nobody is using it. Only of a file that is complete, and by nobody else's path.
     func rest() { descriptor.withLock { $0 = nil } }
 
+    /// Whether it was not in the queue for descriptors.
+    func enterQueue() -> Bool { !isQueued.exchange(true, ordering: .acquiringAndReleasing) }
+
+    func leaveQueue() { isQueued.store(false, ordering: .releasing) }
+
+    /// Whether it was used since this was asked last.
+    func wasUsed() -> Bool { isUsed.exchange(false, ordering: .relaxed) }
+
     private var file: File {
         get throws(FileError) {
-            try descriptor.withLock { file throws(FileError) in
+            isUsed.store(true, ordering: .relaxed)
+            var isOpened = false
+            let file = try descriptor.withLock { file throws(FileError) in
                 if let file { return file }
                 let opened = try File(path, .readWrite)
-                file = opened
+                (file, isOpened) = (opened, true)
                 return opened
             }
+            if isOpened { descriptors.add(self) }
+            return file
         }
     }
 
@@ -44,6 +70,7 @@ final class LocalFile: Sendable {
     /// Gives an unfinished file its name.
     func complete() throws(StagingError) {
         do { try File.rename(file.path, to: path) } catch { throw StagingError(error) }
+        descriptors.add(self)
     }
 
     /// Its length on the disk, in bytes.
@@ -68,6 +95,9 @@ final class LocalFile: Sendable {
                 .initializeMemory(as: UInt8.self, repeating: 0)
         } catch { throw StagingError(error) }
     }
+
+    /// fallocate(2)
+    func allocate(_ range: ByteRange) throws(FileError) { try file.allocate(range) }
 
     func truncate(to size: Int64) throws(StagingError) {
         do { try file.truncate(to: size) } catch { throw StagingError(error) }

@@ -68,8 +68,9 @@ package final class StagedFile: Sendable {
         disk = Mutex(
             Disk(
                 blocks: DiskBlocks(of: area.unit),
-                log: ExtentLog(of: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit)))
-        file = try LocalFile(creating: path, isUnfinished: isUnfinished)
+                log: ExtentLog(
+                    of: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit, among: area.descriptors)))
+        file = try LocalFile(creating: path, isUnfinished: isUnfinished, among: area.descriptors)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
@@ -80,9 +81,10 @@ package final class StagedFile: Sendable {
         disk = Mutex(
             Disk(
                 blocks: DiskBlocks(of: area.unit),
-                log: ExtentLog(leftBy: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit)))
+                log: ExtentLog(
+                    leftBy: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit, among: area.descriptors)))
         mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
-        file = try LocalFile(opening: path)
+        file = try LocalFile(opening: path, among: area.descriptors)
         let staged = extents.pieces(in: 0..<extents.size).filter { $0.source.isHere }
         guard try file.size >= staged.last?.range.upperBound ?? 0 else { throw .notStaged }
         var blocks = DiskBlocks(of: unit)

@@ -24,6 +24,8 @@ package final class StagingArea: Sendable {
     package let traffic = StagingTraffic()
     /// Bounds what commits bring in of committed versions at a time, to what writers leave them.
     let fills: MemoryBudget
+    /// Which of its files have a descriptor.
+    let descriptors = OpenDescriptors()
     /// What `hold` counted, by name.
     private let held = Mutex<[String: Int64]>([:])
 
