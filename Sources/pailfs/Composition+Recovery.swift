@@ -13,8 +13,8 @@ extension Composition {
 
     /// Works off what the journal of an earlier process holds. A mount that may not write only looks.
     static func recover(
-        _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, _ settings: MountSettings, isRestart: Bool,
-        waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
+        _ journal: Journal, _ cache: LocalDirectories, store: any ObjectStore, _ settings: MountSettings,
+        isRestart: Bool, waiting: Set<IntentID>, pool: WorkerPool, time: any TimeSource, logger: Logger
     ) throws(CommandError) -> Recovery.Plan {
         let readOnly = settings.readOnly
         let recovery = Recovery(
