@@ -91,7 +91,7 @@ extension BlockCache {
     func removeStrays() {
         var strays: [(name: ByteString, id: Int64?)] = []
         do throws(FileError) {
-            for name in try Directory.names(in: directory) {
+            for name in try inDirectory({ () throws(FileError) in try Directory.names(in: directory) }) {
                 let id = Int64(name.description, radix: 16)
                 if let id, (try? index.isKnown(id)) ?? true { continue }
                 strays.append((name, id))

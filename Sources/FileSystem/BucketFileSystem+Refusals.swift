@@ -62,13 +62,17 @@ extension BucketFileSystem {
 
     /// Sends a deletion of a name that no object has, unless a deletion of this mount has succeeded: before
     /// the copies of a directory are made. Where a bucket keeps versions, that name has a marker of a deletion afterwards.
-    /// Throws: `.accessDenied` where the store refuses it. Other failures show nothing.
+    /// Throws: `.accessDenied` where the store refuses it. Other failures show nothing, and leave the rename its time.
     func tryDeletion(in directory: ByteString) async throws(FileSystemError) {
         guard refusals.withLock({ !$0.hasDeleted }) else { return }
         let missing = ObjectKey(directory + ".pailfs-missing-" + ByteString(RandomID.hex()))
-        do throws(ObjectStoreError) { try await deleteObject(missing) } catch {
-            if error.kind == .accessDenied { try await requireDeletable(in: directory) }
+        let isRefused = await Retrying.$isOff.withValue(true) {
+            do throws(ObjectStoreError) {
+                try await deleteObject(missing)
+                return false
+            } catch { return error.kind == .accessDenied }
         }
+        if isRefused { try await requireDeletable(in: directory) }
     }
 
     /// Throws: `.accessDenied` where the store has refused to delete an object of the directory, or every object so far.

@@ -50,6 +50,9 @@ package struct RetryPolicy: Sendable, Hashable {
 /// Sends failed requests again, as the policy says. A write that is refused after a try without an answer is settled with
 /// the store, so that nobody takes our own first try for somebody else's work.
 package struct Retrying: Interceptor {
+    /// Whether requests of this task are sent once: of a trial, where a failure only shows nothing.
+    @TaskLocal package static var isOff = false
+
     private let policy: RetryPolicy
     private let time: any TimeSource
     private let meter: RequestMeter?
@@ -115,7 +118,7 @@ package struct Retrying: Interceptor {
                 let delay = policy.delay(
                     after: error, tries: tries, elapsed: context.isTransfer ? still : time.uptime() - start, last: last,
                     isTransfer: context.isTransfer, random: Double.random(in: 0..<1))
-                guard let delay else { throw error }
+                guard let delay, !Self.isOff else { throw error }
                 still += delay
                 do { try await time.sleep(for: delay) } catch {
                     throw ObjectStoreError(

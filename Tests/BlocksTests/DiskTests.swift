@@ -222,7 +222,9 @@ struct DiskTests {
         let truth = content(1 << 20)
         let versions = (0..<5).map { store.setObject(ObjectKey("f\($0)"), truth) }
         let fixture = try Fixture(store, time: time)
+        // What is no directory can neither be written in nor be made one.
         try FileManager.default.removeItem(atPath: fixture.blocks)
+        _ = try File(fixture.blocks, .readWrite, create: .exclusive)
         for (index, version) in versions.enumerated() {
             let object = fixture.cache.open(ObjectKey("f\(index)"), version)
             #expect(try await fixture.read(object, 0..<1 << 20) == truth)
@@ -233,6 +235,7 @@ struct DiskTests {
         #expect(fixture.readCached(fixture.cache.open("f2", versions[2]), 0..<1 << 20) == truth)
         #expect(store.count(.get) == 5)
         // Later the disk is there again.
+        try File.remove(fixture.blocks)
         try Directory.create(fixture.blocks)
         time.advance(by: .seconds(31))
         let version = store.setObject("g", truth)

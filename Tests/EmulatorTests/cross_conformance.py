@@ -408,7 +408,11 @@ class Kodo:
                 "metadata": {"x-qn-meta-" + name: value for name, value in metadata.items()}}
 
     def put(self, key, data, headers={}, metadata={}, storage="standard", tags={}):
-        self.done(*qiniu.put_data(self.token(key, storage), key, data, **self.arguments(headers, metadata)))
+        if data:
+            self.done(*qiniu.put_data(self.token(key, storage), key, data, **self.arguments(headers, metadata)))
+            return
+        with tempfile.NamedTemporaryFile() as empty:  # the SDK takes empty data for none
+            self.done(*qiniu.put_file(self.token(key, storage), key, empty.name, **self.arguments(headers, metadata)))
 
     def put_parts(self, key, pieces, headers={}, metadata={}, storage="standard", tags={}):
         data = b"".join(pieces)

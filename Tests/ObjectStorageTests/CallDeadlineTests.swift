@@ -49,6 +49,23 @@ import Testing
         #expect(last?.kind == .timedOut)
     }
 
+    @Test(.rule("deadline")) func aTrialIsSentOnceAndLeavesTheCallItsTime() async throws {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        memory.setObject("k", [1])
+        memory.fault = { operation, key in
+            operation == .delete ? ObjectStoreError(.serverFault, .delete, key: key, message: "no deletion now") : nil
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        await CallDeadline.run {
+            await Retrying.$isOff.withValue(true) { _ = try? await store.delete("k", ifMatch: nil) }
+            #expect(memory.count(.delete) == 1)
+            _ = try? await store.head("k", condition: nil)
+        }
+        #expect(memory.count(.head) == 1)
+        #expect(time.uptime() == ManualTime().uptime())
+    }
+
     @Test(.rule("deadline")) func anAnswerMakesTheTimeWholeAgain() async throws {
         let time = ManualTime()
         let memory = MemoryStore()
