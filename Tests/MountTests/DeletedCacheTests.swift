@@ -46,7 +46,7 @@ extension RealMounts {
         func programsGoOnWithoutAnError(_ options: [String], _ deletion: String) async throws {
             try await withStore { world, _ in
                 try await world.sh(
-                    "head -c 9000000 /dev/zero | tr '\\\\0' b >$T/big; printf ssssssssss >$T/small")
+                    "head -c 9000000 /dev/zero | tr '\\0' b >$T/big; printf ssssssssss >$T/small")
                 try await world.outside("put", "old/big", world.scratch.path("big"))
                 for number in 0..<9 {
                     try await world.outside("put", "old/small\(number)", world.scratch.path("small"))
