@@ -43,6 +43,7 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
         else {
             throw Malformed(description: "\(text) is not a bucket URL: the bucket's name holds a space, ? or #")
         }
+        if scheme == .s3, let reason = Self.unusable(bucket) { throw Malformed(description: "\(text): \(reason)") }
         var prefix = slash.map { rest.dropFirst($0 + 1) } ?? ""
         while prefix.hasSuffix("//") { prefix = prefix.dropLast(1) }
         if bucket.isEmpty, !prefix.isEmpty {
@@ -50,6 +51,20 @@ package struct BucketURL: Sendable, Hashable, CustomStringConvertible {
                 description: "\(text) is not a bucket URL: it has a prefix but no bucket; write scheme://bucket/prefix")
         }
         self.init(scheme: scheme, bucket: bucket.isEmpty ? nil : bucket, prefix: prefix == "/" ? "" : prefix)
+    }
+
+    /// Why pailfs cannot mount what Amazon S3 has under such a name; nil when it can (Amazon S3 user guide, "Access point
+    /// aliases" and "Directory bucket naming rules").
+    private static func unusable(_ bucket: String) -> String? {
+        if bucket.hasPrefix("arn:") {
+            return "pailfs cannot mount an ARN; write s3:// and the alias of the access point, which ends in "
+                + "-s3alias (\"aws s3control get-access-point\" shows it)"
+        }
+        if bucket.hasSuffix("--x-s3") {
+            return "pailfs cannot mount directory buckets (S3 Express One Zone), which list objects in no order; "
+                + "use a general purpose bucket"
+        }
+        return nil
     }
 
     package var description: String {

@@ -69,6 +69,8 @@ private enum Mistakes {
     static let store = [
         Mistake("mnt ro s3://no-such-bucket", "no-such-bucket does not exist", "check its name"),
         Mistake("mnt ro ftp://pail", "ftp://pail is not a bucket URL", "s3, oss, cos, kodo, cssp, swift"),
+        Mistake("mnt ro s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/a", "cannot mount an ARN", "-s3alias"),
+        Mistake("mnt ro s3://logs--euw1-az1--x-s3/a", "cannot mount directory buckets", "general purpose bucket"),
         Mistake("mnt ro pail", "pail is not a bucket URL", "write scheme://bucket"),
         Mistake("mnt ro s3:///key", "not a bucket URL", "a prefix but no bucket"),
         Mistake("mnt endpoint=http://127.0.0.1:9,timeout=1", "127.0.0.1:9", "check the option endpoint"),

@@ -31,6 +31,12 @@ import Testing
         Row(endpoint: "https://store.example:443", url: "https://store.example/bucket/k%20/x"),
         Row(
             endpoint: "https://store.example/base path/", url: "https://store.example/base%20path/bucket/k%20/x"),
+        Row(endpoint: "https://store.example/bucket/", url: "https://store.example/bucket/k%20/x"),
+        Row(endpoint: "http://127.0.0.1:9000/base/bucket", url: "http://127.0.0.1:9000/base/bucket/k%20/x"),
+        Row(endpoint: "https://store.example/mybucket", url: "https://store.example/mybucket/bucket/k%20/x"),
+        Row(
+            endpoint: "https://s3.eu-west-1.amazonaws.com/bucket", profile: .aws,
+            url: "https://s3.eu-west-1.amazonaws.com/bucket/k%20/x"),
         Row(
             endpoint: "https://store.example", addressing: .virtualHost, url: "https://bucket.store.example/k%20/x"),
     ]

@@ -134,6 +134,25 @@ import Testing
         profile == .swift ? "c_segments/.pailfs/" : "c/.cssp-parts/"
     }
 
+    /// The container of segments is made with the policy of the container, or without one where that is not told.
+    @Test(arguments: ["silver", nil]) func segmentsLieWhereTheObjectsDo(policy: String?) async throws {
+        let isMade = Atomic(false)
+        let fixture = try SwiftFixture { _, request in
+            switch (request.method, request.path.hasSuffix("/c"), request.path.hasSuffix("/c_segments")) {
+            case ("HEAD", true, _):
+                return policy.map { LocalAnswer(204, [("X-Storage-Policy", $0)]) } ?? LocalAnswer(403)
+            case ("PUT", _, true):
+                isMade.store(true, ordering: .relaxed)
+                return LocalAnswer(201)
+            default: return isMade.load(ordering: .relaxed) ? LocalAnswer.stored(request) : LocalAnswer(404)
+            }
+        }
+        _ = try await fixture.store.createUpload(PutRequest("k"))
+        let made = try #require(fixture.requests.first { $0.method == "PUT" && $0.path.hasSuffix("/c_segments") })
+        #expect(made.headers.first { $0.0.lowercased() == "x-storage-policy" }?.1 == policy)
+        #expect(fixture.requests.count == 4)
+    }
+
     /// The vector of the Swift dossier, section 7.1.
     @Test(arguments: profiles) func partsBecomeOneObject(profile: SwiftProfile) async throws {
         let (fixture, objects) = try Self.fixture(profile)
@@ -303,12 +322,5 @@ import Testing
         }
         try await fixture.store.delete("big", ifMatch: nil)
         #expect(objects.paths == ["c_segments/big/slo/1/2/00000000"])
-    }
-
-    @Test func theContainerOfSegmentsIsMadeWhenItIsMissing() async throws {
-        let fixture = try SwiftFixture { number, request in number == 0 ? LocalAnswer(404) : .stored(request) }
-        _ = try await fixture.store.createUpload(PutRequest("k"))
-        #expect(fixture.requests.map(\.path)[1] == "/v1/AUTH_test/c_segments")
-        #expect(fixture.requests.count == 3)
     }
 }

@@ -34,7 +34,12 @@ struct FamilyEndpoint: Sendable, Hashable {
         // An endpoint as consoles show it, with the bucket in front, means the same.
         if profile.endpoints.owns(host), host.hasPrefix("\(bucket).") { host.removeFirst(bucket.count + 1) }
         self.bucket = bucket
-        if let addressing {
+        // So does one with the bucket in its path.
+        var path = place.path
+        let inPath = "/" + PercentEncoding.encode(bucket)
+        let isInPath = addressing != .virtualHost && path.hasSuffix(inPath)
+        if isInPath { path.removeLast(inPath.count) }
+        if let addressing = isInPath ? .path : addressing {
             self.addressing = addressing
         } else if Self.isAddress(host) {
             self.addressing = .path
@@ -43,7 +48,7 @@ struct FamilyEndpoint: Sendable, Hashable {
             let fits = usual == .customDomain || Self.fitsHostName(bucket, isSecure: place.isSecure)
             self.addressing = fits ? usual : .path
         }
-        basePath = place.path
+        basePath = path
         origin = HTTPOrigin(
             isSecure: place.isSecure, host: self.addressing == .virtualHost ? "\(bucket).\(host)" : host,
             port: place.port)

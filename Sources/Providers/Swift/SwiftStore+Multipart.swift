@@ -6,7 +6,7 @@ import Synchronization
 
 /// Multipart uploads as segments and a manifest (swift.md section 7.3, cssp.md section 7.1).
 extension SwiftStore {
-    /// One request, and two more where the container of segments is not there yet.
+    /// One request, and three more where the container of segments is not there yet.
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
         let upload = UploadID(RandomID.hex())
         var call = call(.createUpload, .put, segment: segments.marker(request.key, upload), for: request.key)
@@ -15,11 +15,20 @@ extension SwiftStore {
         try addNewObject(request, to: &call)
         do throws(ObjectStoreError) { try await send(call) } catch {
             guard error.kind == .noSuchBucket, profile.createsContainers else { throw error }
-            try await send(self.call(.createUpload, .put, segment: nil, for: request.key))
+            try await createSegmentContainer(for: request.key)
             try await send(call)
         }
         learned.withLock { $0.uploads[upload] = SwiftUpload(key: request.key, metadata: request.metadata) }
         return upload
+    }
+
+    /// Segments lie where the objects do: the container gets the same storage policy, which it has for ever (OpenStack Swift,
+    /// "Storage Policies"). Where the container may not be looked at, it gets the cluster's.
+    private func createSegmentContainer(for key: ObjectKey) async throws(ObjectStoreError) {
+        var creation = call(.createUpload, .put, segment: nil, for: key)
+        let container = try? await send(call(.createUpload, .head))
+        creation.headers["X-Storage-Policy"] = container?.headers["X-Storage-Policy"]
+        try await send(creation)
     }
 
     /// One request, and one more to an upload that this process did not begin.
