@@ -79,7 +79,7 @@ extension FileSystemError {
         switch error {
         case .noSpace: self = .noLocalSpace(error.description)
         case .tooLarge: self.init(.fileTooLarge, error.description)
-        case .notStaged, .failed:
+        case .notStaged, .deleted, .failed:
             self.init(error.lacksDescriptors ? .tooManyFiles : .inputOutput, error.description)
         }
     }

@@ -7,11 +7,12 @@ import Basics
 /// descriptor is closed on exec: take the lock in the process that serves the mount, not in one that starts it.
 package final class CacheDirectoryLock: Sendable {
     package let directory: String
+    private let (pid, mountpoint): (Int32, String)
     private let file: File
 
     /// Creates the directory for its owner alone, and takes the lock or throws at once.
     package init(directory: String, pid: Int32, mountpoint: String) throws(JournalingError) {
-        self.directory = directory
+        (self.directory, self.pid, self.mountpoint) = (directory, pid, mountpoint)
         try Self.prepare(directory)
         do throws(FileError) {
             file = try File(directory + "/lock", .readWrite, create: .ifMissing)
@@ -28,6 +29,11 @@ package final class CacheDirectoryLock: Sendable {
     package var isInPlace: Bool {
         guard let mine = try? LocalFileStatus(of: file) else { return false }
         return ((try? LocalFileStatus(of: directory + "/lock")) ?? nil)?.identity == mine.identity
+    }
+
+    /// The same lock in a directory that was deleted, which is made again.
+    package func taken() throws(JournalingError) -> CacheDirectoryLock {
+        try CacheDirectoryLock(directory: directory, pid: pid, mountpoint: mountpoint)
     }
 
     /// Makes `directory` exist, as a directory of ours that others cannot enter.

@@ -49,7 +49,8 @@ package final class Journal: Sendable {
     package let lastKnownFile: IntentID
     /// How many writes share a flush that is not urgent.
     private static let mostUnflushed = 32
-    private let database: Database
+    let path: String
+    let database: Database
     private let queue = Mutex(Queue())
     private let lastID: Atomic<Int64>
     /// Set by a flush that failed, until everything was written anew. Touched inside the database's writes alone.
@@ -61,6 +62,7 @@ package final class Journal: Sendable {
 
     /// Opens or creates the journal. Never replaces one that cannot be read: it may be all there is of somebody's bytes.
     package init(path: String, stop: StopPoint? = nil) throws(JournalingError) {
+        self.path = path
         var options = Database.Options()
         options.synchronous = .full
         options.readers = 0
@@ -116,7 +118,7 @@ package final class Journal: Sendable {
     }
 
     /// Of an empty file next to the journal.
-    private static let madeSuffix = "-made"
+    static let madeSuffix = "-made"
     /// Bytes of SQLite's smallest page.
     static let leastSize: Int64 = 512
 

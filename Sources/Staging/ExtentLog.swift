@@ -97,6 +97,9 @@ struct ExtentLog {
         if isNeeded(for: extents) { try? start(with: extents, for: .committing) } else { remove() }
     }
 
+    /// Whether the log is at its path, or there is none.
+    var isInPlace: Bool { file?.isInPlace ?? true }
+
     /// What cannot be removed now goes at the next start.
     mutating func remove() {
         try? File.remove(path)

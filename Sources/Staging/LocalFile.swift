@@ -11,6 +11,8 @@ final class LocalFile: Sendable {
     /// Where it is, or will be once it is complete.
     private let path: String
     private let descriptors: OpenDescriptors
+    /// Whether it has its name.
+    private let isComplete: Atomic<Bool>
     private let isQueued = Atomic(false)
     private let isUsed = Atomic(true)
 
@@ -19,6 +21,7 @@ final class LocalFile: Sendable {
         creating path: String, isUnfinished: Bool = false, among descriptors: OpenDescriptors
     ) throws(StagingError) {
         (self.path, self.descriptors) = (path, descriptors)
+        isComplete = Atomic(!isUnfinished)
         let name = isUnfinished ? path + Self.unfinishedSuffix : path
         do { descriptor = Mutex(try File(name, .readWrite, create: .exclusive)) } catch { throw StagingError(error) }
         if !isUnfinished { descriptors.add(self) }
@@ -27,6 +30,7 @@ final class LocalFile: Sendable {
     /// One that is there.
     init(opening path: String, among descriptors: OpenDescriptors) throws(StagingError) {
         (self.path, self.descriptors) = (path, descriptors)
+        isComplete = Atomic(true)
         do { descriptor = Mutex(try File(path, .readWrite)) } catch { throw StagingError(error) }
         descriptors.add(self)
     }
@@ -34,6 +38,7 @@ final class LocalFile: Sendable {
     /// One that is open already.
     init(_ file: File, at path: String, among descriptors: OpenDescriptors) {
         (self.path, self.descriptors) = (path, descriptors)
+        isComplete = Atomic(true)
         descriptor = Mutex(file)
         descriptors.add(self)
     }
@@ -70,6 +75,48 @@ final class LocalFile: Sendable {
     /// Gives an unfinished file its name.
     func complete() throws(StagingError) {
         do { try File.rename(file.path, to: path) } catch { throw StagingError(error) }
+        isComplete.store(true, ordering: .releasing)
+        descriptors.add(self)
+    }
+
+    /// Whether the file is at its path; an unfinished one has none yet. Another program may have removed it.
+    var isInPlace: Bool {
+        guard isComplete.load(ordering: .acquiring) else { return true }
+        guard let there = (try? LocalFileStatus(of: path)) ?? nil else { return false }
+        guard let open = descriptor.withLock({ $0 }) else { return true }
+        return (try? LocalFileStatus(of: open))?.identity == there.identity
+    }
+
+    /// Makes the file at its path anew from the one that is still open: the bytes of `ranges`, length and times. False when it is
+    /// not open. Callers keep changes out.
+    func restore(_ ranges: [ByteRange]) throws(StagingError) -> Bool {
+        do throws(FileError) {
+            return try descriptor.withLock { descriptor throws(FileError) in
+                guard let open = descriptor else { return false }
+                let made = try File(path + Self.unfinishedSuffix, .readWrite, create: .truncating)
+                do throws(FileError) {
+                    for range in ranges { try made.copy(range, from: open) }
+                    try made.truncate(to: open.size)
+                    let times = try open.times
+                    try made.setTimes(accessed: times.accessed, modified: times.modified)
+                    try File.rename(made.path, to: path)
+                } catch {
+                    try? File.remove(made.path)
+                    throw error
+                }
+                descriptor = made
+                return true
+            }
+        } catch { throw StagingError(error) }
+    }
+
+    /// Makes an empty file at the path, in the place of what was removed.
+    func remake() throws(StagingError) {
+        do throws(FileError) {
+            try descriptor.withLock { descriptor throws(FileError) in
+                descriptor = try File(path, .readWrite, create: .truncating)
+            }
+        } catch { throw StagingError(error) }
         descriptors.add(self)
     }
 
@@ -146,11 +193,25 @@ final class LocalFile: Sendable {
     }
 }
 
+extension File {
+    /// Copies `range` of another file, cut to its length, to the same place here.
+    fileprivate func copy(_ range: ByteRange, from other: File) throws(FileError) {
+        var offset = range.lowerBound
+        while offset < range.upperBound {
+            let bytes = try other.read(offset..<min(offset + (256 << 10), range.upperBound))
+            guard !bytes.isEmpty else { return }
+            try write(bytes, at: offset)
+            offset += Int64(bytes.count)
+        }
+    }
+}
+
 extension StagingError {
     init(_ error: FileError) {
         switch error.errno {
         // EFBIG is ulimit -f: the store's own limit is smaller than that of any disk.
         case ENOSPC, EDQUOT, EFBIG: self = .noSpace
+        case ENOENT: self = .deleted
         default: self = .failed(errno: error.errno, reason: error.description)
         }
     }
@@ -160,7 +221,7 @@ extension StagingError {
         switch self {
         case .noSpace: ENOSPC
         case .tooLarge: EFBIG
-        case .notStaged: EIO
+        case .notStaged, .deleted: EIO
         case .failed(let errno, _): errno
         }
     }

@@ -53,6 +53,7 @@ package final class StagedFile: Sendable {
     let disk: Mutex<Disk>
     let content: Mutex<Content>
     private let isKept = Atomic(false)
+    private let live: LiveFiles
     /// Saves a look at the whole map: false when no byte can be in an upload alone.
     let mayNeedUpload = Atomic(false)
     /// How far from its start the file was read to be sent, by any attempt, since it was changed there.
@@ -63,20 +64,23 @@ package final class StagedFile: Sendable {
 
     init(path: String, baseSize: Int64, isUnfinished: Bool = false, area: StagingArea) throws(StagingError) {
         (self.path, self.baseSize) = (path, baseSize)
-        (unit, ledger, traffic, fills) = (area.unit, area.ledger, area.traffic, area.fills)
+        (unit, ledger, traffic, fills, live) = (area.unit, area.ledger, area.traffic, area.fills, area.live)
         content = Mutex(Content(extents: ExtentMap(baseSize: baseSize)))
         disk = Mutex(
             Disk(
                 blocks: DiskBlocks(of: area.unit),
                 log: ExtentLog(
                     of: path, baseSize: baseSize, ledger: area.ledger, unit: area.unit, among: area.descriptors)))
-        file = try LocalFile(creating: path, isUnfinished: isUnfinished, among: area.descriptors)
+        file = try area.inDirectory { () throws(StagingError) in
+            try LocalFile(creating: path, isUnfinished: isUnfinished, among: area.descriptors)
+        }
+        live.add(self)
     }
 
     /// The file of an earlier process. Blocks that hold nothing staged are given back.
     init(reopening path: String, extents: ExtentMap, baseSize: Int64, area: StagingArea) throws(StagingError) {
         (self.path, self.baseSize) = (path, baseSize)
-        (unit, ledger, traffic, fills) = (area.unit, area.ledger, area.traffic, area.fills)
+        (unit, ledger, traffic, fills, live) = (area.unit, area.ledger, area.traffic, area.fills, area.live)
         content = Mutex(Content(extents: extents))
         disk = Mutex(
             Disk(
@@ -105,9 +109,11 @@ package final class StagedFile: Sendable {
             disk.holesAreZero = false
             disk.log.goOn(with: extents)
         }
+        live.add(self)
     }
 
     deinit {
+        live.remove(ObjectIdentifier(self))
         if isKept.load(ordering: .relaxed) { leave() } else { discard() }
     }
 
@@ -138,6 +144,7 @@ package final class StagedFile: Sendable {
         try disk.withLock { disk throws(StagingError) in
             guard disk.isOpen else { throw .notStaged }
             if let failure = disk.failure { throw failure }
+            try putBack(&disk)
             do throws(StagingError) { try file.flush() } catch {
                 disk.failure = error
                 throw error
@@ -204,6 +211,7 @@ package final class StagedFile: Sendable {
             guard disk.isOpen else { throw .notStaged }
             let before = extents
             guard newSize != before.size else { return nil }
+            if newSize == 0 { try startOver(&disk) }
             try prepareLog(.truncate(newSize), for: .committing, &disk)
             try disk.log.add(.truncate(newSize))
             content.withLock { content in

@@ -26,6 +26,7 @@ package final class StagingArea: Sendable {
     let fills: MemoryBudget
     /// Which of its files have a descriptor.
     let descriptors = OpenDescriptors()
+    let live = LiveFiles()
     /// What `hold` counted, by name.
     private let held = Mutex<[String: Int64]>([:])
 
@@ -44,7 +45,7 @@ package final class StagingArea: Sendable {
         fills = MemoryBudget(limit: ledger.commitShare > 0 ? Int(clamping: ledger.commitShare / 2) : .max)
         var orphans = Orphans()
         do {
-            let orphanage = directory + "/orphans"
+            let orphanage = Self.orphanage(in: directory)
             try Directory.create(orphanage, lasting: true)
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
@@ -168,6 +169,29 @@ package final class StagingArea: Sendable {
             try file.write(bytes, at: 0)
         } catch { throw StagingError(error) }
     }
+
+    /// Whether the directory is there.
+    package var isInPlace: Bool { ((try? LocalFileStatus(of: directory)) ?? nil) != nil }
+
+    /// Makes the directory again after another program has deleted it, and the files in it that are still open here. Returns those
+    /// whose bytes are gone, each once.
+    package func findDeleted() -> [StagedFile] {
+        try? Directory.create(Self.orphanage(in: directory), lasting: true)
+        return live.all.filter { !$0.stayInPlace() }
+    }
+
+    /// Does something that needs the directory, which is made again where another program has deleted it.
+    func inDirectory<Value>(_ act: () throws(StagingError) -> Value) throws(StagingError) -> Value {
+        do throws(StagingError) { return try act() } catch {
+            guard error == .deleted else { throw error }
+            do {
+                try Directory.create(Self.orphanage(in: directory), lasting: true)
+            } catch { throw StagingError(error) }
+            return try act()
+        }
+    }
+
+    private static func orphanage(in directory: String) -> String { directory + "/orphans" }
 
     /// Makes the names of new files survive a power cut. fsync(2)
     package func syncNames() throws(StagingError) {

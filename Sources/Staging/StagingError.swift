@@ -8,6 +8,8 @@ package enum StagingError: Error, Sendable, Hashable {
     case tooLarge
     /// The bytes asked for are not here but in the committed version, or the file was discarded or handed over.
     case notStaged
+    /// Another program has deleted the file with the bytes.
+    case deleted
     /// A call of this machine failed.
     case failed(errno: Int32, reason: String)
 }
@@ -27,6 +29,7 @@ extension StagingError: CustomStringConvertible {
         case .noSpace: "no space for staged bytes: cache-size or the disk of cache-dir is used up"
         case .tooLarge: "the offset exceeds the largest size of a file"
         case .notStaged: "the bytes are not staged"
+        case .deleted: "another program deleted the file in staging with the written bytes; write the file again"
         case .failed(_, let reason): "staging: \(reason)"
         }
     }

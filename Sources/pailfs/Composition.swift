@@ -51,7 +51,7 @@ final class Composition: Sendable {
     private let uploads: UploadLimiter
     private let entries: MetadataCache
     private let directories: LocalDirectories
-    private let watch: CacheWatch
+    private let watch: DirectoryWatch
     private let journal: Journal
     private let metadata: Database
     private let index: Database
@@ -159,7 +159,11 @@ final class Composition: Sendable {
         session = FuseSession(
             fileSystem, on: mountpoint, options: Self.mountOptions(request), pool: pool, buffers: replies,
             invalidator: invalidator, held: held, record: record, time: time, logger: logger)
-        watch = CacheWatch(cache, databases: [metadata, index], blocks: blocks, logger: logger)
+        watch = DirectoryWatch(
+            cache,
+            DirectoryWatch.Contents(
+                databases: [metadata, index], blocks: blocks, journal: journal, staging: staging,
+                fileSystem: fileSystem), logger: logger)
     }
 
     /// Lets commands ask this mount about itself, without which it serves all the same, and serves its figures where they

@@ -16,6 +16,26 @@ import Testing
         #expect(try Journal(path: path).boot == kernel.trimmingCharacters(in: .whitespacesAndNewlines))
     }
 
+    /// Another program deletes the journal, or all of its directory, while it is used.
+    @Test(.rule("space.state"), arguments: [false, true]) func aDeletedJournalIsMadeAnewWithItsRows(all: Bool) throws {
+        let journal = try Journal(path: path)
+        let intent = FileIntent(staging: "1", key: "k", base: nil, identity: "", boot: "")
+        let ids = [journal.newID(), journal.newID()]
+        try journal.write([.file(ids[0], intent)], flushed: true)
+        #expect(journal.isInPlace)
+        for name in all ? ["", "-wal", "-shm", "-made"] : [""] { try File.remove(path + name) }
+        try journal.write([.file(ids[1], intent)], flushed: false)
+        #expect(!journal.isInPlace)
+        try journal.restore()
+        #expect(journal.isInPlace)
+        try journal.write([.endFile(ids[0])], flushed: true)
+        // As another process finds it.
+        let copy = try Journal(path: path)
+        #expect(try copy.contents().files == [ids[1]: intent])
+        copy.close()
+        journal.close()
+    }
+
     /// A row tells every fact of a file, whatever is in it.
     @Test(arguments: [
         "", "plain", "a \"quoted\" \\ path/", "lines\nand\rtabs\t", "\u{0}\u{1}\u{1f}\u{7f}", "grün 写真 👩‍👩‍👧 \u{2028}",

@@ -93,6 +93,53 @@ extension RealMounts {
             }
         }
 
+        /// What cannot be had back is named; everything else is stored, and new files too.
+        @Test(.rule("space.state"), .timeLimit(.minutes(5)), arguments: [["state-dir=$T/state"], []])
+        func aDeletedStateIsMadeAgain(_ options: [String]) async throws {
+            try await withStore { world, store in
+                world.expectsErrorsInLog = true
+                let state = options.isEmpty ? "$T/cache" : "$T/state"
+                try await world.mount(
+                    options.map { $0.replacing("$T", with: world.scratch.directory) } + ["durable=local", "timeout=2"])
+                try await store.setFaults("op=PutObject,kind=status:503", "op=CreateMultipartUpload,kind=status:503")
+                let writer = try world.start(
+                    """
+                    exec 3>open; head -c 3000000 /dev/zero >&3
+                    touch $T/written; until [ -e $T/go ]; do sleep 0.1; done
+                    echo more >&3
+                    """)
+                try await world.sh(
+                    """
+                    until [ -e $T/written ]; do sleep 0.1; done
+                    head -c 3000000 /dev/urandom >lost; printf small >small
+                    rm -rf \(state); for n in $(seq 100); do ls \(state)/*/staging && exit; sleep 0.1; done; exit 1
+                    """)
+                try await world.sh("printf new >new; touch $T/go")
+                #expect(await writer.wait(deadline: .seconds(60)).succeeded)
+                let reason = "another program deleted the file in staging"
+                try await world.sh(
+                    "for n in $(seq 100); do getfattr --only-values -n user.pailfs.lasterror lost | grep -q '\(reason)' "
+                        + "&& exit; sleep 0.1; done; exit 1")
+                let status = try await world.pailfs(["status", "--json", world.mountpoint])
+                #expect(status.output.contains(reason), "\(status)")
+                #expect(try await world.attempt("cat lost").errors.contains("Input/output error"))
+                let log = try String(contentsOfFile: world.logPath, encoding: .utf8)
+                #expect(log.contains("key=lost") && log.contains(reason), "\(log)")
+                #expect(log.contains("the state or a part of it was deleted"), "\(log)")
+                // The next worker finds what the one before has made again.
+                try await world.killWorker()
+                try await store.setFaults()
+                try await world.sh("printf again >lost; test $(cat lost small new) = againsmallnew")
+                #expect(try await world.pailfs(["flush", "--wait", world.mountpoint]).succeeded)
+                try await world.unmount()
+                for (name, content) in [("lost", "again"), ("small", "small"), ("new", "new")] {
+                    #expect(try await world.outside("get", name) == content)
+                }
+                let open = try await world.outside("get", "open")
+                #expect(open.utf8.count == 3_000_005 && open.hasSuffix("more\n"), "\(open.utf8.count)")
+            }
+        }
+
         /// Files of a mount by an earlier version, which had one directory, in the place of the cache of today.
         @Test(.rule("crash.acknowledged"), .timeLimit(.minutes(5)))
         func aMountTakesOverWhatAnEarlierVersionLeft() async throws {

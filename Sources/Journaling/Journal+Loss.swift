@@ -1,0 +1,25 @@
+import Basics
+import SQLite
+
+/// Another program may delete the journal while it is used. The connection still has every row.
+extension Journal {
+    /// Whether the journal is where it was opened.
+    package var isInPlace: Bool {
+        database.isInPlace && ((try? LocalFileStatus(of: path + Self.madeSuffix)) ?? nil) != nil
+    }
+
+    /// Makes the journal anew with all its rows, in a directory that is there. Rows that were flushed are on the disk again.
+    package func restore() throws(JournalingError) {
+        do throws(SQLiteError) {
+            if !database.isInPlace {
+                try database.restore()
+                try database.write(JournalSchema.takeHeadroom)
+            }
+        } catch { throw .write(error) }
+        do throws(FileError) {
+            try File(path, .readWrite).sync()
+            _ = try File(path + Self.madeSuffix, .readWrite, create: .ifMissing)
+            try Directory.sync(Directory.parent(of: path))
+        } catch { throw .file(error) }
+    }
+}

@@ -1,0 +1,65 @@
+import Synchronization
+
+/// Another program may delete a file in `staging/` while it is used. As long as this process has it open it is made anew; else
+/// its bytes are gone: reads and writes of them fail with `.deleted`, until the file is written from its start again.
+extension StagedFile {
+    /// Sees to it that the file is there. False once its bytes are found to be gone.
+    func stayInPlace() -> Bool {
+        disk.withLock { disk in
+            guard disk.isOpen, disk.failure != .deleted else { return true }
+            do throws(StagingError) { try putBack(&disk) } catch { return error != .deleted }
+            return true
+        }
+    }
+
+    /// Throws: `.deleted` when the bytes are gone.
+    func putBack(_ disk: inout Disk) throws(StagingError) {
+        let extents = extents
+        let staged = extents.pieces(in: 0..<extents.size).filter(\.source.isHere).map(\.range)
+        if !file.isInPlace {
+            if staged.isEmpty {
+                try file.remake()
+            } else if try !file.restore(staged) {
+                disk.failure = .deleted
+                throw .deleted
+            }
+        }
+        if !disk.log.isInPlace { try disk.log.replace(with: extents) }
+    }
+
+    /// Makes the file anew with `bytes`, all that it held. False where it holds anything else.
+    package func putBack(_ bytes: [UInt8]) -> Bool {
+        disk.withLock { disk in
+            guard disk.isOpen, disk.failure == .deleted, extents.size == bytes.count,
+                extents.isEntirely(.staged, in: 0..<extents.size)
+            else { return false }
+            do throws(StagingError) {
+                try file.remake()
+                unsafe try file.write(bytes.span.bytes, at: 0)
+            } catch { return false }
+            disk.failure = nil
+            return true
+        }
+    }
+
+    /// The file is about to be written from its start.
+    func startOver(_ disk: inout Disk) throws(StagingError) {
+        guard disk.failure == .deleted else { return }
+        try file.remake()
+        disk.failure = nil
+    }
+}
+
+/// The files of a `StagingArea` that are in use. The mutex is a leaf.
+final class LiveFiles: Sendable {
+    private struct Entry { weak var file: StagedFile? }
+
+    private let files = Mutex<[ObjectIdentifier: Entry]>([:])
+
+    var all: [StagedFile] { files.withLock { $0.values.compactMap(\.file) } }
+
+    func add(_ file: StagedFile) { files.withLock { $0[ObjectIdentifier(file)] = Entry(file: file) } }
+
+    /// To be called when the file ends.
+    func remove(_ file: ObjectIdentifier) { files.withLock { _ = $0.removeValue(forKey: file) } }
+}

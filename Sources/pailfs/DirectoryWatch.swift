@@ -1,0 +1,113 @@
+import Basics
+import Blocks
+import FileSystem
+import Glibc
+import Journaling
+import Logging
+import SQLite
+import Staging
+import Synchronization
+
+/// Makes the directories of a mount anew when another program deletes them, or a part of them.
+///
+/// Until then the mount works with the files that it has open, so no call fails. Of what was not stored yet, files are made anew
+/// that a descriptor is open of, or that the journal has; the others are named. Owns the locks on directories that it has made
+/// again: they have to be locked again. One thread looks; the mutex is a leaf. After a crash: what the cache lacks is asked of the
+/// store again; of the state, what was deleted since the last look is lost.
+final class DirectoryWatch: Sendable {
+    private struct State {
+        var locks: [CacheDirectoryLock]
+        var hasWarned: Set<String> = []
+    }
+
+    /// A look takes some 20 us.
+    private static let interval = Duration.seconds(1)
+
+    /// What lies in the directories.
+    struct Contents: Sendable {
+        /// Of the cache.
+        let databases: [Database]
+        let blocks: BlockCache
+        let journal: Journal
+        let staging: StagingArea
+        let fileSystem: BucketFileSystem
+    }
+
+    private let place: DirectoryPair
+    private let contents: Contents
+    private let logger: Logger
+    private let state: Mutex<State>
+    private let ends = Semaphore()
+    private let ended = Semaphore()
+
+    /// Looks until `stop`.
+    init(_ directories: LocalDirectories, _ contents: Contents, logger: Logger) {
+        (place, self.contents, self.logger) = (directories.place, contents, logger)
+        state = Mutex(State(locks: [directories.lock] + (directories.cacheLock.map { [$0] } ?? [])))
+        startThread(name: "directory-watch") { [self] in
+            while !ends.wait(for: Self.interval) {
+                lookAtState()
+                lookAtCache()
+            }
+            ended.signal()
+        }
+    }
+
+    /// To be called once, before the databases are closed.
+    func stop() {
+        ends.signal()
+        ended.wait()
+    }
+
+    private func lookAtCache() {
+        let (databases, blocks) = (contents.databases, contents.blocks)
+        if access(place.blocks, F_OK) == 0, databases.allSatisfy(\.isInPlace), isLocked(place.cache) { return }
+        warn("the cache or a part of it was deleted; pailfs makes it again", place.cache)
+        attempt { try takeDirectory(place.cache) }
+        for database in databases where !database.isInPlace {
+            attempt {
+                try database.restore()
+                // On a disk that is full it goes without.
+                try? database.takeHeadroom()
+            }
+        }
+        blocks.findLost()
+    }
+
+    private func lookAtState() {
+        if contents.journal.isInPlace, contents.staging.isInPlace, isLocked(place.state) { return }
+        warn(
+            "the state or a part of it was deleted; pailfs makes it again, and names the files whose bytes are gone",
+            place.state)
+        attempt { try takeDirectory(place.state) }
+        if !contents.journal.isInPlace { attempt { try contents.journal.restore() } }
+        contents.fileSystem.putBackStaging()
+    }
+
+    /// Once for each directory.
+    private func warn(_ message: Logger.Message, _ directory: String) {
+        let isNews = state.withLock { $0.hasWarned.insert("\(message)").inserted }
+        logger.log(level: isNews ? .warning : .info, message, metadata: ["directory": "\(directory)"])
+    }
+
+    private func attempt(_ act: () throws -> Void) {
+        do { try act() } catch {
+            logger.info("a deleted directory cannot be made again; pailfs retries", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func isLocked(_ directory: String) -> Bool {
+        state.withLock { $0.locks.first { $0.directory == directory }?.isInPlace ?? true }
+    }
+
+    private func takeDirectory(_ directory: String) throws {
+        guard !isLocked(directory) else { return }
+        let lock = state.withLock { $0.locks.first { $0.directory == directory } }
+        guard let taken = try lock?.taken() else { return }
+        state.withLock { state in
+            state.locks.removeAll { $0.directory == directory }
+            state.locks.append(taken)
+        }
+        try place.nameEachOther()
+    }
+}
