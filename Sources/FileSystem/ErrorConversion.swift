@@ -55,7 +55,8 @@ extension FileSystemError {
     }
 
     init(_ error: JournalingError) {
-        self.init(error.isDiskFull ? .noSpace : .inputOutput, error.description)
+        self.init(
+            error.isDiskFull ? .noSpace : error.isOfReadOnlyDisk ? .readOnly : .inputOutput, error.description)
     }
 
     init(_ error: MetadataError) {
@@ -79,6 +80,7 @@ extension FileSystemError {
         switch error {
         case .noSpace: self = .noLocalSpace(error.description)
         case .tooLarge: self.init(.fileTooLarge, error.description)
+        case .readOnlyDisk: self.init(.readOnly, error.description)
         case .notStaged, .deleted, .failed:
             self.init(error.lacksDescriptors ? .tooManyFiles : .inputOutput, error.description)
         }

@@ -1,4 +1,5 @@
 package import Basics
+import Glibc
 package import SQLite
 
 /// Why the local state of a mount cannot be used: the one error type of this room. Each text names the remedy.
@@ -28,6 +29,15 @@ extension JournalingError {
         switch self {
         case .journal(_, let cause), .write(let cause): cause.kind == .full
         case .held, .foreign, .notADirectory, .file: false
+        }
+    }
+
+    /// Whether the disk takes no writes.
+    package var isOfReadOnlyDisk: Bool {
+        switch self {
+        case .journal(_, let cause), .write(let cause): cause.kind == .readOnly
+        case .file(let error): error.errno == EROFS
+        case .held, .foreign, .notADirectory: false
         }
     }
 }

@@ -212,6 +212,7 @@ extension StagingError {
         // EFBIG is ulimit -f: the store's own limit is smaller than that of any disk.
         case ENOSPC, EDQUOT, EFBIG: self = .noSpace
         case ENOENT: self = .deleted
+        case EROFS: self = .readOnlyDisk
         default: self = .failed(errno: error.errno, reason: error.description)
         }
     }
@@ -221,6 +222,7 @@ extension StagingError {
         switch self {
         case .noSpace: ENOSPC
         case .tooLarge: EFBIG
+        case .readOnlyDisk: EROFS
         case .notStaged, .deleted: EIO
         case .failed(let errno, _): errno
         }

@@ -8,6 +8,8 @@ package enum StagingError: Error, Sendable, Hashable {
     case tooLarge
     /// The bytes asked for are not here but in the committed version, or the file was discarded or handed over.
     case notStaged
+    /// The disk takes no writes. Nothing was changed.
+    case readOnlyDisk
     /// Another program has deleted the file with the bytes.
     case deleted
     /// A call of this machine failed.
@@ -29,6 +31,7 @@ extension StagingError: CustomStringConvertible {
         case .noSpace: "no space for staged bytes: cache-size or the disk of cache-dir is used up"
         case .tooLarge: "the offset exceeds the largest size of a file"
         case .notStaged: "the bytes are not staged"
+        case .readOnlyDisk: "the disk of state-dir is read-only; make it writable, or mount with another state-dir"
         case .deleted: "another program deleted the file in staging with the written bytes; write the file again"
         case .failed(_, let reason): "staging: \(reason)"
         }

@@ -165,6 +165,11 @@ struct LocalDirectories: Sendable {
         options.remembersDamage = true
         options.shrinks = true
         options.application = Self.cacheMark
+        options.whenReadOnly = { error in
+            logger.warning(
+                "the disk of cache-dir is read-only; pailfs keeps what it learns of the bucket in memory until the unmount",
+                metadata: ["file": "\(file)", "reason": "\(error)"])
+        }
         func attempt() throws(SQLiteError) -> (Database, Cache) {
             let database = try Database(.file(file), options: options, migrations: migrations)
             // On a disk that is full already it goes without.

@@ -175,6 +175,58 @@ class Known:
                 raise AssertionError(f"nobody wrote {name}")
 
 
+def read_only(bench):
+    """The disk makes itself read-only, as ext4 does after an error: what is in the bucket is read, and nothing is written."""
+    def run(mount):
+        image = bench.work / f"{mount.prefix}.img"
+        with open(image, "wb") as file:
+            file.truncate(64 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+        mount.cache.mkdir()
+        subprocess.run(["mount", "-o", "loop", image, mount.cache], check=True)
+        try:
+            mount.start()
+            names = [f"file{number}" for number in range(9)]
+            for name in names:
+                write(mount.path / name, name.encode() * 1000)
+            for name in ("other/deep", "other/big"):
+                mount.store.s3.put_object(
+                    Bucket=mount.store.bucket, Key=f"{mount.prefix}/{name}", Body=name.encode() * 100000)
+            os.listdir(mount.path)
+            subprocess.run(["mount", "-o", "remount,abort", mount.cache], check=True)
+            # rule: crash.readonly
+            for _ in range(3):
+                found = sorted(os.listdir(mount.path))
+                if found != [*names, "other"]:
+                    raise AssertionError(f"the directory lists {found}")
+                for name in names:
+                    if (mount.path / name).read_bytes() != name.encode() * 1000:
+                        raise AssertionError(f"{name} has other bytes")
+                for name in sorted(os.listdir(mount.path / "other")):
+                    if (mount.path / "other" / name).read_bytes() != f"other/{name}".encode() * 100000:
+                        raise AssertionError(f"other/{name} has other bytes")
+                time.sleep(1.2)
+            refused = {
+                "a new file": lambda: write(mount.path / "new", b"1"),
+                "a change": lambda: write(mount.path / "file0", b"1"),
+                "mkdir": lambda: os.mkdir(mount.path / "new"),
+                "rename": lambda: os.rename(mount.path / "file1", mount.path / "new"),
+                "unlink": lambda: os.unlink(mount.path / "file2"),
+            }
+            for what, act in refused.items():
+                expect_error(f"{what} on a read-only disk", act, errno.EROFS)
+            ended = mount.unmount()
+            if ended.returncode != 0:
+                raise AssertionError(f"the unmount said: {ended.stderr}")
+            found = sorted(mount.store.objects(mount.prefix))
+            if found != sorted([*names, "other/deep", "other/big"]):
+                raise AssertionError(f"the bucket has {found}")
+        finally:
+            mount.leave()
+            subprocess.run(["umount", mount.cache], check=True)
+    return run
+
+
 def storm(bench, seed, *rules, kills):
     """Writers on a disk that fails now and then; at last the process dies, and the next mount has a disk that works."""
     def run(mount):
@@ -360,7 +412,8 @@ def main(names):
     slow = ("durable=local", "timeout=2", "retries=1")
     cases = [("no room", no_room(bench)), ("local no room", no_room(bench), *local),
              ("local journal flush", journal_flush(bench), *local),
-             ("local staged flush", staged_flush(bench), *local)]
+             ("local staged flush", staged_flush(bench), *local), ("read-only disk", read_only(bench), "ttl=1"),
+             ("local read-only disk", read_only(bench), "ttl=1", *local)]
     for name in ("meta.db", "blocks.db"):
         for damage in (garbage, emptied, foreign, lost, *((middle, cut) if LONG else ())):
             cases.append((f"{name} {damage.__name__}", cache_case(name, damage)))
