@@ -25,10 +25,12 @@ package final class CacheDirectoryLock: Sendable {
         throw Self.holder(of: file, in: directory)
     }
 
-    /// Whether the file that is locked is still in the directory: without it another process finds the directory free.
+    /// Whether the file that is locked is still in the directory: without it another process finds the directory free. What a
+    /// failing disk does not tell counts as yes.
     package var isInPlace: Bool {
-        guard let mine = try? LocalFileStatus(of: file) else { return false }
-        return ((try? LocalFileStatus(of: directory + "/lock")) ?? nil)?.identity == mine.identity
+        do {
+            return try LocalFileStatus(of: directory + "/lock")?.identity == LocalFileStatus(of: file).identity
+        } catch { return true }
     }
 
     /// The same lock in a directory that was deleted, which is made again.

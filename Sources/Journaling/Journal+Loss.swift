@@ -3,9 +3,10 @@ import SQLite
 
 /// Another program may delete the journal while it is used. The connection still has every row.
 extension Journal {
-    /// Whether the journal is where it was opened.
+    /// Whether the journal is where it was opened. What a failing disk does not tell counts as yes.
     package var isInPlace: Bool {
-        database.isInPlace && ((try? LocalFileStatus(of: path + Self.madeSuffix)) ?? nil) != nil
+        guard database.isInPlace else { return false }
+        do { return try LocalFileStatus(of: path + Self.madeSuffix) != nil } catch { return true }
     }
 
     /// Makes the journal anew with all its rows, in a directory that is there. Rows that were flushed are on the disk again.

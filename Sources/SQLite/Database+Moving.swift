@@ -9,10 +9,12 @@ import func Glibc.unlink
 /// Locks: the writing connection is lent for the copy, so that no commit is lost; reading calls end on the old file. The old
 /// connections close when the last of their calls has ended.
 extension Database {
-    /// Whether the file and its log are at their paths as they were opened.
+    /// Whether the file and its log are at their paths as they were opened. What a failing disk does not tell counts as yes.
     package var isInPlace: Bool {
         guard let files = lenders.withLock({ $0.files }) else { return true }
-        return files == Self.files(at: location.path)
+        return zip(Self.suffixes, files).allSatisfy { suffix, opened in
+            do { return try LocalFileStatus(of: location.path + suffix)?.identity == opened } catch { return true }
+        }
     }
 
     /// Makes the file anew, with all that it held, in a directory that is there. Takes time in proportion to its length.
@@ -97,7 +99,9 @@ extension Database {
         return Lenders(writer: writer, readers: Lender(connections), files: files)
     }
 
+    private static let suffixes = ["", "-wal"]
+
     static func files(at path: String) -> [FileIdentity?] {
-        ["", "-wal"].map { ((try? LocalFileStatus(of: path + $0)) ?? nil)?.identity }
+        suffixes.map { ((try? LocalFileStatus(of: path + $0)) ?? nil)?.identity }
     }
 }

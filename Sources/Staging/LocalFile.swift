@@ -79,12 +79,15 @@ final class LocalFile: Sendable {
         descriptors.add(self)
     }
 
-    /// Whether the file is at its path; an unfinished one has none yet. Another program may have removed it.
+    /// Whether the file is at its path; an unfinished one has none yet. Another program may have removed it. What a failing disk
+    /// does not tell counts as yes.
     var isInPlace: Bool {
         guard isComplete.load(ordering: .acquiring) else { return true }
-        guard let there = (try? LocalFileStatus(of: path)) ?? nil else { return false }
-        guard let open = descriptor.withLock({ $0 }) else { return true }
-        return (try? LocalFileStatus(of: open))?.identity == there.identity
+        do {
+            guard let there = try LocalFileStatus(of: path) else { return false }
+            guard let open = descriptor.withLock({ $0 }) else { return true }
+            return try LocalFileStatus(of: open).identity == there.identity
+        } catch { return true }
     }
 
     /// Makes the file at its path anew from the one that is still open: the bytes of `ranges`, length and times. False when it is

@@ -170,8 +170,10 @@ package final class StagingArea: Sendable {
         } catch { throw StagingError(error) }
     }
 
-    /// Whether the directory is there.
-    package var isInPlace: Bool { ((try? LocalFileStatus(of: directory)) ?? nil) != nil }
+    /// Whether the directory is there. What a failing disk does not tell counts as yes.
+    package var isInPlace: Bool {
+        do { return try LocalFileStatus(of: directory) != nil } catch { return true }
+    }
 
     /// Makes the directory again after another program has deleted it, and the files in it that are still open here. Returns those
     /// whose bytes are gone, each once.

@@ -17,7 +17,12 @@ import Synchronization
 final class DirectoryWatch: Sendable {
     private struct State {
         var locks: [CacheDirectoryLock]
-        var hasWarned: Set<String> = []
+        /// What was said: that is a warning once.
+        var hasSaid: Set<String> = []
+        /// What is not mended yet.
+        var faults: Set<String> = []
+        /// Why the last attempt to mend something failed.
+        var reason = ""
     }
 
     /// A look takes some 20 us.
@@ -61,8 +66,10 @@ final class DirectoryWatch: Sendable {
 
     private func lookAtCache() {
         let (databases, blocks) = (contents.databases, contents.blocks)
-        if access(place.blocks, F_OK) == 0, databases.allSatisfy(\.isInPlace), isLocked(place.cache) { return }
-        warn("the cache or a part of it was deleted; pailfs makes it again", place.cache)
+        let isWhole =
+            access(place.blocks, F_OK) == 0 && databases.allSatisfy(\.isInPlace) && isLocked(place.cache)
+        guard !isWhole else { return mended(place.cache, "cache") }
+        say("the cache or a part of it was deleted; pailfs makes it again", place.cache, "cache")
         attempt { try takeDirectory(place.cache) }
         for database in databases where !database.isInPlace {
             attempt {
@@ -75,23 +82,40 @@ final class DirectoryWatch: Sendable {
     }
 
     private func lookAtState() {
-        if contents.journal.isInPlace, contents.staging.isInPlace, isLocked(place.state) { return }
-        warn(
+        let isWhole = contents.journal.isInPlace && contents.staging.isInPlace && isLocked(place.state)
+        guard !isWhole else { return mended(place.state, "state") }
+        say(
             "the state or a part of it was deleted; pailfs makes it again, and names the files whose bytes are gone",
-            place.state)
+            place.state, "state")
         attempt { try takeDirectory(place.state) }
         if !contents.journal.isInPlace { attempt { try contents.journal.restore() } }
         contents.fileSystem.putBackStaging()
     }
 
-    /// Once for each directory.
-    private func warn(_ message: Logger.Message, _ directory: String) {
-        let isNews = state.withLock { $0.hasWarned.insert("\(message)").inserted }
-        logger.log(level: isNews ? .warning : .info, message, metadata: ["directory": "\(directory)"])
+    /// Says it once until it is mended.
+    private func say(_ message: Logger.Message, _ directory: String, _ part: String) {
+        let (isNew, isFirst) = state.withLock { state in
+            (state.faults.insert(part).inserted, state.hasSaid.insert(part).inserted)
+        }
+        guard isNew else { return }
+        logger.log(level: isFirst ? .warning : .info, message, metadata: ["directory": "\(directory)"])
+    }
+
+    private func mended(_ directory: String, _ part: String) {
+        let wasBroken = state.withLock { state in
+            defer { if state.faults.isEmpty { state.reason = "" } }
+            return state.faults.remove(part) != nil
+        }
+        if wasBroken { logger.info("the \(part) is whole again", metadata: ["directory": "\(directory)"]) }
     }
 
     private func attempt(_ act: () throws -> Void) {
         do { try act() } catch {
+            let isNew = state.withLock { state in
+                defer { state.reason = "\(error)" }
+                return state.reason != "\(error)"
+            }
+            guard isNew else { return }
             logger.info("a deleted directory cannot be made again; pailfs retries", metadata: ["reason": "\(error)"])
         }
     }
