@@ -81,7 +81,7 @@ struct ExtentLog {
     mutating func add(_ change: Change) throws(StagingError) {
         guard let file else { return }
         let record = Self.encode(change)
-        unsafe try file.write(record.span.bytes, at: records * Self.recordSize)
+        try file.write(record, at: records * Self.recordSize)
         records += 1
     }
 

@@ -137,6 +137,10 @@ final class LocalFile: Sendable {
         do { try file.write(bytes, at: offset) } catch { throw StagingError(error) }
     }
 
+    func write(_ bytes: [UInt8], at offset: Int64) throws(StagingError) {
+        do { try file.write(bytes, at: offset) } catch { throw StagingError(error) }
+    }
+
     /// Reads until `target` is full; bytes past the end of the file are zeros.
     func read(into target: UnsafeMutableRawBufferPointer, at offset: Int64) throws(StagingError) {
         do {

@@ -35,7 +35,7 @@ extension StagedFile {
             else { return false }
             do throws(StagingError) {
                 try file.remake()
-                unsafe try file.write(bytes.span.bytes, at: 0)
+                try file.write(bytes, at: 0)
             } catch { return false }
             disk.failure = nil
             return true
