@@ -45,6 +45,11 @@ package struct RetryPolicy: Sendable, Hashable {
         guard rest >= firstDelay, error.retryAfter.map({ $0 <= rest }) ?? true else { return nil }
         return rest
     }
+
+    /// How long a further try may be silent; `elapsed` as for `delay`.
+    func silence(afterTries elapsed: Duration, isTransfer: Bool) -> Duration {
+        max((isTransfer ? deadline * 2 : deadline * 5 / 4) - elapsed, deadline / 8)
+    }
 }
 
 /// Sends failed requests again, as the policy says. A write that is refused after a try without an answer is settled with
@@ -89,7 +94,7 @@ package struct Retrying: Interceptor {
 
     /// With a limit no request waits longer in silence.
     private func within<Value>(_ limit: Duration?, _ body: () async -> Value) async -> Value {
-        guard let limit else { return await body() }
+        guard let limit, limit < RequestTimeout.current ?? policy.deadline else { return await body() }
         return await RequestTimeout.$current.withValue(limit) { await body() }
     }
 
@@ -103,7 +108,13 @@ package struct Retrying: Interceptor {
         var still = Duration.zero
         while true {
             let began = time.uptime()
-            do throws(ObjectStoreError) { return try await attempt() } catch {
+            // A try that begins at the end of the time must not take all of it once more.
+            let spent = context.isTransfer ? still : began - start
+            let rest = tries == 0 ? nil : policy.silence(afterTries: spent, isTransfer: context.isTransfer)
+            let result = await within(rest) { () async -> Result<Answer, ObjectStoreError> in
+                do throws(ObjectStoreError) { return .success(try await attempt()) } catch { return .failure(error) }
+            }
+            do throws(ObjectStoreError) { return try result.get() } catch {
                 tries += 1
                 let last = time.uptime() - began
                 still += stillness(of: error, after: last, policy)

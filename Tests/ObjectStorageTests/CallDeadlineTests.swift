@@ -1,5 +1,6 @@
 import Basics
 import ObjectStorage
+import Synchronization
 import TestSupport
 import Testing
 
@@ -47,6 +48,35 @@ import Testing
         #expect(time.uptime() - began <= whole + .seconds(1), "\(time.uptime() - began)")
         // What used it up is what it fails with.
         #expect(last?.kind == .timedOut)
+    }
+
+    /// The first try fails just before the end of the time, and the next one gets no answer.
+    @Test(.rule("deadline"), arguments: [false, true]) func aTryAtTheEndDoesNotTakeTheTimeAgain(isTransfer: Bool) async
+    {
+        let time = ManualTime()
+        let memory = MemoryStore()
+        let deadline = RetryPolicy().deadline
+        let whole = isTransfer ? deadline * 2 : deadline * 5 / 4
+        let tries = Atomic(0)
+        memory.fault = { operation, key in
+            let number = tries.add(1, ordering: .relaxed).newValue
+            let isFirst = number <= (isTransfer ? 6 : 1)
+            let silence = min(deadline, RequestTimeout.current ?? deadline)
+            time.advance(by: isFirst ? (whole - .seconds(2)) / (isTransfer ? 6 : 1) : silence)
+            return ObjectStoreError(isFirst ? .interrupted : .timedOut, operation, key: key, message: "no answer")
+        }
+        let store = InterceptedStore(memory, Retrying(RetryPolicy(), time: time))
+        let clock = Self.running(time)
+        defer { clock.cancel() }
+        let began = time.uptime()
+        await CallDeadline.run {
+            if isTransfer {
+                _ = try? await store.put(PutRequest("k"), body: MemorySource(Self.large))
+            } else {
+                _ = try? await store.head("k", condition: nil)
+            }
+        }
+        #expect(time.uptime() - began <= whole + deadline / 4, "\(time.uptime() - began)")
     }
 
     @Test(.rule("deadline")) func aTrialIsSentOnceAndLeavesTheCallItsTime() async throws {
