@@ -113,7 +113,6 @@ extension RealMounts {
                     data = data[16 + length:]
                 assert seen == [(created, b"i"), (closed, b"i"), (moved_from, b"i"), (moved_to, b"j"), (deleted, b"j")], seen
                 # Another host's change is seen, and not reported.
-                sys.path.remove("")
                 sys.path.insert(0, "\(Programs.helper(""))")
                 from bucket import store
                 os.set_blocking(events, False)

@@ -230,7 +230,7 @@ extension RealMounts {
                                     if entry.name == name: assert entry.stat().st_size == 33_000, (turn, "scandir")
                                 assert os.stat(name).st_size == 33_000, (turn, "stat")
 
-                    with multiprocessing.Pool(3) as pool: pool.map(work, range(3))
+                    with multiprocessing.get_context("fork").Pool(3) as pool: pool.map(work, range(3))
                     """, deadline: .seconds(200))
             }
         }

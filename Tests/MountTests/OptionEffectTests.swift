@@ -132,7 +132,7 @@ extension OptionEffect {
                     world.expectsErrorsInLog = true
                     let told = try await world.python(
                         """
-                        import errno, sys; sys.path.remove("")
+                        import errno, sys
                         sys.path.insert(0, "\(Programs.helper(""))")
                         from bucket import store
                         store.put_bytes("file", b"common")

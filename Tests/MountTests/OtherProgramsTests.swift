@@ -104,7 +104,6 @@ extension RealMounts {
             try await withMount(option) { world, _ in
                 try await world.python(
                     """
-                    import sys; sys.path.remove("")  # or the mount is listed
                     import boto3, botocore, os
                     client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
                         config=botocore.config.Config(s3={"addressing_style": "path"}))

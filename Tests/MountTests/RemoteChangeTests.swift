@@ -6,7 +6,6 @@ extension RealMounts {
     @Suite struct RemoteChanges {
         /// Python that works in the mount and, through boto3, behind its back.
         private static let theirs = """
-            import sys; sys.path.remove("")  # or the mount is listed
             import boto3, botocore, os, time
             client = boto3.client("s3", endpoint_url=os.environ["ENDPOINT"], region_name="us-east-1",
                 config=botocore.config.Config(s3={"addressing_style": "path"}))

@@ -203,7 +203,8 @@ final class World {
     /// Runs Python source in the mountpoint; throws when it fails.
     @discardableResult
     func python(_ source: String, deadline: Duration = .seconds(60)) async throws -> String {
-        let outcome = try await run([Programs.python, "-c", source], in: mountpoint, deadline: deadline)
+        // Without -P Python would list the mount: it looks for modules there.
+        let outcome = try await run([Programs.python, "-P", "-c", source], in: mountpoint, deadline: deadline)
         guard outcome.succeeded else { throw ChildFailed(command: source, outcome: outcome) }
         return outcome.output
     }
