@@ -5,7 +5,7 @@ import TestSupport
 import Testing
 
 /// All requests of one call share the time that it may wait for a store that does not answer.
-@Suite(.timeLimit(.minutes(1))) struct CallDeadlineTests {
+@Suite(.timeLimit(.minutes(5))) struct CallDeadlineTests {
     private static let large = [UInt8](repeating: 1, count: 8192)
 
     /// A store that is silent for a deadline at each request, or for less if a request is given less.
