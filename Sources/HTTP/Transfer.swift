@@ -99,13 +99,16 @@ final class Transfer {
         if seen != progress || hasWaited { (progress, lastProgress) = (seen, now) }
         hasWaited = !paused.isEmpty
         let left = max(.zero, lastProgress + stallTimeout - now)
-        // A quarter of the time allowed, so that progress is seen soon after it happens.
-        let next = left > .zero ? max(.milliseconds(5), min(left, stallTimeout / 4)) : .zero
+        let next = left > .zero ? max(.milliseconds(5), min(left, interval)) : .zero
         return deadline.map { min(next, max(.zero, $0 - now)) } ?? next
     }
 
     /// How soon after its start it has to be looked at.
-    var firstLook: Duration { min(stallTimeout / 4, limit ?? .seconds(3600)) }
+    var firstLook: Duration { min(interval, limit ?? .seconds(3600)) }
+
+    /// The time between two looks. Silence is counted from the look that sees the last progress, so a transfer ends by so much too
+    /// late at most.
+    private var interval: Duration { stallTimeout / 16 }
 
     /// Whether its end tells that the connection, which was kept from an earlier request, leads nowhere any more; others of its
     /// age may be like it.

@@ -19,8 +19,7 @@ MIB = 1 << 20
 TIMEOUT = 4
 # For the machine, which runs all calls at once.
 SLACK = 1
-# A transfer may take as long as bytes move: in each of two tries its body waits for up to a second for 100 Continue, and moves then.
-CALL, TRANSFER = TIMEOUT * 5 / 4 + SLACK, TIMEOUT * 5 / 2 + 2 + SLACK
+CALL, TRANSFER = TIMEOUT * 5 / 4 + SLACK, TIMEOUT * 5 / 2 + SLACK
 # Parts may be on their way already when the call begins.
 PARTS = TIMEOUT * 5 + SLACK
 
