@@ -14,9 +14,9 @@ extension StagedFile {
 
     /// Throws: `.deleted` when the bytes are gone.
     func putBack(_ disk: inout Disk) throws(StagingError) {
-        let extents = extents
-        let staged = extents.pieces(in: 0..<extents.size).filter(\.source.isHere).map(\.range)
         if !file.isInPlace {
+            let extents = extents
+            let staged = extents.pieces(in: 0..<extents.size).filter(\.source.isHere).map(\.range)
             if staged.isEmpty {
                 try file.remake()
             } else if try !file.restore(staged) {

@@ -17,9 +17,9 @@ import Synchronization
 final class DirectoryWatch: Sendable {
     private struct State {
         var locks: [CacheDirectoryLock]
-        /// What was said: that is a warning once.
+        /// The parts, `cache` and `state`, of which the log has a warning; later ones are notes.
         var hasSaid: Set<String> = []
-        /// What is not mended yet.
+        /// The parts of which something is still missing.
         var faults: Set<String> = []
         /// Why the last attempt to mend something failed.
         var reason = ""

@@ -222,7 +222,7 @@ struct DiskTests {
         let truth = content(1 << 20)
         let versions = (0..<5).map { store.setObject(ObjectKey("f\($0)"), truth) }
         let fixture = try Fixture(store, time: time)
-        // What is no directory can neither be written in nor be made one.
+        // A file takes the directory's place: the cache can neither write below it nor make the directory again.
         try FileManager.default.removeItem(atPath: fixture.blocks)
         _ = try File(fixture.blocks, .readWrite, create: .exclusive)
         for (index, version) in versions.enumerated() {
