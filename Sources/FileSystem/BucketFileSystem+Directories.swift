@@ -53,7 +53,12 @@ extension BucketFileSystem {
     package func readDirectory(
         _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply
     ) -> Outcome<Void> {
-        do {
+        /// Also of a listing that had failed before this call came to it.
+        @Sendable func noted(_ error: FileSystemError) -> FileSystemError {
+            if error.isOfRefusedListing { remember(error, "readdir", ino) }
+            return error
+        }
+        do throws(FileSystemError) {
             let stream = try directoryStream(handle, of: ino)
             if offset == 0 {
                 stream.dropListing()
@@ -76,12 +81,9 @@ extension BucketFileSystem {
                         if try fill(reply, stream, from: offset, attributes, following: listing) { return note() }
                         try await listing.wait(after: pages)
                     }
-                } catch {
-                    if error.isOfRefusedListing { remember(error, "readdir", ino) }
-                    throw error
-                }
+                } catch { throw noted(error) }
             }
-        } catch { return .ready(.failure(error)) }
+        } catch { return .ready(.failure(noted(error))) }
     }
 
     /// A listing when the cache cannot answer for the directory now.

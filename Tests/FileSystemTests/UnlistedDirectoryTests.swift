@@ -68,6 +68,25 @@ import Testing
         #expect(tree.store.keys == ["directory/", "other/kept"])
     }
 
+    /// The store may refuse before the call has looked at its listing.
+    @Test(.rule("readdir.refused")) func aRefusalThatComesBeforeTheCallLooksIsKept() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("directory/", [])
+        refuseListings(tree.store)
+        let ino = try await tree.find("directory").ino
+        let handle = try await tree.run(tree.system.openDirectory(ino))
+        let reply = SmallReply(capacity: 7)
+        // It begins the listing. Nobody waits for its answer, so that the call below is the one that keeps the reason.
+        var answer = tree.system.readDirectory(ino, handle: handle, from: 0, attributes: false, into: reply)
+        while answer.isPending {
+            await Task.yield()
+            answer = tree.system.readDirectory(ino, handle: handle, from: 2, attributes: false, into: reply)
+        }
+        await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) { try await tree.run(answer) }
+        let reason = try await tree.run(tree.system.extendedAttribute("user.pailfs.lasterror", of: ino)).description
+        #expect(reason.hasPrefix("readdir: "))
+    }
+
     /// The last file leaves, and nothing shows whether others are there: the directory gets its object.
     @Test func aDirectoryWithoutAnObjectDoesNotVanish() async throws {
         let tree = try MountedTree()
@@ -97,5 +116,11 @@ import Testing
             operation == .head && key == "secret" ? Self.refusal(operation, key) : others?(operation, key)
         }
         await #expect(throws: MountedTree.Failure(kind: .accessDenied, reason: "")) { try await tree.find("secret") }
+    }
+}
+
+extension Outcome {
+    fileprivate var isPending: Bool {
+        if case .pending = self { true } else { false }
     }
 }

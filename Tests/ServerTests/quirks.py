@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""usage: quirks.py [KIND...]: credentials and servers as they really are, through one stand-in.
+"""usage: quirks.py [KIND...]: credentials and servers as they really are, through one stand-in, and for Swift a real OpenStack Swift
+with a filter before it.
 
-A row for each kind and store: what the provider's own SDK does (boto3, oss2, cos-python-sdk-v5, qiniu; CSSP has none in Python, so
-requests signed by its rule stand in), what rclone does where it speaks the protocol, and what a mount does. The mount must
+A row for each kind and store: what the provider's own SDK does (boto3, oss2, cos-python-sdk-v5, qiniu, swiftclient; CSSP has none in
+Python, so requests signed by its rule stand in), what rclone does where it speaks the protocol, and what a mount does. The mount must
 do what its column says, the SDK what is expected of it here; the rest is shown. Prints the table and ends in
 "N passed, M failed".
 
@@ -11,6 +12,7 @@ PAILSTORE_BIN and PAILFS_BIN name the built programs.
 
 import concurrent.futures
 import dataclasses
+import json
 import logging
 import os
 import pathlib
@@ -24,22 +26,99 @@ os.environ.setdefault("PAILSTORE", os.environ.get("PAILSTORE_BIN", "pailstore"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "EmulatorTests"))
 import conformance
 import cross_conformance as cross
+import openstack_swift
+import swiftclient
 
 PAILFS = os.environ.get("PAILFS_BIN", "pailfs")
 RCLONE = pathlib.Path(sys.executable).parent / "rclone"
-VIEWS = {"s3": cross.S3, "oss": cross.OSS, "cos": cross.COS, "kodo": cross.Kodo, "cssp": cross.CSSP}
-STORES = list(VIEWS)
 OPTIONS = {"s3": ["region=us-east-1", "path-style"], "oss": ["region=us-east-1", "path-style"],
-           "cos": ["region=ap-guangzhou"], "kodo": [], "cssp": []}
+           "cos": ["region=ap-guangzhou"], "kodo": [], "cssp": [], "swift": []}
 BIG = os.urandom(9 << 20)
 
 # What the dialects call a request.
-LISTS = ["ListObjectsV2", "ListObjects", "GetBucket", "list", "listV2", "listObjects"]
+LISTS = ["ListObjectsV2", "ListObjects", "GetBucket", "list", "listV2", "listObjects", "getContainer"]
 COPIES = ["CopyObject", "PutObjectCopy", "copy", "move", "copyObject"]
-UPLOADS = ["CreateMultipartUpload", "InitiateMultipartUpload", "initiateMultipartUpload", "mkblk"]
-BATCHES = ["DeleteObjects", "DeleteMultipleObjects", "batch"]
+# The others' copies and moves are one request of several kinds.
+OBJECT_COPIES = ["CopyObject", "PutObjectCopy", "copyObject"]
+UPLOADS = ["CreateMultipartUpload", "InitiateMultipartUpload", "initiateMultipartUpload", "mkblk", "putManifest"]
+BATCHES = ["DeleteObjects", "DeleteMultipleObjects", "batch", "bulkDelete"]
 DELETES = ["DeleteObject", "delete", "deleteObject", *BATCHES]
 WRITES = [*COPIES, *UPLOADS, *DELETES, "PutObject", "upload", "putObject"]
+
+
+class Swift:
+    """A container as python-swiftclient sees it."""
+
+    name = "swift"
+
+    def __init__(self, store):
+        self.auth_url = store.ready["swift"]
+        self.client = swiftclient.Connection(self.auth_url, *store.keys(), retries=0)
+
+    def put(self, key, data):
+        self.client.put_object(cross.BUCKET, key, data)
+
+    def put_parts(self, key, pieces):
+        manifest = []
+        for number, piece in enumerate(pieces):
+            part = f"parts/{key}/{number}"
+            self.put(part, piece)
+            manifest.append({"path": f"/{cross.BUCKET}/{part}"})
+        self.client.put_object(cross.BUCKET, key, json.dumps(manifest), query_string="multipart-manifest=put")
+
+    def get(self, key):
+        return self.client.get_object(cross.BUCKET, key)[1]
+
+    def describe(self, key):
+        return {"size": int(self.client.head_object(cross.BUCKET, key)["content-length"])}
+
+    def list(self):
+        return [(item["name"], item["bytes"]) for item in self.client.get_container(cross.BUCKET)[1]]
+
+    def delete(self, key):
+        self.client.delete_object(cross.BUCKET, key)
+
+    def delete_many(self, keys):
+        body = "".join(f"/{cross.BUCKET}/{key}\n" for key in keys)
+        self.client.post_account({"Content-Type": "text/plain"}, query_string="bulk-delete", data=body)
+
+    def copy(self, key, to):
+        self.client.copy_object(cross.BUCKET, key, f"/{cross.BUCKET}/{to}")
+
+
+class SwiftStore:
+    """A real OpenStack Swift with a container and one of its segments, and what a stand-in of the other stores can be told."""
+
+    def __init__(self):
+        self.work = tempfile.mkdtemp(prefix="quirk-swift-")
+        self.server = openstack_swift.OpenStackSwift(self.work)
+        self.server.await_listening()
+        self.ready = {"swift": self.server.auth_url}
+        client = swiftclient.Connection(self.server.auth_url, *self.keys(), retries=5)
+        for container in (cross.BUCKET, cross.BUCKET + "_segments"):
+            client.put_container(container)
+
+    def keys(self):
+        return openstack_swift.USER, openstack_swift.KEY
+
+    def faults(self, *faults):
+        self.server.faults(*faults)
+
+    def remove(self):
+        self.server.stop()
+        shutil.rmtree(self.work, ignore_errors=True)
+
+
+class Store(cross.Store):
+    def __init__(self):
+        super().__init__("--bucket", cross.BUCKET)
+
+    def keys(self):
+        return conformance.ACCESS_KEY, conformance.SECRET_KEY
+
+
+VIEWS = {"s3": cross.S3, "oss": cross.OSS, "cos": cross.COS, "kodo": cross.Kodo, "cssp": cross.CSSP, "swift": Swift}
+STORES = list(VIEWS)
 
 
 def refusing(operations, status):
@@ -56,6 +135,8 @@ def delete_many(view):
         view.client.batch_delete_objects(keys)
     elif view.name == "cos":
         view.client.delete_objects(cross.BUCKET, {"Object": [{"Key": key} for key in keys]})
+    elif view.name == "swift":
+        view.delete_many(keys)
     else:
         view.done(*view.manager.batch(cross.qiniu.build_batch_delete(cross.BUCKET, keys)))
 
@@ -112,21 +193,21 @@ KINDS = [
     Kind("no delete", refusing(DELETES, 403), lambda view: view.delete("object"), ["deletefile", "R/object"],
          "rm and mv are EACCES, before a directory is copied",
          "refused mv data/tree data/other; test ! -e data/other; refused rm object; refused mv object new; "
-         "test \"$(cat object)\" = text; echo x >data/new", stores=["s3", "oss", "cos", "cssp"]),
+         "test \"$(cat object)\" = text; echo x >data/new", stores=["s3", "oss", "cos", "cssp", "swift"]),
     Kind("read only", refusing(WRITES, 403), lambda view: view.put("new", b"x"), ["copyto", "FILE", "R/new"],
          "reads; writes are EACCES",
          "test \"$(cat object)\" = text; refused cp \"$T/keys\" new; refused mkdir directory; refused rm object"),
     Kind("no delete of several: 501", refusing(BATCHES, 501), delete_many, ["purge", "R/data"], ALL, TREE,
-         stores=["s3", "oss", "cos", "kodo"]),
-    Kind("no copy: 501", refusing(COPIES[:2], 501), lambda view: view.copy("object", "copied"),
-         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos"]),
-    Kind("no copy: 403", refusing(COPIES[:2], 403), lambda view: view.copy("object", "copied"),
-         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos"]),
+         stores=["s3", "oss", "cos", "kodo", "swift"]),
+    Kind("no copy: 501", refusing(OBJECT_COPIES, 501), lambda view: view.copy("object", "copied"),
+         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos", "swift"]),
+    Kind("no copy: 403", refusing(OBJECT_COPIES, 403), lambda view: view.copy("object", "copied"),
+         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos", "swift"]),
     *(Kind(f"no upload in parts: {status}", refusing(UPLOADS, status),
            lambda view: view.put_parts("big", [BIG[:5 << 20], b"rest"]),
-           ["copyto", "BIG", "R/big", "--s3-upload-cutoff=5M"], ALL,
+           ["copyto", "BIG", "R/big", "--s3-upload-cutoff=5M", "--swift-chunk-size=5M"], ALL,
            "cp \"$T/big\" big; cmp \"$T/big\" big; printf y | dd of=big bs=1 seek=5 conv=notrunc status=none; rm big",
-           stores=["s3", "oss", "cos"], options=("part-size=5M",)) for status in (501, 403)),
+           stores=["s3", "oss", "cos", "swift"], options=("part-size=5M",)) for status in (501, 403)),
     Kind("copy of a directory: 400", ["op=CopyObject,key=*/,kind=status:400"], lambda view: view.copy("data/", "copied/"),
          ["moveto", "R/data", "R/moved"], ALL, TREE, stores=["s3"]),
     Kind("HEAD without a length", ["kind=head-without-length"], lambda view: view.describe("object")["size"],
@@ -156,19 +237,21 @@ def sdk_outcome(kind, view):
 
 
 def rclone_outcome(kind, view, work):
-    if view.name != "s3" or not kind.rclone or not RCLONE.exists():
+    if view.name not in ("s3", "swift") or not kind.rclone or not RCLONE.exists():
         return "-"
     (work / "file").write_bytes(b"text")
     names = {"R": f"r:{cross.BUCKET}", "FILE": str(work / "file"), "BIG": str(work / "big")}
     arguments = [next((text.replace(name, value, 1) for name, value in names.items()
                        if text == name or text.startswith(name + "/")), text) for text in kind.rclone]
-    environment = {
-        "PATH": "/usr/bin:/bin", "HOME": str(work), "RCLONE_CONFIG_R_TYPE": "s3", "RCLONE_CONFIG_R_PROVIDER": "Other",
-        "RCLONE_CONFIG_R_ENDPOINT": view.client.meta.endpoint_url, "RCLONE_CONFIG_R_REGION": "us-east-1",
-        "RCLONE_CONFIG_R_ACCESS_KEY_ID": conformance.ACCESS_KEY,
-        "RCLONE_CONFIG_R_SECRET_ACCESS_KEY": conformance.SECRET_KEY, "RCLONE_CONFIG": str(work / "none"),
+    remote = {
+        "type": "swift", "auth": view.auth_url, "user": openstack_swift.USER, "key": openstack_swift.KEY, "auth_version": "1",
+    } if view.name == "swift" else {
+        "type": "s3", "provider": "Other", "endpoint": view.client.meta.endpoint_url, "region": "us-east-1",
+        "access_key_id": conformance.ACCESS_KEY, "secret_access_key": conformance.SECRET_KEY, "no_check_bucket": "true",
     }
-    command = [str(RCLONE), "--retries=1", "--low-level-retries=1", "--s3-no-check-bucket", *arguments]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(work), "RCLONE_CONFIG": str(work / "none")}
+    environment |= {f"RCLONE_CONFIG_R_{name.upper()}": value for name, value in remote.items()}
+    command = [str(RCLONE), "--retries=1", "--low-level-retries=1", *arguments]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=30)
     except subprocess.TimeoutExpired:
@@ -184,7 +267,7 @@ class Mount:
         self.path = work / "mount"
         self.path.mkdir()
         self.keys = work / "keys"
-        self.write_keys(conformance.ACCESS_KEY, conformance.SECRET_KEY)
+        self.write_keys(*store.keys())
         self.url = f"{view.name}://{cross.BUCKET}{kind.prefix}"
         self.options = [*OPTIONS[view.name], f"endpoint={store.ready[view.name]}", f"cache-dir={work}/cache",
                         f"credentials-file={self.keys}", "restart=no", *kind.options]
@@ -224,7 +307,7 @@ class Mount:
             now = self.work / "now"
             wait_until(lambda: now.exists() or program.poll() is not None)
             self.store.faults(*self.kind.later)
-            self.write_keys("second", "two")
+            self.write_keys("test:second" if self.url.startswith("swift:") else "second", "two")
             now.unlink(missing_ok=True)
         try:
             output, _ = program.communicate(timeout=90)
@@ -246,7 +329,7 @@ def wait_until(condition, deadline=30):
 def row(kind, name):
     """One row of the table, and the failures in it."""
     work = pathlib.Path(tempfile.mkdtemp(prefix=f"quirk-{name}-"))
-    store = cross.Store("--bucket", cross.BUCKET)
+    store = SwiftStore() if name == "swift" else Store()
     failures = []
     try:
         view = VIEWS[name](store)
@@ -275,7 +358,7 @@ def row(kind, name):
 def main(names):
     logging.disable(logging.CRITICAL)
     for variable in list(os.environ):
-        if variable.startswith(("AWS_", "OSS_", "COS_", "QINIU_")) or variable.lower().endswith("_proxy"):
+        if variable.startswith(("AWS_", "OSS_", "COS_", "QINIU_", "ST_", "OS_")) or variable.lower().endswith("_proxy"):
             del os.environ[variable]
     os.environ.update(AWS_EC2_METADATA_DISABLED="true", NO_PROXY="127.0.0.1")
     pairs = [(kind, store) for kind in KINDS if not names or kind.name in names for store in kind.stores]
