@@ -48,7 +48,9 @@ package final class OpenStackSwift: Sendable {
 
     private static func line(from output: FileHandle) throws -> String {
         var bytes = Data()
-        while bytes.last != UInt8(ascii: "\n"), let more = try output.read(upToCount: 1), !more.isEmpty { bytes += more }
+        while bytes.last != UInt8(ascii: "\n"), let more = try output.read(upToCount: 1), !more.isEmpty {
+            bytes += more
+        }
         return String(decoding: bytes.dropLast(), as: UTF8.self)
     }
 
