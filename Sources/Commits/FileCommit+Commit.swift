@@ -207,12 +207,15 @@ extension FileCommit {
         }
     }
 
-    /// The store has no uploads in parts, or these credentials may not make them: a PUT may be allowed.
+    /// The store has no uploads in parts, or these credentials may not make them: a PUT may be allowed. Swift's refuse the
+    /// manifest, when the parts are there.
     private func isRefusalOfParts(_ error: CommitError) -> Bool {
-        guard case .store(let reason) = error, [.createUpload, .uploadPart].contains(reason.operation) else {
-            return false
+        guard case .store(let reason) = error else { return false }
+        switch reason.operation {
+        case .createUpload, .uploadPart: return reason.kind == .notSupported || reason.kind == .accessDenied
+        case .completeUpload: return reason.kind == .notSupported
+        default: return false
         }
-        return reason.kind == .notSupported || reason.kind == .accessDenied
     }
 
     /// Before the attempt, so that the next process knows whose object it finds, and what it may replace: where the store cannot

@@ -19,6 +19,8 @@ package struct UnfinishedJob: Sendable, Hashable {
         case abort
         /// A file is stored, and the journal or the metadata cache could not take it down.
         case row
+        /// Nothing is left to be done, for it was done or given up, and the journal still has the row.
+        case ended
     }
 
     /// Its row in the journal.
@@ -50,6 +52,7 @@ package struct UnfinishedJob: Sendable, Hashable {
         case .headers: "the check whether the store has its new attributes"
         case .abort: "the abort of an unfinished upload of it"
         case .row: "the note in the journal that it is stored"
+        case .ended: "the note in the journal that nothing is left to do"
         }
     }
 
@@ -61,7 +64,7 @@ package struct UnfinishedJob: Sendable, Hashable {
         switch act {
         case .abort: return false
         case .row, .headers: return key == other
-        case .removal, .removals: return meets(key)
+        case .removal, .removals, .ended: return meets(key)
         case .rename(let to), .tree(let to): return meets(key) || meets(to) || others.contains(where: meets)
         }
     }
@@ -263,7 +266,7 @@ extension UnfinishedJob {
     var isOpen: Bool {
         switch act {
         case .rename, .tree, .headers: true
-        case .removal, .removals, .abort, .row: false
+        case .removal, .removals, .abort, .row, .ended: false
         }
     }
 }

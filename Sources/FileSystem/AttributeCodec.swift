@@ -87,20 +87,27 @@ package enum AttributeCodec {
         }
     }
 
+    /// A decimal number of seconds, as rclone writes it: half a second before 1970 is -0.5.
     static func text(_ time: Timestamp) -> String {
         guard time.nanoseconds != 0 else { return String(time.seconds) }
-        let fraction = String(time.nanoseconds)
-        return "\(time.seconds).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)"
+        let isNegative = time.seconds < 0
+        let whole = isNegative ? -(time.seconds + 1) : time.seconds
+        let fraction = String(isNegative ? 1_000_000_000 - time.nanoseconds : time.nanoseconds)
+        return "\(isNegative ? "-" : "")\(whole).\(String(repeating: "0", count: 9 - fraction.count))\(fraction)"
     }
 
     static func timestamp(_ text: String) -> Timestamp? {
         let parts = text.split(separator: ".", maxSplits: 1, omittingEmptySubsequences: false)
         guard let seconds = parts.first.flatMap({ Int64($0) }) else { return nil }
-        guard parts.count == 2 else { return Timestamp(seconds: seconds) }
+        guard parts.count == 2 else { return Timestamp(seconds: seconds).shownAsDate }
         let digits = parts[1].prefix(9)
         guard !digits.isEmpty, digits.allSatisfy(\.isASCII), let value = Int32(digits), value >= 0 else { return nil }
         var nanoseconds = value
         for _ in digits.count..<9 { nanoseconds *= 10 }
-        return Timestamp(seconds: seconds, nanoseconds: nanoseconds)
+        // Int64.min has no fraction: it is no time that anything shows.
+        guard text.hasPrefix("-"), nanoseconds > 0, seconds > .min else {
+            return Timestamp(seconds: seconds, nanoseconds: nanoseconds).shownAsDate
+        }
+        return Timestamp(seconds: seconds - 1, nanoseconds: 1_000_000_000 - nanoseconds).shownAsDate
     }
 }

@@ -65,8 +65,7 @@ extension BucketFileSystem {
     func forgetJob(_ id: IntentID, at key: ByteString, also changes: [JournalChange] = []) {
         let rows = [JournalChange.endJob(id)] + changes
         do throws(JournalingError) { try rooms.journal.write(rows, flushed: true) } catch {
-            let act = key.last == UInt8(ascii: "/") ? UnfinishedJob.Act.removals : .removal
-            jobs.add(id, act, key, because: "\(error)") {
+            jobs.add(id, .ended, key, because: "\(error)") {
                 [journal = rooms.journal] () async throws(CommitError) in
                 do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
             }

@@ -210,14 +210,16 @@ extension BucketFileSystem {
         }
         let key = try key(of: source.ino)
         let replaced = target?.component == component ? target?.attributes.version : nil
-        let moves = store.capabilities.move
+        // One request takes the old name away with it.
+        var moves = store.capabilities.move
         if !moves { try await requireDeletable(in: key.directory) }
         let version: ObjectVersion?
         try await settleJobs(at: key)
         // What was removed there, and is still read, is replaced like any other target.
         let takeover = await takeOverDoomed(newKey)
         let removal = takeover?.deletion.job
-        var job = rooms.journal.newID()
+        // A write that the journal has refused has left nothing that would have to be called off.
+        var (job, isWrittenDown) = (rooms.journal.newID(), false)
         let began = time.uptime()
         var headers = try headersForRename(of: current, from: key, to: newKey)
         do throws(FileSystemError) {
@@ -226,21 +228,22 @@ extension BucketFileSystem {
             // A process that ends from here on leaves this one to who finds the new object in its place.
             if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
             try begin(job, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: removal)
+            isWrittenDown = true
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
-            do { version = try await transfer(current, from: key, to: newKey, headers) } catch {
+            do { (version, moves) = try await transfer(current, from: key, to: newKey, headers) } catch {
                 guard error.kind == .stale, file == nil else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
                 current = try await learnHeaders(of: current, forHolder: true)
-                let first = job
-                job = rooms.journal.newID()
+                let second = rooms.journal.newID()
                 headers = try headersForRename(of: current, from: key, to: newKey)
-                try begin(job, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: first)
-                version = try await transfer(current, from: key, to: newKey, headers)
+                try begin(second, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: job)
+                job = second
+                (version, moves) = try await transfer(current, from: key, to: newKey, headers)
             }
             try await detach(target, unlessAt: component)
         } catch {
-            callOff(job, of: key.bytes, to: newKey, giving: takeover)
+            if isWrittenDown { callOff(job, of: key.bytes, to: newKey, giving: takeover) }
             if let replacedFile, !replacedFile.state.withLock({ $0.isUnlinked }) {
                 try? metadata.forget(unlinked: replacedFile.ino)
             }
@@ -280,32 +283,6 @@ extension BucketFileSystem {
         // It is renamed, whatever becomes of this.
         do throws(FileSystemError) { try await keepDirectory(current.parent, havingLost: key) } catch {
             remember(error, "rename", current.parent)
-        }
-    }
-
-    /// Deletes an object that was copied. False, and it stays, when somebody else has put another in its place; a copy that took
-    /// its time is worth a look where the store does not compare.
-    private func deleteCopied(
-        _ key: ObjectKey, _ version: ObjectVersion?, since began: Duration
-    ) async throws(ObjectStoreError) -> Bool {
-        do throws(ObjectStoreError) {
-            if store.capabilities.deleteIfMatch {
-                try await deleteObject(key, ifMatch: version?.etag)
-                return true
-            }
-            if let version, time.uptime() - began > .seconds(1),
-                try await store.head(key, condition: nil).version.etag != version.etag
-            {
-                return false
-            }
-            try await deleteObject(key)
-            return true
-        } catch {
-            switch error.kind {
-            case .preconditionFailed: return false
-            case .notFound: return true
-            default: throw error
-            }
         }
     }
 
@@ -357,55 +334,5 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in
             _ = try metadata.rename(entry.ino, to: parent, component, pending: pending)
         }
-    }
-
-    /// What the copy of an object carries at its new key; nil where that is what the object has: its type is not the name's,
-    /// nobody has seen its headers, or the store moves it as it is. None of that is worth a request.
-    private func headersForRename(
-        of entry: Entry, from key: ObjectKey, to newKey: ObjectKey
-    ) throws(FileSystemError) -> ObjectMetadata? {
-        guard let known = try cached({ metadata throws(MetadataError) in try metadata.metadata(of: entry.ino) })
-        else { return nil }
-        if isNative(entry) { return known }
-        guard entry.attributes.kind == .file, entry.attributes.headersKnown, !store.capabilities.move else {
-            return nil
-        }
-        var headers = policy.contentTypes.renamed(known, from: key, to: newKey)
-        guard headers != known else { return nil }
-        // After a crash it is told from the source's equals by this.
-        headers.user[CommitOptions.commitHeader] = RandomID.hex()
-        return headers
-    }
-
-    /// Moves the object as it was known, where the store can, else copies it; returns the version at the new key.
-    private func transfer(
-        _ entry: Entry, from key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?
-    ) async throws(FileSystemError) -> ObjectVersion? {
-        guard let version = entry.attributes.version else { return nil }
-        if isNative(entry) {
-            do {
-                let version = try await store.copyLink(key, to: newKey, headers ?? ObjectMetadata())
-                targets.withLock { _ = $0.removeValue(for: entry.ino) }
-                return version
-            } catch { throw FileSystemError(error) }
-        }
-        if store.capabilities.move {
-            let answer = try await remote { store throws(ObjectStoreError) in
-                try await store.move(CopyRequest(CopySource(key, ifMatch: version.etag), to: newKey))
-            }
-            return ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
-                versionID: answer.versionID)
-        }
-        let copier = ObjectCopier(store: store, journal: rooms.journal, jobs: jobs)
-        let storageClass = entry.attributes.storageClass
-        do throws(ObjectStoreError) {
-            if let answer = try await putFromCache(key, version, to: newKey, headers, storageClass: storageClass) {
-                return ObjectVersion(
-                    etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
-                    versionID: answer.versionID)
-            }
-            return try await copier.copy(key, version, to: newKey, metadata: headers, storageClass: storageClass)
-        } catch { throw FileSystemError(error) }
     }
 }

@@ -100,8 +100,8 @@ extension BucketFileSystem {
         if let mode = change.mode { attributes.mode = mode }
         if let uid = change.uid { attributes.uid = uid }
         if let gid = change.gid { attributes.gid = gid }
-        if let modified = change.modified { attributes.mtime = modified }
-        if let accessed = change.accessed { attributes.atime = accessed }
+        if let modified = change.modified { attributes.mtime = modified.shownAsDate }
+        if let accessed = change.accessed { attributes.atime = accessed.shownAsDate }
         if change.dropsPrivileges { attributes.dropPrivileges() }
         let isSame =
             attributes.mtime == before.mtime && attributes.atime == before.atime

@@ -210,6 +210,10 @@ def read_only(bench):
             refused = {
                 "a new file": lambda: write(mount.path / "new", b"1"),
                 "a change": lambda: write(mount.path / "file0", b"1"),
+                "a rename": lambda: os.rename(mount.path / "file1", mount.path / "moved"),
+                "a rename over a file": lambda: os.rename(mount.path / "file2", mount.path / "file3"),
+                "a rename of a directory": lambda: os.rename(mount.path / "other", mount.path / "moved"),
+                "a mode": lambda: os.chmod(mount.path / "file4", 0o600),
             }
             for what, act in refused.items():
                 expect_error(f"{what} on a read-only disk", act, errno.EROFS)

@@ -19,14 +19,23 @@ extension RealMounts {
             try await Self.run("durable=local", isLong ? "--operations 5000 --runs 20" : "--operations 1000 --seed 2")
         }
 
+        /// The state directory is elsewhere. What only the cache keeps, times of directories among it, is learnt anew.
+        @Test(.rule("space.deleted"), .timeLimit(.minutes(isLong ? 60 : 5)), arguments: ["remote", "local"])
+        func aTreeLooksAsOnALocalDiskWhileItsCacheIsDeleted(_ durable: String) async throws {
+            try await Self.run(
+                "durable=\(durable),attrs=exact", state: true,
+                "--delete-cache " + (isLong ? "--operations 5000 --runs 20" : "--operations 800 --seed 3"))
+        }
+
         /// The program mounts by itself; it prints its seed first and, of a difference, the shortest sequence that shows it.
-        private static func run(_ durable: String, _ arguments: String) async throws {
+        private static func run(_ durable: String, state: Bool = false, _ arguments: String) async throws {
             try await withStore { world, _ in
+                let options = [durable] + (state ? ["state-dir=\(world.scratch.path("state"))"] : [])
                 let outcome = try await world.attempt(
                     """
                     cd $T
                     PAILFS_BIN='\(Programs.pailfs)' "$PYTHON" '\(Programs.helper("model.py"))' $M $T/model \
-                    '\(world.bucket.url)' '\(world.options([durable]))' \(arguments)
+                    '\(world.bucket.url)' '\(world.options(options))' \(arguments)
                     """, deadline: .seconds(isLong ? 290 * 60 : 280))
                 if !outcome.succeeded, world.isMounted {
                     _ = try? await world.pailfs(["unmount", world.mountpoint])

@@ -63,6 +63,46 @@ import Testing
     }
 
     @Test(arguments: [
+        (#"{"hosts": {"uc": ["uc.example.com", "uc2.example.com"]}, "use_https": false}"#, "uc.example.com", false),
+        (
+            #"{"hosts": {"uc": "http://uc.example.com:8080", "rs": ["rs.example.com"]}}"#, "http://uc.example.com:8080",
+            true
+        ),
+        (#"{"use_https": "false", "log": {"log_level": "debug"}}"#, nil, false), ("{}", nil, true),
+    ])
+    func theServersOfQshellAreUsedWithItsKeys(settings: String, endpoint: String?, isSecure: Bool) throws {
+        let files = Self.qshell.merging(["/home/me/.qshell.json": settings]) { $1 }
+        let found = Self.sources([:], profile: "qshell", files: files)
+        #expect(found.endpoint == endpoint && found.isSecure == isSecure)
+        #expect(try found.find() != nil)
+        let others = Self.sources(Self.shell, files: files)
+        #expect(others.endpoint == nil && others.isSecure, "the keys are not qshell's")
+        let told = Self.sources(["QINIU_BUCKET_URL": "own.example.com"], profile: "qshell", files: files)
+        #expect(told.endpoint == "own.example.com")
+    }
+
+    /// pailfs asks one server for the others: settings that it cannot use are refused by name.
+    @Test(arguments: [
+        (#"{"hosts": {"up": ["up.example.com"]}}"#, "add hosts.uc"), ("{\"hosts\": ", "correct or remove it"),
+        (#"{"use_https": []}"#, "correct or remove it"),
+    ])
+    func settingsOfQshellThatCannotBeUsedAreRefused(settings: String, words: String) throws {
+        let files = Self.qshell.merging(["/home/me/.qshell.json": settings]) { $1 }
+        let error = #expect(throws: ObjectStoreError.self) {
+            try Self.sources([:], profile: "qshell", files: files).find()
+        }
+        #expect(error?.message.contains("/home/me/.qshell.json") == true, "\(error?.message ?? "")")
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
+    }
+
+    @Test func aServerThatIsNamedMakesThoseOfQshellUnnecessary() throws {
+        let settings = ["/home/me/.qshell.json": #"{"hosts": {"up": ["up.example.com"]}}"#]
+        let files = Self.qshell.merging(settings) { $1 }
+        let found = Self.sources(["QINIU_BUCKET_URL": "own.example.com"], profile: "qshell", files: files)
+        #expect(try found.find() != nil)
+    }
+
+    @Test(arguments: [
         ("absent", [:], "the profile absent is not in"), ("qshell", [:], "account.json, which cannot be read"),
         ("qshell", ["/home/me/.qshell/account.json": "x"], "is not a file of qshell"),
         ("half", ["/home/me/.qiniu/config.toml": "[half]\naccess_key = \"A\"\n"], "lacks access_key or secret_key"),

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""usage: quirks.py [KIND...]: credentials and servers as they really are, through one stand-in, and for Swift a real OpenStack Swift
-with a filter before it.
+"""usage: quirks.py [KIND...]: credentials and servers as they really are, through one stand-in, and for Swift a real OpenStack
+Swift with a filter before it.
 
-A row for each kind and store: what the provider's own SDK does (boto3, oss2, cos-python-sdk-v5, qiniu, swiftclient; CSSP has none in
-Python, so requests signed by its rule stand in), what rclone does where it speaks the protocol, and what a mount does. The mount must
-do what its column says, the SDK what is expected of it here; the rest is shown. Prints the table and ends in
+A row for each kind and store: what the provider's own SDK does (boto3, oss2, cos-python-sdk-v5, qiniu, swiftclient; CSSP has none
+in Python, so requests signed by its rule stand in), what rclone does where it speaks the protocol, and what a mount does. The
+mount must do what its column says, the SDK what is expected of it here; the rest is shown. Prints the table and ends in
 "N passed, M failed".
 
 PAILSTORE_BIN and PAILFS_BIN name the built programs.
@@ -38,8 +38,6 @@ BIG = os.urandom(9 << 20)
 # What the dialects call a request.
 LISTS = ["ListObjectsV2", "ListObjects", "GetBucket", "list", "listV2", "listObjects", "getContainer"]
 COPIES = ["CopyObject", "PutObjectCopy", "copy", "move", "copyObject"]
-# The others' copies and moves are one request of several kinds.
-OBJECT_COPIES = ["CopyObject", "PutObjectCopy", "copyObject"]
 UPLOADS = ["CreateMultipartUpload", "InitiateMultipartUpload", "initiateMultipartUpload", "mkblk", "putManifest"]
 BATCHES = ["DeleteObjects", "DeleteMultipleObjects", "batch", "bulkDelete"]
 DELETES = ["DeleteObject", "delete", "deleteObject", *BATCHES]
@@ -199,15 +197,15 @@ KINDS = [
          "test \"$(cat object)\" = text; refused cp \"$T/keys\" new; refused mkdir directory; refused rm object"),
     Kind("no delete of several: 501", refusing(BATCHES, 501), delete_many, ["purge", "R/data"], ALL, TREE,
          stores=["s3", "oss", "cos", "kodo", "swift"]),
-    Kind("no copy: 501", refusing(OBJECT_COPIES, 501), lambda view: view.copy("object", "copied"),
-         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos", "swift"]),
-    Kind("no copy: 403", refusing(OBJECT_COPIES, 403), lambda view: view.copy("object", "copied"),
-         ["copyto", "R/object", "R/copied"], ALL, TREE, stores=["s3", "oss", "cos", "swift"]),
+    Kind("no copy: 501", refusing(COPIES, 501), lambda view: view.copy("object", "copied"),
+         ["copyto", "R/object", "R/copied"], ALL, TREE),
+    Kind("no copy: 403", refusing(COPIES, 403), lambda view: view.copy("object", "copied"),
+         ["copyto", "R/object", "R/copied"], ALL, TREE),
     *(Kind(f"no upload in parts: {status}", refusing(UPLOADS, status),
            lambda view: view.put_parts("big", [BIG[:5 << 20], b"rest"]),
            ["copyto", "BIG", "R/big", "--s3-upload-cutoff=5M", "--swift-chunk-size=5M"], ALL,
            "cp \"$T/big\" big; cmp \"$T/big\" big; printf y | dd of=big bs=1 seek=5 conv=notrunc status=none; rm big",
-           stores=["s3", "oss", "cos", "swift"], options=("part-size=5M",)) for status in (501, 403)),
+           stores=["s3", "oss", "cos", "kodo", "swift"], options=("part-size=5M",)) for status in (501, 403)),
     Kind("copy of a directory: 400", ["op=CopyObject,key=*/,kind=status:400"], lambda view: view.copy("data/", "copied/"),
          ["moveto", "R/data", "R/moved"], ALL, TREE, stores=["s3"]),
     Kind("HEAD without a length", ["kind=head-without-length"], lambda view: view.describe("object")["size"],

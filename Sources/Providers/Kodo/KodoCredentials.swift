@@ -32,13 +32,16 @@ package struct KodoCredentials: Sendable {
 
     /// The first of the hosts that are asked for regions, where the user has others than Qiniu's.
     package var endpoint: String? {
-        let list = variable("QINIU_BUCKET_URL") ?? section["bucket_url"]
+        let list = variable("QINIU_BUCKET_URL") ?? section["bucket_url"] ?? qshellSettings?.endpoint
         return list?.split(separator: ",").first.map { $0.filter { $0 != " " } }
     }
 
     /// Whether hosts named without a scheme are asked over https://.
     package var isSecure: Bool {
-        !Self.isTrue(variable("DISABLE_QINIU_SECURE_PROTOCOL") ?? section["disable_secure_protocol"])
+        if let disabled = variable("DISABLE_QINIU_SECURE_PROTOCOL") ?? section["disable_secure_protocol"] {
+            return !Self.isTrue(disabled)
+        }
+        return qshellSettings?.isSecure ?? true
     }
 
     /// Whether the time is signed too.
@@ -105,6 +108,12 @@ package struct KodoCredentials: Sendable {
 
     // MARK: qshell
 
+    private var qshellPath: String { (variable("HOME") ?? "") + "/.qshell.json" }
+
+    private var qshellSettings: QshellSettings? {
+        profile == Self.qshell ? text(qshellPath).flatMap { QshellSettings($0) } : nil
+    }
+
     private func fromQshell() throws(ObjectStoreError) -> FoundCredentials? {
         let path = (variable("HOME") ?? "") + "/.qshell/account.json"
         guard let text = text(path) else {
@@ -113,6 +122,13 @@ package struct KodoCredentials: Sendable {
         }
         guard let account = QshellAccount(text) else {
             throw CredentialProblem.unusable("\(path) is not a file of qshell; run qshell account to write it")
+        }
+        if let read = self.text(qshellPath), QshellSettings(read) == nil {
+            throw CredentialProblem.unusable("\(qshellPath) is not a file of qshell's settings; correct or remove it")
+        }
+        if variable("QINIU_BUCKET_URL") == nil, qshellSettings?.lacksEndpoint == true {
+            throw CredentialProblem.unusable(
+                "\(qshellPath) names hosts but not hosts.uc, from which pailfs gets the others; add hosts.uc")
         }
         return FoundCredentials(
             Credentials(accessKeyID: account.accessKey, secretKey: Secret(account.secretKey)), path)

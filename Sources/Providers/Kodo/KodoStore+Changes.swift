@@ -15,13 +15,32 @@ extension KodoStore {
         let wanted = try fileType(request.storageClass, .copy)
         let source = try await stat(request.source.key, .copy, request.source.ifMatch.map { .ifMatch($0) })
         if request.source.key != request.key {
+            if quirks.withLock({ $0.contains(.copiesRefused) }) { return try await carry(source.info, for: request) }
             let target = "/copy/\(entry(request.source.key))/\(entry(request.key))/force/true"
-            _ = try await client.send(KodoClient.Call(.copy, target, request.key))
+            do { _ = try await client.send(KodoClient.Call(.copy, target, request.key)) } catch {
+                guard error.status != nil, [.notSupported, .accessDenied].contains(error.kind) else { throw error }
+                let answer = try await carry(source.info, for: request)
+                quirks.withLock { _ = $0.insert(.copiesRefused) }
+                return answer
+            }
         }
         let etag = source.info.version.etag
         if let metadata = request.metadata { try await replace(source.info, by: metadata, at: request.key, .copy) }
         if let wanted, wanted != source.object.type ?? 0 { try await setType(wanted, of: request.key, .copy) }
         return PutAnswer(etag: etag)
+    }
+
+    /// Where the copy was refused, and it is not the reading or the writing that the credentials lack.
+    private func carry(
+        _ source: ObjectInfo, for request: CopyRequest
+    ) async throws(ObjectStoreError) -> PutAnswer {
+        let put = PutRequest(
+            request.key, metadata: request.metadata ?? source.metadata,
+            storageClass: request.storageClass ?? source.storageClass)
+        let copy = CarriedCopy(store: self, source: request.source.key, version: source.version, request: put)
+        return try await copy.make(
+            put: { (request, body) throws(ObjectStoreError) in try await self.put(request, body: body) },
+            create: { (request) throws(ObjectStoreError) in try await self.createUpload(request) })
     }
 
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {

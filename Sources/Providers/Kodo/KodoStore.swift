@@ -26,6 +26,7 @@ package final class KodoStore: ObjectStore {
         var capabilities = Self.limits
         capabilities.quirks = quirks.withLock { $0 }
         if capabilities.quirks.contains(.singleDeletes) { capabilities.deleteBatch = 1 }
+        if capabilities.quirks.contains(.copiesRefused) { capabilities.move = false }
         return capabilities
     }
 

@@ -11,6 +11,7 @@ extension SwiftStore {
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
         try requireVisible(request.source.key, .copy)
         if try await isCeph() { return try await copyAtCeph(request) }
+        if learned.withLock({ $0.quirks.contains(.copiesRefused) }) { return try await carry(request) }
         var call = call(.copy, .put, request.key)
         try checkKey(call)
         addSource(request.source, to: &call)
@@ -20,7 +21,8 @@ extension SwiftStore {
         }
         let replaced = try await segmentsToReplace(request.key, nil, for: call)
         leave(replaced, at: request.key)
-        let response = try await send(call)
+        let response: HTTPResponse
+        do { response = try await send(call) } catch { return try await carry(request, after: error) }
         guard let etag = response.headers["Etag"] else {
             throw malformed(call, response, "the answer has no ETag")
         }

@@ -8,6 +8,9 @@ import Synchronization
 extension SwiftStore {
     /// One request, and three more where the container of segments is not there yet.
     package func createUpload(_ request: PutRequest) async throws(ObjectStoreError) -> UploadID {
+        guard capabilities.mostParts > 1 else {
+            throw .lacking(.createUpload, request.key, "large objects of segments")
+        }
         let upload = UploadID(RandomID.hex())
         var call = call(.createUpload, .put, segment: segments.marker(request.key, upload), for: request.key)
         var request = request
@@ -48,6 +51,7 @@ extension SwiftStore {
         _ = try await upload(part.upload, of: part.key, .uploadPartCopy)
         var call = try segmentCall(.uploadPartCopy, part)
         guard !range.isEmpty else { throw invalid(call, "the range is empty") }
+        guard capabilities.partCopy else { throw .lacking(.uploadPartCopy, part.key, "copies into parts") }
         if try await isCeph() {
             let etag = try await copySegmentAtCeph(call, source, range)
             return try await kept(
@@ -56,7 +60,10 @@ extension SwiftStore {
         addSource(source, to: &call)
         call.headers["X-Fresh-Metadata"] = "true"
         call.headers["Range"] = "bytes=\(range.lowerBound)-\(range.upperBound - 1)"
-        let response = try await send(call)
+        let response: HTTPResponse
+        do { response = try await send(call) } catch {
+            return try await carry(part, from: source, range, after: error)
+        }
         guard let etag = response.headers["Etag"] else { throw malformed(call, response, "the answer has no ETag") }
         let copied = UploadedPart(number: part.number, etag: ETag(etag), size: range.length)
         return try await kept(copied, part, .uploadPartCopy)
@@ -196,9 +203,15 @@ extension SwiftStore {
         do throws(ObjectStoreError) {
             response = try await send(call, body: MemorySource(manifest))
         } catch {
+            var refusal = error
+            if error.status != nil, [.notSupported, .accessDenied].contains(error.kind) {
+                // Segments are objects like any other: it is the manifest that the server, or the credentials, lack.
+                if error.kind == .notSupported { learned.withLock { _ = $0.quirks.insert(.uploadsRefused) } }
+                refusal.kind = .notSupported
+                throw refusal
+            }
             // The only reason for a 400 is a segment, as the rest is well-formed.
             guard error.status == 400 else { throw error }
-            var refusal = error
             (refusal.kind, refusal.code) = (.partRejected, "SegmentRejected")
             throw refusal
         }

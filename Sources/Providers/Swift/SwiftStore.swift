@@ -99,6 +99,8 @@ package final class SwiftStore: ObjectStore {
         let (server, quirks) = learned.withLock { ($0.server, $0.quirks) }
         capabilities.quirks = quirks
         if quirks.contains(.singleDeletes) { capabilities.deleteBatch = 1 }
+        if quirks.contains(.uploadsRefused) { capabilities.mostParts = 1 }
+        if quirks.contains(.partCopiesRefused) { capabilities.partCopy = false }
         guard server == .ceph else { return capabilities }
         // Segment by segment, a copy of a large object has no limit.
         capabilities.largestCopy = limits.largestObject

@@ -1,6 +1,6 @@
 """Works at random in a mount and in a directory of the local disk, and compares after every act.
 
-model.py MOUNTPOINT DIRECTORY URL OPTIONS [--operations N] [--seed N] [--runs N] [--replay FILE]
+model.py MOUNTPOINT DIRECTORY URL OPTIONS [--operations N] [--seed N] [--runs N] [--delete-cache] [--replay FILE]
 
 Mounts URL with the mount options OPTIONS at MOUNTPOINT, empties it, and does each act there and in DIRECTORY: both have to
 answer the same error or the same value, and to look the same afterwards: names, kinds, modes, owners, sizes, content,
@@ -11,6 +11,8 @@ bucket.py), new mounts, mounts with an empty cache, and the death of the process
 --operations  acts of one run (3000)
 --runs        runs, each with a seed of its own and from an empty tree (1)
 --seed        of the first run; without it one is made up
+--delete-cache
+              deletes the cache now and then while it is mounted; OPTIONS have a state-dir elsewhere, and attrs=exact
 --replay      does the acts of a file instead, in the form in which they are printed
 
 Of a difference the seed is printed, and the shortest sequence that still shows it.
@@ -19,6 +21,7 @@ Of a difference the seed is printed, and the shortest sequence that still shows 
 import argparse
 import ast
 import errno
+import glob
 import json
 import os
 import random
@@ -225,8 +228,24 @@ class Run:
         self.mount.end()
         subprocess.run(["rm", "-rf", self.mount.cache], check=True)
         self.mount.begin(",attrs=exact")
+        self.accept_what_is_kept_here()
+        self.compare_contents(self.before[1])
+
+    def delete_cache(self, number):
+        """Somebody is short of space. Programs go on with what they have open."""
+        # It is made anew at once: rm(1) may find that a directory is not empty.
+        subprocess.run(["rm", "-rf", self.mount.cache], capture_output=True)
+        deadline = time.monotonic() + 60
+        while not glob.glob(f"{self.mount.cache}/*/meta.db"):
+            if time.monotonic() > deadline:
+                raise Difference("the cache was not made anew")
+            time.sleep(0.01)
+        self.accept_what_is_kept_here()
+        self.compare_contents(self.before[1])
+
+    def accept_what_is_kept_here(self):
+        """The times of directories, and all there is of the top, are not in the bucket; numbers stay with one cache only."""
         ours = look(self.ours.root)
-        # The times of directories, and all there is of the top, are not in the bucket.
         top = os.lstat(self.ours.root)
         os.chmod(self.model.root, stat.S_IMODE(top.st_mode))
         os.chown(self.model.root, top.st_uid, top.st_gid)
@@ -235,9 +254,7 @@ class Run:
         for path, status in self.before[1].items():
             if status.kind == stat.S_IFDIR and path in ours:
                 os.utime(self.model.at(path), ns=(ours[path].mtime, ours[path].mtime))
-        # Numbers stay on one machine only.
         self.before = ours, look(self.model.root)
-        self.compare_contents(self.before[1])
 
     # Comparing.
 
@@ -361,6 +378,12 @@ def replayed(path):
             yield int(number), ast.literal_eval(act)
 
 
+def an_act(generator, options):
+    if options.delete_cache and generator.random() < 0.01:
+        return ("delete_cache",)
+    return acts.an_act(generator)
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("mountpoint", "directory", "url", "options"):
@@ -368,6 +391,7 @@ def main():
     parser.add_argument("--operations", type=int, default=3000)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 31))
+    parser.add_argument("--delete-cache", action="store_true")
     parser.add_argument("--replay")
     options = parser.parse_args()
     os.umask(0o022)
@@ -380,7 +404,7 @@ def main():
         else:
             print(f"seed {seed}", flush=True)
             generator = random.Random(seed)
-            numbered = [(number, acts.an_act(generator)) for number in range(1, options.operations + 1)]
+            numbered = [(number, an_act(generator, options)) for number in range(1, options.operations + 1)]
         failure = play(numbered, mount, options)
         if failure:
             for line in shrinking.report(numbered, failure, lambda part: play(part, mount, options, True), seed, seconds=100):

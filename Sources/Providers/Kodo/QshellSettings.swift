@@ -1,0 +1,66 @@
+import FoundationEssentials
+
+/// What qshell's own file of settings, `~/.qshell.json`, says of servers (qshell 2, "hosts" and "use_https").
+struct QshellSettings: Decodable {
+    /// A list, or one of them as text.
+    struct Names: Decodable {
+        let all: [String]
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let one = try? container.decode(String.self) {
+                all = [one]
+            } else {
+                all = try container.decode([String].self)
+            }
+        }
+    }
+
+    struct Hosts: Decodable {
+        let uc: Names?
+        let up: Names?
+        let rs: Names?
+        let rsf: Names?
+        let io: Names?
+    }
+
+    /// qshell takes both for a truth value.
+    enum Truth: Decodable {
+        case value(Bool)
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            if let value = try? container.decode(Bool.self) {
+                self = .value(value)
+            } else {
+                self = .value(try container.decode(String.self).lowercased() == "true")
+            }
+        }
+    }
+
+    private let hosts: Hosts?
+    private let secure: Truth?
+
+    private enum CodingKeys: String, CodingKey {
+        case hosts
+        case secure = "use_https"
+    }
+
+    /// nil when the text is none of qshell's.
+    init?(_ text: String) {
+        guard let read = try? JSONDecoder().decode(Self.self, from: Data(text.utf8)) else { return nil }
+        self = read
+    }
+
+    /// The first host that answers which servers a bucket has.
+    var endpoint: String? { hosts?.uc?.all.first { !$0.isEmpty } }
+    /// nil where the file does not say.
+    var isSecure: Bool? {
+        guard case .value(let value) = secure else { return nil }
+        return value
+    }
+    /// Whether it names servers of a bucket without the one that answers for all of them.
+    var lacksEndpoint: Bool {
+        endpoint == nil && [hosts?.up, hosts?.rs, hosts?.rsf, hosts?.io].contains { $0?.all.isEmpty == false }
+    }
+}

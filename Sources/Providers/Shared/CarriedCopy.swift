@@ -1,0 +1,100 @@
+import Basics
+import ObjectStorage
+import Synchronization
+
+/// The copy of an object whose bytes go through this machine, a piece at a time, pinned to the version meant: for a store that
+/// does not copy it. What is made is an ordinary object.
+struct CarriedCopy {
+    /// One piece in memory.
+    static let pieceLength: Int64 = 16 << 20
+
+    typealias Putting = (PutRequest, any ByteSource) async throws(ObjectStoreError) -> PutAnswer
+    typealias Creating = (PutRequest) async throws(ObjectStoreError) -> UploadID
+
+    let store: any ObjectStore
+    let source: ObjectKey
+    let version: ObjectVersion
+    /// The object to be made.
+    let request: PutRequest
+
+    /// `put` and `create` are the caller's own, which add what the copy gets beside its bytes and its metadata.
+    func make(put: Putting, create: Creating) async throws(ObjectStoreError) -> PutAnswer {
+        if version.size <= Self.pieceLength {
+            let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, in: store)
+            return try await put(request, MemorySource(bytes))
+        }
+        let upload: UploadID
+        do throws(ObjectStoreError) { upload = try await create(request) } catch {
+            guard isRefusal(error) else { throw error }
+            return try await put(request, FileSource(try await gathered(), 0..<version.size))
+        }
+        do throws(ObjectStoreError) {
+            var parts: [UploadedPart] = []
+            let limits = store.capabilities
+            let step = max(Self.pieceLength, limits.smallestPart, (version.size - 1) / Int64(limits.mostParts) + 1)
+            var start: Int64 = 0
+            while start < version.size {
+                let range = start..<min(start + step, version.size)
+                start = range.upperBound
+                let bytes = try await Self.bytes(range, of: source, version.etag, in: store)
+                let part = PartRequest(request.key, upload, number: parts.count + 1)
+                parts.append(try await store.uploadPart(part, body: MemorySource(bytes)))
+            }
+            return try await store.completeUpload(
+                request.key, upload, parts: parts, metadata: nil, condition: request.condition)
+        } catch {
+            try? await store.abortUpload(request.key, upload)
+            // Swift's refuse the manifest, when the parts are there.
+            guard error.operation == .completeUpload, error.kind == .notSupported, isRefusal(error) else { throw error }
+            return try await put(request, FileSource(try await gathered(), 0..<version.size))
+        }
+    }
+
+    /// Whether the server, or the credentials, have no uploads in parts, and one request may do.
+    private func isRefusal(_ error: ObjectStoreError) -> Bool {
+        [.notSupported, .accessDenied].contains(error.kind) && version.size <= store.capabilities.largestPut
+    }
+
+    /// The bytes of the version in a file without a name, for a server that takes them in one request only.
+    private func gathered() async throws(ObjectStoreError) -> File {
+        func failed(_ error: FileError) -> ObjectStoreError {
+            ObjectStoreError(.local(errno: error.errno), .copy, key: source, code: "Local", message: "\(error)")
+        }
+        let path = "/var/tmp/pailfs-\(RandomID.hex())"
+        let file: File
+        do {
+            file = try File(path, .readWrite, create: .exclusive)
+            try File.remove(path)
+        } catch { throw failed(error) }
+        var start: Int64 = 0
+        while start < version.size {
+            let range = start..<min(start + Self.pieceLength, version.size)
+            let bytes = try await Self.bytes(range, of: source, version.etag, in: store)
+            do { try file.write(bytes, at: start) } catch { throw failed(error) }
+            start = range.upperBound
+        }
+        return file
+    }
+
+    static func bytes(
+        _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, in store: any ObjectStore
+    ) async throws(ObjectStoreError) -> [UInt8] {
+        guard !range.isEmpty else { return [] }
+        let sink = Sink()
+        let request = GetRequest(key, range: range, condition: etag.map { .ifMatch($0) })
+        let answer = try await store.get(request, into: sink)
+        guard answer.range == range else {
+            throw ObjectStoreError(
+                .integrity, .get, key: key, code: "OtherLength",
+                message: "the object ends before byte \(range.upperBound)")
+        }
+        return sink.bytes.withLock { $0 }
+    }
+
+    private final class Sink: ByteSink {
+        let bytes = Mutex<[UInt8]>([])
+
+        func receive(_ piece: RawSpan) { bytes.withLock { $0 += piece.copied } }
+        func restart() { bytes.withLock { $0 = [] } }
+    }
+}
