@@ -129,6 +129,15 @@ package enum Directory {
         }
     }
 
+    /// Whether the inode number of what is at `path` stays the same when it is mounted again: on ext2 to ext4, XFS, Btrfs, F2FS, ZFS,
+    /// bcachefs and tmpfs (statfs(2)). On others, overlayfs among them, it need not.
+    package static func keepsInodeNumbers(at path: String) -> Bool {
+        let known: Set<Int64> = [
+            0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x0102_1994,
+        ]
+        return known.contains(linux_file_system(path))
+    }
+
     /// Free bytes of the file system that holds `path`, for users without privileges, and all its bytes. statvfs(3)
     package static func space(at path: String) throws(FileError) -> (free: Int64, total: Int64) {
         var (free, total): (Int64, Int64) = (0, 0)

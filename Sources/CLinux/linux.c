@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <syslog.h>
 
 int linux_punch_hole(int fd, int64_t offset, int64_t length) {
@@ -85,6 +86,11 @@ int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes
 int64_t linux_block_size(const char *path) {
     struct statvfs figures;
     return statvfs(path, &figures) == 0 ? (int64_t)figures.f_frsize : 0;
+}
+
+int64_t linux_file_system(const char *path) {
+    struct statfs figures;
+    return statfs(path, &figures) == 0 ? (int64_t)(uint32_t)figures.f_type : 0;
 }
 
 int64_t linux_page_size(void) { return sysconf(_SC_PAGESIZE); }

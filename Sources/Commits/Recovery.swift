@@ -16,6 +16,9 @@ package struct Recovery: Sendable {
         package var promised: [(id: IntentID, intent: FileIntent)] = []
         /// Files that nobody was promised: kept for whoever wants them, and not committed unasked.
         package var unpromised: [(id: IntentID, intent: FileIntent)] = []
+        /// Files that a program was told are safe, in a copy of the journal: its original may have stored them, and they may have
+        /// been removed since.
+        package var withheld: [(id: IntentID, intent: FileIntent)] = []
         /// Files that programs have open and were writing to when the process ended that served the mount.
         package var open: [(id: IntentID, intent: FileIntent)] = []
         /// Open files of which what was written has become an object beside them, and where: nobody has heard of it.
@@ -53,7 +56,7 @@ package struct Recovery: Sendable {
 
         /// Names in `staging/` that rows speak of.
         package var stagedNames: Set<String> {
-            var names = Set((promised + unpromised + open).map(\.intent.staging))
+            var names = Set((promised + unpromised + withheld + open).map(\.intent.staging))
             for case .job(_, _, let files) in left.map(\.row) { names.formUnion(files.values.map(\.staging)) }
             return names
         }
@@ -203,13 +206,16 @@ package struct Recovery: Sendable {
         for change in plan.ended { contents.apply(change) }
         // A job that is left goes on with the upload that copies for it.
         let isCopying = !plan.left.isEmpty
-        for (id, upload) in contents.strayUploads where !(isCopying && upload.record.copied != nil) {
+        // Those of a copied journal may be in use.
+        for (id, upload) in contents.strayUploads
+        where !(isCopying && upload.record.copied != nil) && !journal.isCopy {
             await abort(id, upload.record, &plan)
         }
         var held: Set<IntentID> = []
         for case .job(_, _, let replaced) in plan.left.map(\.row) { held.formUnion(replaced.keys) }
         let files = contents.files.filter { !held.contains($0.key) }
         let landed = await landed(files)
+        let withheld = journal.isCopy ? await doubtful(files) : []
         for (id, intent) in files.sorted(by: { $0.key < $1.key }) {
             plan.touched.insert(intent.key)
             let uploads = contents.uploads(of: id)
@@ -227,6 +233,11 @@ package struct Recovery: Sendable {
                 for other in others + superseded.flatMap({ plan.uploads.removeValue(forKey: $0) ?? [] }) {
                     await abort(other.id, other.upload.record, &plan)
                 }
+                continue
+            }
+            if withheld.contains(id) {
+                plan.withheld.append((id, intent))
+                plan.uploads[id] = uploads
                 continue
             }
             if !intent.isAcknowledged, isStillOpen(intent) {
@@ -287,6 +298,19 @@ package struct Recovery: Sendable {
             return (id, info)
         }
         return Dictionary((answers ?? []).compactMap { $0 }.map { ($0.id, $0.info) }) { first, _ in first }
+    }
+
+    /// The acknowledged files that the original of a copied journal may have stored: all but those whose object still is the version
+    /// that they are to replace.
+    private func doubtful(_ files: [IntentID: FileIntent]) async -> Set<IntentID> {
+        let acknowledged = files.filter { $0.value.isAcknowledged }
+        let replacing = acknowledged.filter { $0.value.base?.key == $0.value.key }
+        let unchanged = try? await concurrently(Array(replacing), width: Self.width) {
+            (id, intent) throws(ObjectStoreError) -> IntentID? in
+            let info = try? await store.head(ObjectKey(intent.key), condition: nil)
+            return info?.version.etag.text == intent.base?.etag ? id : nil
+        }
+        return Set(acknowledged.keys).subtracting((unchanged ?? []).compactMap { $0 })
     }
 
     private static func keys(of job: JobIntent) -> [ByteString] {

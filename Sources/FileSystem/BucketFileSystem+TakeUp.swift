@@ -15,7 +15,7 @@ extension BucketFileSystem {
     package func takeUp(
         _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
-        let plan = try await followMovedDirectories(try await withoutStored(plan))
+        let plan = try withholding(try await followMovedDirectories(try await withoutStored(plan)))
         triedRenames.withLock { $0.formUnion(plan.undone.map { TriedRename(from: $0.from, to: $0.to) }) }
         completedRenames.withLock { completed in
             completed.formUnion(plan.moved.map { CompletedRename(from: $0.from, to: $0.to) })
@@ -28,6 +28,7 @@ extension BucketFileSystem {
         }
         let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
         let promised = try takeUpFiles(of: try without(nameless, plan))
+        try claimJournal()
         try distrustWhatIsLeft(of: plan)
         for (ino, place) in plan.beside {
             let ino = InodeNumber(rawValue: ino)

@@ -19,7 +19,7 @@ extension Journal {
         } catch { throw .write(error) }
         do throws(FileError) {
             try File(path, .readWrite).sync()
-            _ = try File(path + Self.madeSuffix, .readWrite, create: .ifMissing)
+            try Self.claim(path)
             try Directory.sync(Directory.parent(of: path))
         } catch { throw .file(error) }
     }

@@ -1,4 +1,4 @@
-import Basics
+package import Basics
 import SQLite
 import Synchronization
 
@@ -47,6 +47,9 @@ package final class Journal: Sendable {
     package let boot: String
     /// The last file that an earlier process wrote down: those up to here that have no row are done with.
     package let lastKnownFile: IntentID
+    /// Whether the directory is a copy of the one that the journal was made in; see `JournalHome`. An earlier mount of the copy that
+    /// went through with `claim` has made it an original.
+    package let isCopy: Bool
     /// How many writes share a flush that is not urgent.
     private static let mostUnflushed = 32
     let path: String
@@ -88,6 +91,9 @@ package final class Journal: Sendable {
         do throws(FileError) { _ = try File(path + Self.madeSuffix, .readWrite, create: .ifMissing) } catch {
             throw .file(error)
         }
+        isCopy = Self.isCopy(at: path)
+        // On a read-only disk nothing is stored from it.
+        if !isCopy, Self.home(of: path) != JournalHome(of: Directory.parent(of: path)) { try? Self.claim(path) }
         self.stop = stop
         boot = Self.currentBoot
     }
@@ -117,7 +123,27 @@ package final class Journal: Sendable {
         [path, path + madeSuffix].contains { (try? LocalFileStatus(of: $0)) ?? nil != nil }
     }
 
-    /// Of an empty file next to the journal.
+    /// From now on the journal is that of the directory it is in.
+    package func claim() throws(JournalingError) {
+        do throws(FileError) { try Self.claim(path) } catch { throw .file(error) }
+    }
+
+    /// Where it was made; nil where that is not known.
+    private static func home(of path: String) -> JournalHome? {
+        (try? File(path + madeSuffix).read(atMost: 256)).flatMap { JournalHome(String(decoding: $0, as: UTF8.self)) }
+    }
+
+    package static func isCopy(at path: String) -> Bool {
+        home(of: path).map { JournalHome(of: Directory.parent(of: path)).isElsewhere(than: $0) } ?? false
+    }
+
+    /// The same for one that is not open.
+    package static func claim(_ path: String) throws(FileError) {
+        let home = JournalHome(of: Directory.parent(of: path))
+        try File.writeAtomically(Array(home.text.utf8), to: path + madeSuffix)
+    }
+
+    /// Of the file next to the journal that says that there was one, and where (`JournalHome`).
     static let madeSuffix = "-made"
     /// Bytes of SQLite's smallest page.
     static let leastSize: Int64 = 512

@@ -27,6 +27,14 @@ extension Composition {
         } catch { throw cache.unusable(error.description) }
     }
 
+    /// Its original may go on, on another machine or in another directory.
+    static func warnOfCopy(_ place: DirectoryPair, withheld: Int) {
+        guard withheld > 0 else { return }
+        Entry.warn(
+            "\(place.state) is a copy of another state directory, whose mount may have stored or removed \(StatusText.count(withheld, "file")) of its journal; "
+                + "\"pailfs recover list\" shows them, and \"pailfs recover commit\" stores them")
+    }
+
     /// Gives the file system what was found, before it serves anything. With `openFiles` the mount was there all the time.
     static func takeUp(
         _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], openFiles: [(handle: HandleID, ino: InodeNumber)]?,

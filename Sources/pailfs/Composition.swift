@@ -154,6 +154,7 @@ final class Composition: Sendable {
         do {
             try Self.takeUp(plan, unlinked, openFiles: takesOver ? held?.openFiles : nil, fileSystem, pool)
         } catch { throw cache.unusable("\(error)") }
+        if !takesOver, journal.isCopy { Self.warnOfCopy(place, withheld: plan.withheld.count) }
         let invalidator = KernelInvalidator()
         fileSystem.attach(invalidator)
         session = FuseSession(

@@ -97,6 +97,7 @@ struct FormerDirectory: Sendable {
         Directory.removeTree(copy)
         try Directory.create(copy)
         for name in Self.state { try Self.copy("\(path)/\(name)", to: "\(copy)/\(name)") }
+        if !Journal.isCopy(at: path + "/journal.db") { try Journal.claim(copy + "/journal.db") }
         try File.writeAtomically(Array(path.utf8), to: copy + "/former")
         try Directory.sync(copy)
         try File.rename(copy, to: place.state)

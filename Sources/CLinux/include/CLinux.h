@@ -50,6 +50,9 @@ int linux_disk_space(int fd, int64_t *free_bytes, int64_t *total_bytes);
 /// The same for the file system that holds path (statvfs). Returns 0 or -errno.
 int linux_path_space(const char *path, int64_t *free_bytes, int64_t *total_bytes);
 
+/// Which file system holds path, as statfs(2) numbers them; 0 if it does not say.
+int64_t linux_file_system(const char *path);
+
 /// The unit in which the file system that holds path takes space, as it says (statvfs f_frsize); 0 if it says nothing.
 int64_t linux_block_size(const char *path);
 
