@@ -64,8 +64,11 @@ extension BucketFileSystem {
                 stream.dropListing()
                 try cached { metadata throws(MetadataError) in try metadata.forgetFormerNames(in: ino) }
             }
+            // seekdir(3), far back in a directory that is too long for the cache.
+            if stream.mayLack(at: offset) { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             @Sendable func note() {
+                listing?.read(upTo: stream.start)
                 if let end = stream.end, let component = end.component {
                     handles.log?.listed(handle, end.offset, component)
                 }

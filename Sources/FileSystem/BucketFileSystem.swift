@@ -140,7 +140,11 @@ package final class BucketFileSystem: FileSystemOperations {
         }
         store = InterceptedStore(bare, watch)
         doomed = DoomedObjects()
-        listings = DirectoryListings(metadata: rooms.metadata, store: store, doomed: doomed, pool: rooms.pool)
+        listings = DirectoryListings(
+            metadata: rooms.metadata, store: store, doomed: doomed, pool: rooms.pool
+        ) { [handles] directory in
+            handles.openDirectories.count { $0 == directory } == 1
+        }
         lookups = SharedFlights(pool: rooms.pool)
         uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
         jobs = JobQueue(

@@ -14,9 +14,15 @@ final class DirectoryListings: Sendable {
     private let pool: WorkerPool
     private let running = Mutex<[InodeNumber: DirectoryListing]>([:])
     private let walks: TreeWalks
+    /// Whether one handle of the directory is open and no other.
+    private let isAlone: @Sendable (InodeNumber) -> Bool
 
-    init(metadata: MetadataCache, store: any ObjectStore, doomed: DoomedObjects, pool: WorkerPool) {
+    init(
+        metadata: MetadataCache, store: any ObjectStore, doomed: DoomedObjects, pool: WorkerPool,
+        isAlone: @escaping @Sendable (InodeNumber) -> Bool
+    ) {
         (self.metadata, self.store, self.doomed, self.pool) = (metadata, store, doomed, pool)
+        self.isAlone = isAlone
         walks = TreeWalks(metadata: metadata, store: store, doomed: doomed, pool: pool)
     }
 
@@ -57,6 +63,7 @@ final class DirectoryListings: Sendable {
 
     private func take(_ listing: DirectoryListing) async throws -> FileSystemError? {
         let ingest = try metadata.beginListing(of: listing.directory)
+        listing.begin(ingest)
         var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
         var progress = ListingProgress()
         while true {
@@ -68,6 +75,7 @@ final class DirectoryListings: Sendable {
                 return nil
             }
             request.cursor = next
+            ingest.release(before: isAlone(listing.directory) ? listing.handedOut : nil)
             if !listing.advance(to: ingest.frontier) { return .interrupted }
         }
     }
@@ -88,6 +96,12 @@ final class DirectoryListing: Sendable {
         var progress = Progress()
         /// How many pages each reader wants.
         var readers: [Int]
+        /// What the only reader has been handed, up to here.
+        var handedOut: ByteString?
+        /// Until the end.
+        var ingest: ListingIngest?
+        /// What may be gone of the rows at the end: those before this component.
+        var forgotten: ByteString?
         /// Nobody wanted another page.
         var isLeft = false
         var nextID: UInt64 = 0
@@ -105,10 +119,27 @@ final class DirectoryListing: Sendable {
 
     var progress: Progress { state.withLock { $0.progress } }
 
-    /// One more reader; false when the listing has been given up or has failed.
+    fileprivate func begin(_ ingest: ListingIngest) { state.withLock { $0.ingest = ingest } }
+
+    /// Rows before this component may be gone, for the only reader had them; nil: all are there.
+    var forgotten: ByteString? { state.withLock { $0.forgotten ?? $0.ingest?.forgotten } }
+
+    /// Rows up to here were handed to the only reader; nil when there are several.
+    fileprivate var handedOut: ByteString? { state.withLock { $0.readers.count == 1 ? $0.handedOut : nil } }
+
+    /// A reader goes on from here, and never needs what is before.
+    func read(upTo component: ByteString?) {
+        state.withLock { $0.handedOut = $0.readers.count == 1 ? component : nil }
+    }
+
+    /// One more reader; false when the listing has been given up or has failed, or some of its rows are gone.
     fileprivate func enter(_ pages: Int) -> Bool {
         state.withLock { state in
-            guard !state.readers.isEmpty, !state.isLeft, !state.progress.isEnded else { return false }
+            state.ingest?.release(before: nil)
+            state.handedOut = nil
+            guard !state.readers.isEmpty, !state.isLeft, !state.progress.isEnded, state.ingest?.forgotten == nil else {
+                return false
+            }
             state.readers.append(pages)
             return true
         }
@@ -116,6 +147,7 @@ final class DirectoryListing: Sendable {
 
     func leave(pages: Int = .max) {
         state.withLock { state in
+            state.handedOut = nil
             if let index = state.readers.firstIndex(of: pages) { state.readers.remove(at: index) }
         }
     }
@@ -161,6 +193,7 @@ final class DirectoryListing: Sendable {
         wake { state in
             state.progress.pages += 1
             state.progress.isEnded = true
+            (state.forgotten, state.ingest) = (state.ingest?.forgotten, nil)
             state.progress.frontier = nil
             state.progress.error = error
         }

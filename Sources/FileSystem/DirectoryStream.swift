@@ -40,6 +40,15 @@ final class DirectoryStream: Sendable {
         }
     }
 
+    /// What was handed out before the last reply.
+    var start: ByteString? { state.withLock { $0.recent.first?.component } }
+
+    /// Whether names from `offset` on may have been forgotten because they were handed out.
+    func mayLack(at offset: UInt64) -> Bool {
+        guard let forgotten = state.withLock({ $0.listing })?.forgotten else { return false }
+        return position(at: offset).place.component ?? "" < forgotten
+    }
+
     /// The end of the last reply.
     var end: Position? { state.withLock { $0.recent.last } }
 

@@ -59,6 +59,13 @@ package final class ListingIngest: Sendable {
     /// renamed.
     package var isSuperseded: Bool { running.isSuperseded }
 
+    /// The reader of the listing has the rows before this component, and nobody else reads the directory: where space is short they
+    /// may be forgotten before the listing is through. nil takes that back for the rows that are still there.
+    package func release(before component: ByteString?) { running.release(before: component) }
+
+    /// Rows before this component may have been forgotten; nil: every row that came in is there.
+    package var forgotten: ByteString? { running.forgotten }
+
     /// Takes the next page in: adds and changes rows, keeps inode numbers, removes rows in the page's range that the store
     /// no longer has; what is ours and newer than the listing stays.
     ///
@@ -95,7 +102,7 @@ package final class ListingIngest: Sendable {
     /// of the listing's start, and tombstones that any such listing agrees with go.
     package func finish() throws(MetadataError) {
         let state = progress.withLock { $0 }
-        guard scope == .all, state.isAtEnd else { return }
+        guard scope == .all, state.isAtEnd, running.forgotten == nil else { return }
         let start = start
         let (ino, now) = (directory.row, cache.clock.now)
         let isRecorded = try cache.write { (connection) throws(SQLiteError) in
@@ -127,6 +134,7 @@ package final class ListingIngest: Sendable {
         }
         let position = progress.withLock { $0.position }
         cache.recollection.withLock {
+            guard running.forgotten == nil else { return }
             $0.recordListed(
                 directory.row, listing: number, from: scope.lower, to: reached == nil ? nil : position,
                 at: start.at.nanosecondCount)
@@ -214,16 +222,40 @@ extension ListingIngest.Scope {
 
 /// A listing that runs, as renames and removals see it. `isSuperseded` is written and read inside write transactions,
 /// which are one at a time.
+/// A listing that runs, as renames, removals and trimming see it. `isSuperseded` is written and read inside write transactions,
+/// which are one at a time; what may be forgotten is in a leaf mutex.
 final class RunningListing: Sendable {
+    private struct Rows {
+        /// Rows before this component were handed to the only reader there is; nil: none, or there are others.
+        var released: ByteString?
+        /// Rows before this one may have gone.
+        var forgotten: ByteString?
+    }
+
     let directory: Int64
     /// It lists what is below the directory's directories, too.
     let isDeep: Bool
     private let superseded = Atomic(false)
+    private let rows = Mutex(Rows())
 
     init(directory: Int64, isDeep: Bool) { (self.directory, self.isDeep) = (directory, isDeep) }
 
     var isSuperseded: Bool { superseded.load(ordering: .acquiring) }
     func supersede() { superseded.store(true, ordering: .releasing) }
+
+    /// Rows before this may have been forgotten since they came in; nil: every row is there.
+    var forgotten: ByteString? { rows.withLock { $0.forgotten } }
+
+    func release(before component: ByteString?) { rows.withLock { $0.released = component } }
+
+    /// What may be forgotten from here on is for new readers not there any more.
+    func forget() -> ByteString? {
+        rows.withLock { rows in
+            guard let released = rows.released else { return nil }
+            rows.forgotten = max(rows.forgotten ?? "", released)
+            return released
+        }
+    }
 }
 
 extension MetadataCache {

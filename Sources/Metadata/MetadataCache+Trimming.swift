@@ -40,7 +40,8 @@ extension MetadataCache {
     package var isTooLong: Bool { (try? database.size().file > limit) ?? false }
 
     /// While the file is longer than `limit`, forgets some of what is known of files: not what waits for its commit, was learned
-    /// or stored just now, or is in a directory that is being listed or is in use. Directories stay, for programs that are in
+    /// or stored just now, or is in a directory that is being listed or is in use. Of a directory whose only reader has got the
+    /// names, those go that were handed out, once the file is twice as long. Directories stay, for programs that are in
     /// them. What is left in a directory is asked for again at its next use.
     ///
     /// A step of some milliseconds; false when there was nothing to do, or nothing more that could be done. With `inNeed`
@@ -68,7 +69,7 @@ extension MetadataCache {
         // What was too young when its round came to it may be old enough by now.
         var rounds = inNeed ? 2 : 1
         while rounds > 0 {
-            switch try forget(sparing: isUrgent ? Self.youngestInNeed : Self.youngest) {
+            switch try forget(sparing: isUrgent ? Self.youngestInNeed : Self.youngest, isUrgent: isUrgent) {
             case .forgot: return true
             case .nothing where inNeed: break
             case .nothing: return isShorter
@@ -80,7 +81,7 @@ extension MetadataCache {
         return isShorter
     }
 
-    private func forget(sparing youngest: Int64) throws(MetadataError) -> Step {
+    private func forget(sparing youngest: Int64, isUrgent: Bool) throws(MetadataError) -> Step {
         // Whoever takes something in use from here on waits, or is heard of.
         forgetting.add(1, ordering: .sequentiallyConsistent)
         defer { forgetting.subtract(1, ordering: .sequentiallyConsistent) }
@@ -90,16 +91,22 @@ extension MetadataCache {
             atomicMemoryFence(ordering: .sequentiallyConsistent)
             let now = self.clock.now
             let (used, lag) = (self.kept, now - self.unsettled(at: now))
-            let listed = self.listings.withLock { Set($0.values.map(\.directory)) }
+            let listings = self.listings.withLock { Dictionary(grouping: $0.values, by: \.directory) }
+            var released: [Int64: ByteString?] = [:]
             self.invalidatedAt.store(now, ordering: .relaxed)
             var place = self.trimming.withLock { $0 }
             let rows = try Self.rows(after: place, connection)
             var thinned: Set<Int64> = []
             var known: (directory: Int64, listedAt: Int64)?
             for row in rows {
-                if row.mustStay || listed.contains(row.directory) || used.contains(InodeNumber(row: row.ino))
-                    || used.contains(InodeNumber(row: row.directory))
-                {
+                if row.mustStay || used.contains(InodeNumber(row: row.ino)) { continue }
+                if let running = listings[row.directory] {
+                    guard isUrgent else { continue }
+                    if released[row.directory] == nil {
+                        released[row.directory] = .some(running.count == 1 ? running[0].forget() : nil)
+                    }
+                    guard let end = released[row.directory] ?? nil, row.component < end else { continue }
+                } else if used.contains(InodeNumber(row: row.directory)) {
                     continue
                 }
                 let listedAt: Int64

@@ -45,6 +45,43 @@ import Testing
         #expect(try await tree.names("d").sorted() == Self.names.sorted())
     }
 
+    /// The names that were handed out go while the others come in, and are there again for who seeks back.
+    @Test(.rule("space.bound")) func aDirectoryThatDoesNotFitIsReadWhole() async throws {
+        let tree = try MountedTree(ttl: .seconds(3600))
+        tree.store.setObject("d/", [])
+        let expected = (0..<20_000).map { "f\($0)" }.sorted()
+        for name in expected { tree.store.setObject(ObjectKey("d/\(name)"), [1]) }
+        tree.rooms.metadata.limit = 1
+        let directory = try await tree.find("d").ino
+        tree.store.fault = { [time = tree.time] operation, _ in
+            if operation == .list { time.advance(by: .seconds(2)) }
+            return nil
+        }
+        let handle = try await tree.run(tree.system.openDirectory(directory))
+        func read(from start: UInt64, atMost most: Int = .max) async throws -> [DirectoryEntry] {
+            var entries: [DirectoryEntry] = []
+            var offset = start
+            while entries.count < most {
+                let reply = SmallReply(capacity: 50)
+                try await tree.run(
+                    tree.system.readDirectory(
+                        directory, handle: handle, from: offset, attributes: true, into: reply))
+                guard let last = reply.entries.last else { break }
+                entries += reply.entries
+                offset = last.offset
+            }
+            return entries.filter { $0.name != "." && $0.name != ".." }
+        }
+        let entries = try await read(from: 0)
+        #expect(entries.map(\.name.description) == expected)
+        let early = try tree.rooms.metadata.lookup(entries[100].name, in: directory)
+        #expect(early == .unknown, "it was forgotten")
+        let again = try await read(from: entries[100].offset, atMost: 300)
+        #expect(again.prefix(300).map(\.name.description) == Array(expected[101..<401]))
+        tree.system.releaseDirectory(directory, handle: handle)
+        #expect(try await tree.names("d") == expected)
+    }
+
     @Test func aDirectoryIsReadWhole() async throws {
         let tree = try await tree()
         let expected = Self.names.sorted()

@@ -74,6 +74,34 @@ import Testing
         #expect(try fixture.names(directory).count >= 500)
     }
 
+    /// One directory that does not fit. Its only reader has what came before the last page, or there are others.
+    @Test(.rule("space.bound"), arguments: [true, false])
+    func whatWasHandedOutIsForgottenWhileTheListingComesIn(isAlone: Bool) throws {
+        let fixture = try CacheFixture(ttl: .seconds(3600))
+        let directory = try walk(fixture, 0..<1)[0]
+        fixture.cache.limit = 1 << 20
+        fixture.cache.attach(openInodes: { [directory] })
+        let names = (0..<40_000).map(longName).sorted()
+        let ingest = try fixture.cache.beginListing(of: directory)
+        var largest: Int64 = 0
+        for start in stride(from: 0, to: names.count, by: 1000) {
+            let isLast = start + 1000 == names.count
+            try ingest.add(try fixture.page(Array(names[start..<start + 1000]), in: directory, isLast: isLast))
+            if isAlone { ingest.release(before: names[start]) }
+            fixture.time.advance(by: .seconds(1))
+            largest = max(largest, try fixture.database.size().file)
+        }
+        // Twice the limit, what is free for new rows, and what comes in within a second or two.
+        #expect(isAlone ? largest < 6 << 20 : largest > 12 << 20, "\(largest) bytes")
+        #expect((ingest.forgotten != nil) == isAlone)
+        try ingest.finish()
+        // What was forgotten is not taken for what the store has not.
+        #expect(try fixture.cache.directory(directory).isComplete == !isAlone)
+        #expect(try (fixture.cache.lookup(names[0], in: directory) == .unknown) == isAlone)
+        #expect(try (fixture.cache.lookup("missing", in: directory) == .unknown) == isAlone)
+        #expect(try fixture.present(names[names.count - 1], in: directory) != nil)
+    }
+
     @Test func aSmallerShareGivesSpaceBack() throws {
         let fixture = try CacheFixture(ttl: .seconds(3600))
         _ = try walk(fixture, 0..<30)
