@@ -8,7 +8,12 @@ package import ObjectStorage
 /// rclone's form as well; so are `ctime` and, where a program has set it, `atime`. The octal `mode` that rclone stores with
 /// `--metadata` is read, never written. Extended attributes are one header, `xattr`: percent-encoded JSON of name to base64.
 package enum AttributeCodec {
-    private static let ours: Set<String> = ["mode", "uid", "gid", "mtime", "ctime", "atime", "xattr"]
+    private static let ours: Set<String> = [
+        "mode", "uid", "gid", "mtime", "ctime", "atime", "xattr", "--symlink-target",
+    ]
+
+    /// Whether a name of user metadata is one of this convention.
+    static func isOurs(_ name: String) -> Bool { ours.contains(name) }
 
     /// Fills mode, owner and mtime from headers; what they do not tell stays as it is.
     package static func decode(_ metadata: ObjectMetadata, into attributes: inout Attributes) {

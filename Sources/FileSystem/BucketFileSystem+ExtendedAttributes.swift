@@ -19,10 +19,10 @@ extension BucketFileSystem {
         if let property = ObjectProperty(rawValue: text) { return self.property(property, of: ino) }
         if let known = KnownAttribute(rawValue: text) { return knownAttribute(known, of: ino) }
         return withHeaders(of: ino) { headers throws(FileSystemError) in
+            let header =
+                Self.header(text).map { headers[$0] } ?? UserMetadataName(text).flatMap { $0.value(in: headers) }
             let value =
-                if let header = Self.header(text) { headers[header].map { ByteString($0) } } else {
-                    ExtendedAttributeCodec.decode(headers)[text].map { ByteString($0) }
-                }
+                header.map { ByteString($0) } ?? ExtendedAttributeCodec.decode(headers)[text].map { ByteString($0) }
             guard let value else { throw FileSystemError(.noData, "\(name) is not set") }
             return value
         }
@@ -30,14 +30,15 @@ extension BucketFileSystem {
 
     package func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> {
         withHeaders(of: ino) { [self] headers throws(FileSystemError) in
-            var names = Array(ExtendedAttributeCodec.decode(headers).keys)
+            var names = Set(ExtendedAttributeCodec.decode(headers).keys)
+            names.formUnion(UserMetadataName.attributes(of: headers))
             if isFile(ino) {
                 var set = StoredHeader.allCases.filter { headers[$0] != nil }
                 // Nobody set a type that the name tells: programs that make attributes alike would find it missing elsewhere.
                 if let key = try? key(of: ino), policy.contentTypes.isOfTheName(headers.contentType, key) {
                     set.removeAll { $0 == .contentType }
                 }
-                names += set.map { Self.ownPrefix + $0.rawValue }
+                names.formUnion(set.map { Self.ownPrefix + $0.rawValue })
             }
             return names.sorted().map { ByteString($0) }
         }
@@ -54,6 +55,7 @@ extension BucketFileSystem {
         }
         if let header = Self.header(text) { return setHeader(header, of: ino, to: value, mode) }
         if let property = ObjectProperty(rawValue: text) { return setProperty(property, of: ino, to: value) }
+        if let name = UserMetadataName(text) { return setUserMetadata(name, of: ino, to: value, mode) }
         guard !text.hasPrefix(Self.ownPrefix) else {
             return .failure(.notPermitted, "\(text) shows the state of the object and cannot be set")
         }
@@ -73,6 +75,7 @@ extension BucketFileSystem {
     package func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void> {
         guard let text = userName(name) else { return .failure(.noData, "only attributes named user.* are stored") }
         if let header = Self.header(text) { return removeHeader(header, of: ino) }
+        if let name = UserMetadataName(text) { return removeUserMetadata(name, of: ino) }
         guard ObjectProperty(rawValue: text) == nil, KnownAttribute(rawValue: text) == nil else {
             return .failure(.notPermitted, "\(text) shows the state of the object and cannot be removed")
         }
@@ -83,7 +86,7 @@ extension BucketFileSystem {
         }
     }
 
-    private static func require(
+    static func require(
         _ mode: ExtendedAttributeMode, of text: String, isSet: Bool
     ) throws(FileSystemError) {
         switch (mode, isSet) {
@@ -205,7 +208,7 @@ extension BucketFileSystem {
         }
     }
 
-    private func change(
+    func change(
         _ ino: InodeNumber, _ edit: @escaping @Sendable (inout ObjectMetadata) throws(FileSystemError) -> Void
     ) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in

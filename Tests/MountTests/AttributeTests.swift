@@ -55,6 +55,42 @@ extension RealMounts {
             }
         }
 
+        /// In the store's own header, where the SDKs find it and put it.
+        @Test(.rule("xattr.metadata"), .timeLimit(.minutes(5)), arguments: Provider.allCases)
+        func metadataIsThatOfOtherPrograms(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await world.outside("describe", "theirs", "color", "dark red")
+                try await world.mount()
+                try await world.sh(
+                    """
+                    test "$(getfattr --only-values -n user.meta.color theirs)" = 'dark red'
+                    printf x >ours
+                    setfattr -n user.meta.Shade-1 -v 'light blue' ours
+                    setfattr -n user.other -v kept ours
+                    printf more >>ours; mv ours moved; chmod 600 moved; cp --preserve=all moved copy
+                    test "$(getfattr -d --absolute-names copy | grep '^user' | sort | tr '\n' ' ')" = \
+                        'user.meta.shade-1="light blue" user.other="kept" '
+                    setfattr -n user.meta.color -v green theirs
+                    test "$(cat theirs)" = described
+                    """)
+                for name in ["moved", "copy"] {
+                    #expect(try await world.outside("metadata", name, "shade-1") == "light blue", "\(name)")
+                }
+                #expect(try await world.outside("metadata", "theirs", "color") == "green")
+                try await sh(
+                    """
+                    refused 'Operation not permitted' setfattr -n user.meta.mtime -v 1 moved
+                    refused 'Invalid argument' setfattr -n 'user.meta.a b' -v 1 moved
+                    refused 'Invalid argument' setfattr -n user.meta.a -v "$(printf 'a\nb')" moved
+                    refused 'No such attribute' getfattr -n user.meta.mtime moved
+                    setfattr -x user.meta.shade-1 moved
+                    refused 'No such attribute' getfattr -n user.meta.shade-1 moved
+                    """, in: world)
+                #expect(try await world.outside("metadata", "moved", "shade-1") == "")
+                #expect(try await world.outside("metadata", "moved", "mtime") != "")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func aDownloadsRenameCostsACopyAndADelete() async throws {
             try await withMount { world, store in

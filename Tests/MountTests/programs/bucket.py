@@ -42,6 +42,12 @@ class S3:
     def put(self, key, path):
         self.client.upload_file(path, bucket, key)
 
+    def metadata(self, key):
+        return self.client.head_object(Bucket=bucket, Key=key)["Metadata"]
+
+    def put_described(self, key, metadata):
+        self.client.put_object(Bucket=bucket, Key=key, Body=b"described", Metadata=metadata)
+
     def put_bytes(self, key, data):
         """When it was changed, in ns."""
         self.client.put_object(Bucket=bucket, Key=key, Body=data)
@@ -58,7 +64,7 @@ class Swift:
     def __init__(self):
         self.storage = None
 
-    def ask(self, method, key="", body=None, **query):
+    def ask(self, method, key="", body=None, headers=None, **query):
         if self.storage is None:
             login = urllib.request.Request(
                 os.environ["ST_AUTH"],
@@ -69,9 +75,19 @@ class Swift:
         url = f"{address}/{bucket}" + ("/" + urllib.parse.quote(key) if key else "")
         if query:
             url += "?" + urllib.parse.urlencode(query)
-        request = urllib.request.Request(url, body, {"X-Auth-Token": token}, method=method)
+        request = urllib.request.Request(url, body, {"X-Auth-Token": token, **(headers or {})}, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
+            self.headers = answer.headers
             return answer.read()
+
+    def metadata(self, key):
+        self.ask("HEAD", key)
+        prefix = "x-object-meta-"
+        return {name.lower().removeprefix(prefix): value for name, value in self.headers.items()
+                if name.lower().startswith(prefix)}
+
+    def put_described(self, key, metadata):
+        self.ask("PUT", key, b"described", {f"X-Object-Meta-{name}": value for name, value in metadata.items()})
 
     def keys(self, prefix):
         found = []
@@ -145,6 +161,10 @@ def main(arguments):
             sys.stdout.buffer.write(store.get(key))
         case ["put", key, path]:
             store.put(key, path)
+        case ["metadata", key, name]:
+            print(store.metadata(key).get(name, ""), end="")
+        case ["describe", key, name, value]:
+            store.put_described(key, {name: value})
         case ["create"]:
             create()
         case ["compare", directory, *prefix]:

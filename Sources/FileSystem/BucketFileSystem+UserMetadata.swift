@@ -1,0 +1,81 @@
+import Basics
+import Commits
+import Metadata
+import ObjectStorage
+
+/// `user.meta.NAME`: the object's own metadata, as other programs see it in the store's header for NAME.
+struct UserMetadataName: Sendable {
+    static let prefix = "user.meta."
+    /// In bytes.
+    private static let longest = 128
+
+    /// As headers have it: their names do not differ by case (RFC 9110, section 5.1), and stores tell lower case.
+    let key: String
+
+    /// nil for other attributes.
+    init?(_ attribute: String) {
+        guard attribute.hasPrefix(Self.prefix) else { return nil }
+        key = attribute.dropFirst(Self.prefix.count).lowercased()
+    }
+
+    /// Whether every store takes a header of that name.
+    var isValid: Bool {
+        (1...Self.longest).contains(key.utf8.count)
+            && key.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || "-_.".utf8.contains($0) }
+    }
+
+    /// Whether the attributes of the file itself are in it.
+    var isOurs: Bool { Self.isOurs(key) }
+
+    func value(in headers: ObjectMetadata) -> String? { isOurs ? nil : headers.user[key] }
+
+    private static func isOurs(_ key: String) -> Bool {
+        AttributeCodec.isOurs(key) || key == CommitOptions.commitHeader || key.hasPrefix("pailfs-")
+    }
+
+    /// Those of an object's that are shown.
+    static func attributes(of headers: ObjectMetadata) -> [String] {
+        headers.user.keys.filter { !isOurs($0) }.map { prefix + $0 }
+    }
+}
+
+extension BucketFileSystem {
+    func setUserMetadata(
+        _ name: UserMetadataName, of ino: InodeNumber, to value: ByteString, _ mode: ExtendedAttributeMode
+    ) -> Outcome<Void> {
+        let attribute = UserMetadataName.prefix + name.key
+        if let refusal = refusal(of: name) { return .ready(.failure(refusal)) }
+        guard let text = String(validating: value.bytes, as: UTF8.self), StoredHeader.canCarry(text) else {
+            return .failure(
+                .invalid, "\(attribute) is limited to printable ASCII characters without spaces at the ends")
+        }
+        return change(ino) { headers throws(FileSystemError) in
+            try Self.require(mode, of: attribute, isSet: headers.user[name.key] != nil)
+            headers.user[name.key] = text
+        }
+    }
+
+    func removeUserMetadata(_ name: UserMetadataName, of ino: InodeNumber) -> Outcome<Void> {
+        if let refusal = refusal(of: name) { return .ready(.failure(refusal)) }
+        return change(ino) { headers throws(FileSystemError) in
+            // As an earlier pailfs has stored it: among the others.
+            var others = ExtendedAttributeCodec.decode(headers)
+            let wasAmongOthers = others.removeValue(forKey: UserMetadataName.prefix + name.key) != nil
+            if wasAmongOthers { ExtendedAttributeCodec.encode(others, into: &headers) }
+            guard headers.user.removeValue(forKey: name.key) != nil || wasAmongOthers else {
+                throw FileSystemError(.noData, "the object has no metadata \(name.key)")
+            }
+        }
+    }
+
+    private func refusal(of name: UserMetadataName) -> FileSystemError? {
+        if name.isOurs {
+            return FileSystemError(.notPermitted, "pailfs keeps attributes of the file in the metadata \(name.key)")
+        }
+        guard name.isValid else {
+            return FileSystemError(
+                .invalid, "names of metadata are limited to 128 letters, digits, dashes, dots and underscores")
+        }
+        return nil
+    }
+}
