@@ -61,11 +61,16 @@ final class DirectoryListings: Sendable {
         }
     }
 
+    /// How many pages a listing is ahead of its reader where the names do not fit into their share of the cache.
+    private static let lead = 2
+
     private func take(_ listing: DirectoryListing) async throws -> FileSystemError? {
         let ingest = try metadata.beginListing(of: listing.directory)
         listing.begin(ingest)
         var request = ListRequest(prefix: ingest.key, delimiter: UInt8(ascii: "/"))
         var progress = ListingProgress()
+        // Where the last pages ended.
+        var ends: [ByteString] = []
         while true {
             let page = try await store.list(request, without: doomed)
             try progress.take(page)
@@ -76,6 +81,9 @@ final class DirectoryListings: Sendable {
             }
             request.cursor = next
             ingest.release(before: isAlone(listing.directory) ? listing.handedOut : nil)
+            ends = ends.suffix(Self.lead) + [ingest.frontier ?? ""]
+            // What does not fit is asked for as it is read.
+            if ends.count > Self.lead, metadata.isTooLong { await listing.awaitReader(at: ends[0]) }
             if !listing.advance(to: ingest.frontier) { return .interrupted }
         }
     }
@@ -98,6 +106,8 @@ final class DirectoryListing: Sendable {
         var readers: [Int]
         /// What the only reader has been handed, up to here.
         var handedOut: ByteString?
+        /// The listing itself, until its reader is there.
+        var follower: (place: ByteString, continuation: CheckedContinuation<Void, Never>)?
         /// Until the end.
         var ingest: ListingIngest?
         /// What may be gone of the rows at the end: those before this component.
@@ -129,12 +139,36 @@ final class DirectoryListing: Sendable {
 
     /// A reader goes on from here, and never needs what is before.
     func read(upTo component: ByteString?) {
-        state.withLock { $0.handedOut = $0.readers.count == 1 ? component : nil }
+        change { $0.handedOut = $0.readers.count == 1 ? component : nil }
+    }
+
+    /// Returns when the only reader has got there, or does not read on, or is not the only one any more; at once when none has
+    /// read anything.
+    fileprivate func awaitReader(at place: ByteString) async {
+        await withCheckedContinuation { continuation in
+            state.withLock { $0.follower = (place, continuation) }
+            change { _ in }
+        }
+    }
+
+    /// Changes who reads, and how far, and lets the listing go on where that allows it.
+    private func change<Answer: Sendable>(_ change: (inout State) -> Answer) -> Answer {
+        let (answer, follower) = state.withLock { state in
+            let answer = change(&state)
+            guard let follower = state.follower else { return (answer, nil as CheckedContinuation<Void, Never>?) }
+            if state.readers.count == 1, let handedOut = state.handedOut, handedOut < follower.place {
+                return (answer, nil)
+            }
+            state.follower = nil
+            return (answer, follower.continuation)
+        }
+        follower?.resume()
+        return answer
     }
 
     /// One more reader; false when the listing has been given up or has failed, or some of its rows are gone.
     fileprivate func enter(_ pages: Int) -> Bool {
-        state.withLock { state in
+        change { state in
             state.ingest?.release(before: nil)
             state.handedOut = nil
             guard !state.readers.isEmpty, !state.isLeft, !state.progress.isEnded, state.ingest?.forgotten == nil else {
@@ -146,7 +180,7 @@ final class DirectoryListing: Sendable {
     }
 
     func leave(pages: Int = .max) {
-        state.withLock { state in
+        change { state in
             state.handedOut = nil
             if let index = state.readers.firstIndex(of: pages) { state.readers.remove(at: index) }
         }

@@ -89,6 +89,7 @@ package struct MountSettings: Sendable, Hashable {
     /// A file; nil is stderr in the foreground, syslog otherwise.
     package var logFile: String?
     package var logLevel = LogLevel.info
+    package var logFormat = LogFormat.text
     package var metrics: LocalPlace?
 
     /// Flags of mount(8) that the kernel enforces.
@@ -103,6 +104,7 @@ package struct MountSettings: Sendable, Hashable {
     package enum Checksums: String, Sendable, CaseIterable { case verify, ignore }
     package enum SignatureVersion: String, Sendable, CaseIterable { case newest, v1, v4 }
     package enum Redirects: String, Sendable, CaseIterable { case refuse, follow }
+    package enum LogFormat: String, Sendable, CaseIterable { case text, json }
     package enum LogLevel: String, Sendable, CaseIterable { case error, warning, info, debug, trace }
 
     /// A header for every request.

@@ -48,8 +48,12 @@ package enum OptionTable {
         .size("size", \.size, in: 1 << 20...1 << 60, otherwise: "1PiB", "Total size that df(1) shows."),
         .path(
             "log", "file", \.logFile,
-            "File to append the log to. Messages about a worker process that died go to the default place in any "
-                + "case. Default: syslog, or stderr in the foreground."),
+            "File to append the log to. When it is renamed or deleted, as logrotate(8) does, a new one is made within "
+                + "a second. Messages about a worker process that died go to the default place in any case. Default: "
+                + "syslog, or stderr in the foreground."),
+        .choice(
+            "log-format", \.logFormat, default: .text,
+            "Lines of text, or a JSON object in each line, with time, level, message and the fields of the event."),
         .choice("log-level", \.logLevel, default: .info, "Level of the least severe messages to log.").live,
         .place(
             "metrics", \.metrics,

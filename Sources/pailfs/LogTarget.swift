@@ -5,23 +5,33 @@ import Logging
 import Settings
 import Synchronization
 
-/// Where log lines go. Each is one write, so lines of several threads and processes never mix.
-enum LogTarget: Sendable {
-    /// A file opened for appending, or standard error.
-    case descriptor(Int32)
-    case syslog
+/// Where log lines go, and what they look like. Each is one write, so lines of several threads and processes never mix.
+struct LogTarget: Sendable {
+    enum Place: Sendable {
+        case file(LogFile)
+        case standardError
+        case syslog
+    }
+
+    let place: Place
+    let format: MountSettings.LogFormat
+
+    /// Text for who looks at the terminal.
+    static let errors = LogTarget(place: .standardError, format: .text)
+
+    private init(place: Place, format: MountSettings.LogFormat) { (self.place, self.format) = (place, format) }
 
     /// Opens the log of a mount.
     init(_ settings: MountSettings, foreground: Bool) throws(CommandError) {
+        format = settings.logFormat
         if let path = settings.logFile {
-            let file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-            guard file >= 0 else {
+            guard let file = LogFile(path) else {
                 throw CommandError(
                     "the log \(path) cannot be written (\(String(cString: strerror(errno)))); set log to another file")
             }
-            self = .descriptor(file)
+            place = .file(file)
         } else {
-            self = foreground ? .descriptor(STDERR_FILENO) : .syslog
+            place = foreground ? .standardError : .syslog
         }
     }
 
@@ -56,7 +66,7 @@ final class LogThreshold: Sendable {
     }
 }
 
-/// One line for each event: time, level, message, and the metadata as `key=value`.
+/// One line for each event: time, level, message, and the metadata as `key=value`, or the same as a JSON object.
 struct LineHandler: LogHandler {
     let target: LogTarget
     let threshold: LogThreshold
@@ -77,15 +87,41 @@ struct LineHandler: LogHandler {
     }
 
     func log(event: LogEvent) {
-        var line = "\(event.message)"
-        let fields = metadata.merging(event.metadata ?? [:]) { $1 }
-        for (key, value) in fields.sorted(by: { $0.key < $1.key }) { line += " \(key)=\(Self.quoted("\(value)"))" }
-        switch target {
-        case .descriptor(let file):
-            let bytes = Array("\(SystemTime().now().iso8601(fraction: 3)) \(event.level) \(line)\n".utf8)
-            _ = write(file, bytes, bytes.count)
-        case .syslog: linux_syslog(Self.priority(of: event.level), "\(event.level) \(line)")
+        let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        let time = SystemTime().now().iso8601(fraction: 3)
+        if case .syslog = target.place {
+            // It adds the time.
+            let line =
+                target.format == .json
+                ? Self.object(time, event, fields) : "\(event.level) \(Self.text(event, fields))"
+            return linux_syslog(Self.priority(of: event.level), line)
         }
+        let line =
+            target.format == .json
+            ? Self.object(time, event, fields) : "\(time) \(event.level) \(Self.text(event, fields))"
+        let bytes = Array((line + "\n").utf8)
+        if case .file(let file) = target.place {
+            file.follow()
+            _ = write(file.descriptor, bytes, bytes.count)
+        } else {
+            _ = write(STDERR_FILENO, bytes, bytes.count)
+        }
+    }
+
+    private typealias Fields = [(key: String, value: Logger.MetadataValue)]
+
+    private static func text(_ event: LogEvent, _ fields: Fields) -> String {
+        fields.reduce("\(event.message)") { $0 + " \($1.key)=\(quoted("\($1.value)"))" }
+    }
+
+    private static func object(_ time: String, _ event: LogEvent, _ fields: Fields) -> String {
+        var members: [String: String] = [:]
+        for (name, value) in fields {
+            let text = "\(value)"
+            members[name] = text.unicodeScalars.count > longestValue ? text.prefix(longestValue) + "…" : text
+        }
+        (members["time"], members["level"], members["message"]) = (time, "\(event.level)", "\(event.message)")
+        return (try? Output.json(members, isOneLine: true)) ?? "{}"
     }
 
     /// Characters of a value; a path has at most this many.

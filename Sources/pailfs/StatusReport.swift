@@ -37,7 +37,7 @@ enum StatusReport: Sendable {
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
         guard null >= 0 else { return }
         dup2(null, STDOUT_FILENO)
-        if case .descriptor(let file) = log { dup2(file, STDERR_FILENO) } else { dup2(null, STDERR_FILENO) }
+        if case .file(let file) = log.place { file.takeErrors() } else { dup2(null, STDERR_FILENO) }
         close(null)
     }
 

@@ -53,8 +53,13 @@ import Testing
         for name in expected { tree.store.setObject(ObjectKey("d/\(name)"), [1]) }
         tree.rooms.metadata.limit = 1
         let directory = try await tree.find("d").ino
+        // The third page comes when the first is being read.
+        let pages = Atomic(0)
+        let isReading = Basics.Semaphore()
         tree.store.fault = { [time = tree.time] operation, _ in
-            if operation == .list { time.advance(by: .seconds(2)) }
+            guard operation == .list else { return nil }
+            time.advance(by: .seconds(2))
+            if pages.add(1, ordering: .relaxed).newValue == 3 { isReading.wait() }
             return nil
         }
         let handle = try await tree.run(tree.system.openDirectory(directory))
@@ -68,6 +73,7 @@ import Testing
                         directory, handle: handle, from: offset, attributes: true, into: reply))
                 guard let last = reply.entries.last else { break }
                 entries += reply.entries
+                if entries.count == 500 { isReading.signal() }
                 offset = last.offset
             }
             return entries.filter { $0.name != "." && $0.name != ".." }

@@ -12,6 +12,23 @@ extension RealMounts {
             }
         }
 
+        /// As logrotate(8) does; nobody tells the mount.
+        @Test(.timeLimit(.minutes(5))) func aLogThatWasRenamedIsBegunAnew() async throws {
+            try await withMount("timeout=1", "retries=0") { world, store in
+                world.expectsErrorsInLog = true
+                try await world.sh("printf x >file")
+                try await world.unmount()
+                try await world.mount(["timeout=1", "retries=0"], cache: "another")
+                try await store.setFaults("op=GetObject,kind=status:403")
+                try await world.sh("mv $T/pailfs.log $T/pailfs.log.1; sleep 2; cat file || true")
+                try await world.sh(
+                    "grep -q 'operation failed' $T/pailfs.log; ! grep -q 'operation failed' $T/pailfs.log.1")
+                try await world.sh(
+                    "rm $T/pailfs.log; sleep 2; cat file || true; grep -q 'operation failed' $T/pailfs.log")
+                try await store.setFaults()
+            }
+        }
+
         @Test(.rule("xattr.state"), .timeLimit(.minutes(5)))
         func figuresAreServedToCollectorsAndAsAnAttributeWhateverOthersSend() async throws {
             try await withStore { world, store in

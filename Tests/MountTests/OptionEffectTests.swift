@@ -248,6 +248,24 @@ extension OptionEffect {
                 try await world.sh("grep -q refused $T/another.log")
             }
         },
+        OptionEffect("log-format") {
+            try await withMount("log-format=json", "timeout=1", "retries=0") { world, store in
+                world.expectsErrorsInLog = true
+                try await putFile(world, "a \"name\"")
+                try await store.setFaults("op=GetObject,kind=status:403")
+                _ = try await world.attempt("cat 'a \"name\"'")
+                try await store.setFaults()
+                try await world.python(
+                    """
+                    import json, os
+                    with open(os.environ["T"] + "/pailfs.log") as log: lines = [json.loads(line) for line in log]
+                    assert all({"time", "level", "message"} <= line.keys() for line in lines), lines
+                    assert lines[0]["message"] == "mounted" and lines[0]["source"].startswith("s3://"), lines[0]
+                    failed = [line for line in lines if line["message"] == "operation failed"]
+                    assert failed and failed[0]["key"] == 'a "name"' and failed[0]["level"] == "warning", lines
+                    """)
+            }
+        },
     ]
 
     static func readFile(_ world: World, of size: Int) async throws {

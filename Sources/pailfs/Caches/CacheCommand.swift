@@ -93,7 +93,7 @@ struct CacheCommand: ParsableCommand {
                     "\(status.mountpoint) is unmounted, and its process still stores what was written to it; "
                         + "try again when it has ended")
             case .us(let directories):
-                let logger = LogTarget.descriptor(2).logger(LogThreshold(.error))
+                let logger = LogTarget.errors.logger(LogThreshold(.error))
                 let (database, _) = try directories.cache(
                     "blocks.db", migrations: BlockCache.migrations, logger: logger
                 ) {
