@@ -73,7 +73,8 @@ package protocol FileSystemOperations: Sendable {
 
     func statistics() -> Outcome<FileSystemStatistics>
     func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString>
-    func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]>
+    /// `room` is how many bytes of names the caller can take; 0 asks how many there are (listxattr(2)).
+    func extendedAttributes(of ino: InodeNumber, room: Int) -> Outcome<[ByteString]>
     func setExtendedAttribute(
         _ name: ByteString, of ino: InodeNumber, to value: ByteString, mode: ExtendedAttributeMode
     ) -> Outcome<Void>

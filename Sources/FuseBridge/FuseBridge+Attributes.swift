@@ -40,7 +40,7 @@ extension FuseBridge {
 
     /// Each name ends with NUL; `size` 0 asks for the list's size (listxattr(2)).
     func extendedAttributes(_ request: consuming FuseRequest, of ino: InodeNumber, size: Int) {
-        answer(request, fileSystem.extendedAttributes(of: ino)) { request, names in
+        answer(request, fileSystem.extendedAttributes(of: ino, room: size)) { request, names in
             let list = ByteString(names.flatMap { $0.bytes + [0] })
             Self.reply(request, with: list, to: size)
         }

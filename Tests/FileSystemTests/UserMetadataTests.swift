@@ -84,6 +84,26 @@ import Testing
         #expect(try await list("f") == [])
     }
 
+    /// As ls(1) asks for every file of a directory, and everything that copies attributes does not.
+    @Test(.rule("xattr.list"), arguments: [(152, 0), (255, 0), (256, 1), (0, 1)])
+    func whoLooksForAccessControlListsCostsNoRequest(room: Int, requests: Int) async throws {
+        tree.store.setObject("f", [1], metadata: ObjectMetadata(user: ["color": "red"]))
+        let ino = try await tree.find("f").ino
+        // The name is known from a listing, and nothing of its headers.
+        try await tree.remount()
+        _ = try await tree.names("")
+        let file = try await tree.find("f").ino
+        #expect(file == ino)
+        let before = tree.store.count(.head)
+        let names = try await tree.run(tree.system.extendedAttributes(of: file, room: room)).map(\.description)
+        #expect(tree.store.count(.head) - before == requests)
+        #expect(names == (requests == 0 ? [] : ["user.meta.color"]))
+        // Once they were seen they are named, whatever room there is.
+        #expect(try await get("user.meta.color", of: "f") == "red")
+        let again = try await tree.run(tree.system.extendedAttributes(of: file, room: 152)).map(\.description)
+        #expect(again == ["user.meta.color"])
+    }
+
     /// An earlier pailfs has stored it among the other attributes.
     @Test func whatWasStoredAsAnAttributeIsStillOne() async throws {
         let header = "{\"user.meta.old\":\"YQ==\",\"user.x\":\"Yg==\"}"

@@ -353,7 +353,7 @@ final class MemoryFileSystem: FileSystemOperations {
         }
     }
 
-    func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> {
+    func extendedAttributes(of ino: InodeNumber, room: Int) -> Outcome<[ByteString]> {
         answer { state throws(FileSystemError) in try Self.node(ino, state).attributes.keys.sorted() }
     }
 

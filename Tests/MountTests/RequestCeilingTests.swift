@@ -14,6 +14,28 @@ extension RealMountsAlone {
             }
         }
 
+        /// The call of ls(1) since coreutils 9.6, whatever this machine has.
+        @Test(.rule("xattr.list"), .timeLimit(.minutes(5)))
+        func lookingForAccessControlListsCostsNothing() async throws {
+            try await withStore { world, store in
+                try await world.sh("printf x >$T/x")
+                for number in 0..<5 { try await world.outside("put", "d/file\(number)", world.scratch.path("x")) }
+                try await world.mount()
+                try await world.sh("ls d")
+                let cost = try await store.requests {
+                    try await world.python(
+                        """
+                        import ctypes
+                        libc = ctypes.CDLL(None, use_errno=True)
+                        names = ctypes.create_string_buffer(152)
+                        for path in ["d", *(f"d/file{number}" for number in range(5))]:
+                            assert libc.llistxattr(path.encode(), names, 152) == 0, ctypes.get_errno()
+                        """)
+                }
+                #expect(cost.areWithin([:]), "\(cost)")
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func listingADirectoryCostsOneRequestAPage() async throws {
             try await withManyObjects { world, store in
