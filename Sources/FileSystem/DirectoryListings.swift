@@ -131,8 +131,16 @@ final class DirectoryListing: Sendable {
 
     fileprivate func begin(_ ingest: ListingIngest) { state.withLock { $0.ingest = ingest } }
 
-    /// Rows before this component may be gone, for the only reader had them; nil: all are there.
-    var forgotten: ByteString? { state.withLock { $0.forgotten ?? $0.ingest?.forgotten } }
+    /// Whether rows from `place` on may be gone, for the only reader had them. If not, they stay until it has read them again.
+    func mayLack(from place: ByteString) -> Bool {
+        state.withLock { state in
+            if let handedOut = state.handedOut, place < handedOut {
+                state.handedOut = place
+                state.ingest?.release(before: place)
+            }
+            return place < (state.forgotten ?? state.ingest?.forgotten) ?? ""
+        }
+    }
 
     /// Rows up to here were handed to the only reader; nil when there are several.
     fileprivate var handedOut: ByteString? { state.withLock { $0.readers.count == 1 ? $0.handedOut : nil } }

@@ -43,10 +43,11 @@ final class DirectoryStream: Sendable {
     /// What was handed out before the last reply.
     var start: ByteString? { state.withLock { $0.recent.first?.component } }
 
-    /// Whether names from `offset` on may have been forgotten because they were handed out.
+    /// Whether names from `offset` on may have been forgotten because they were handed out; if not, they are there until they were
+    /// handed out again.
     func mayLack(at offset: UInt64) -> Bool {
-        guard let forgotten = state.withLock({ $0.listing })?.forgotten else { return false }
-        return position(at: offset).place.component ?? "" < forgotten
+        let listing = state.withLock { $0.listing }
+        return listing?.mayLack(from: position(at: offset).place.component ?? "") ?? false
     }
 
     /// The end of the last reply.

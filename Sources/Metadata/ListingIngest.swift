@@ -220,8 +220,6 @@ extension ListingIngest.Scope {
     }
 }
 
-/// A listing that runs, as renames and removals see it. `isSuperseded` is written and read inside write transactions,
-/// which are one at a time.
 /// A listing that runs, as renames, removals and trimming see it. `isSuperseded` is written and read inside write transactions,
 /// which are one at a time; what may be forgotten is in a leaf mutex.
 final class RunningListing: Sendable {
