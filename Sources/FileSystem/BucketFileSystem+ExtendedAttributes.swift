@@ -28,11 +28,6 @@ extension BucketFileSystem {
         }
     }
 
-    /// All of them.
-    package func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> {
-        extendedAttributes(of: ino, room: 0)
-    }
-
     /// XATTR_NAME_MAX and the byte that ends a name, limits.h.
     private static let longestName = 256
 

@@ -88,18 +88,12 @@ struct LineHandler: LogHandler {
 
     func log(event: LogEvent) {
         let fields = metadata.merging(event.metadata ?? [:]) { $1 }.sorted { $0.key < $1.key }
+        let isJSON = target.format == .json
         let time = SystemTime().now().iso8601(fraction: 3)
-        if case .syslog = target.place {
-            // It adds the time.
-            let line =
-                target.format == .json
-                ? Self.object(time, event, fields) : "\(event.level) \(Self.text(event, fields))"
-            return linux_syslog(Self.priority(of: event.level), line)
-        }
-        let line =
-            target.format == .json
-            ? Self.object(time, event, fields) : "\(time) \(event.level) \(Self.text(event, fields))"
-        let bytes = Array((line + "\n").utf8)
+        let text = isJSON ? Self.object(time, event, fields) : "\(event.level) \(Self.text(event, fields))"
+        // It adds the time.
+        if case .syslog = target.place { return linux_syslog(Self.priority(of: event.level), text) }
+        let bytes = Array((isJSON ? text + "\n" : "\(time) \(text)\n").utf8)
         if case .file(let file) = target.place {
             file.follow()
             _ = write(file.descriptor, bytes, bytes.count)

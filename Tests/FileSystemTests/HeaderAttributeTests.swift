@@ -6,34 +6,10 @@ import TestSupport
 import Testing
 
 /// `user.pailfs.*` attributes that can be set: the standard headers of an object.
-@Suite struct HeaderAttributeTests {
-    private let tree: MountedTree
+@Suite struct HeaderAttributeTests: AttributedTree {
+    let tree: MountedTree
 
     init() throws { tree = try MountedTree() }
-
-    private func set(
-        _ name: String, _ value: String, of path: String, mode: ExtendedAttributeMode = .createOrReplace
-    ) async throws(MountedTree.Failure) {
-        let ino = try await tree.find(path).ino
-        try await tree.run(
-            tree.system.setExtendedAttribute(ByteString(name), of: ino, to: ByteString(value), mode: mode))
-    }
-
-    private func get(_ name: String, of path: String) async throws(MountedTree.Failure) -> String {
-        try await tree.run(tree.system.extendedAttribute(ByteString(name), of: try await tree.find(path).ino))
-            .description
-    }
-
-    private func list(_ path: String) async throws(MountedTree.Failure) -> [String] {
-        try await tree.run(tree.system.extendedAttributes(of: try await tree.find(path).ino)).map(\.description)
-    }
-
-    private func remove(_ name: String, of path: String) async throws(MountedTree.Failure) {
-        let ino = try await tree.find(path).ino
-        try await tree.run(tree.system.removeExtendedAttribute(ByteString(name), of: ino))
-    }
-
-    private func failure(_ kind: FileSystemError.Kind) -> MountedTree.Failure { .init(kind: kind, reason: "") }
 
     @Test(.rule("xattr.header"), arguments: StoredHeader.allCases)
     func aHeaderIsSetShownAndRemoved(_ header: StoredHeader) async throws {

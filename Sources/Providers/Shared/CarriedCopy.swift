@@ -76,6 +76,26 @@ struct CarriedCopy {
         return file
     }
 
+    /// The part made from the bytes of `range`, after the store has refused to copy it. `learn` is called once it is seen that it
+    /// was the copy that was refused, and not the source.
+    ///
+    /// Throws: `.notSupported` when the bytes are too many for memory; the caller has a file for them.
+    static func part(
+        _ part: PartRequest, from source: CopySource, _ range: ByteRange, after refusal: ObjectStoreError,
+        in store: any ObjectStore, learn: () -> Void
+    ) async throws(ObjectStoreError) -> UploadedPart {
+        let isShort = range.length <= 4 * pieceLength
+        let readable = isShort ? range : range.lowerBound..<range.lowerBound + 1
+        let bytes = try await bytes(readable, of: source.key, source.ifMatch, in: store)
+        learn()
+        guard isShort else {
+            var refusal = refusal
+            refusal.kind = .notSupported
+            throw refusal
+        }
+        return try await store.uploadPart(part, body: MemorySource(bytes))
+    }
+
     static func bytes(
         _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, in store: any ObjectStore
     ) async throws(ObjectStoreError) -> [UInt8] {

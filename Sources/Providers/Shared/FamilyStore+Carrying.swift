@@ -60,25 +60,15 @@ extension FamilyStore {
             })
     }
 
-    /// The part made from the bytes of `range`.
-    ///
-    /// Throws: `.notSupported` when they are too many for memory; the caller has a file for them.
+    /// The part made from the source's bytes; throws as `CarriedCopy.part` does.
     func carry(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, _ refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> UploadedPart {
-        let isShort = range.length <= 4 * CarriedCopy.pieceLength
-        let readable = isShort ? range : range.lowerBound..<range.lowerBound + 1
-        let bytes = try await CarriedCopy.bytes(readable, of: source.key, source.ifMatch, in: self)
-        // It was the copy that was refused, and not the source. OSS refuses single objects.
-        if !profile.carriesUncopyable {
+        try await CarriedCopy.part(part, from: source, range, after: refusal, in: self) {
+            // OSS refuses single objects.
+            guard !profile.carriesUncopyable else { return }
             learned.withLock { $0.capabilities.partCopy = false }
             note(.partCopiesRefused)
         }
-        guard isShort else {
-            var refusal = refusal
-            refusal.kind = .notSupported
-            throw refusal
-        }
-        return try await uploadPart(part, body: MemorySource(bytes))
     }
 }

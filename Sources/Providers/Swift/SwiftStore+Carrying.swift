@@ -21,24 +21,14 @@ extension SwiftStore {
         return answer
     }
 
-    /// The part is made from the bytes of `range`.
-    ///
-    /// Throws: `.notSupported` when they are too many for memory; the caller has a file for them.
+    /// The part made from the source's bytes; throws as `CarriedCopy.part` does.
     func carry(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, after refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> UploadedPart {
         guard mayCarry(after: refusal) else { throw refusal }
-        let isShort = range.length <= 4 * CarriedCopy.pieceLength
-        let readable = isShort ? range : range.lowerBound..<range.lowerBound + 1
-        let bytes = try await CarriedCopy.bytes(readable, of: source.key, source.ifMatch, in: self)
-        // It was the copy that was refused, and not the source.
-        learned.withLock { _ = $0.quirks.insert(.partCopiesRefused) }
-        guard isShort else {
-            var refusal = refusal
-            refusal.kind = .notSupported
-            throw refusal
+        return try await CarriedCopy.part(part, from: source, range, after: refusal, in: self) {
+            learned.withLock { _ = $0.quirks.insert(.partCopiesRefused) }
         }
-        return try await uploadPart(part, body: MemorySource(bytes))
     }
 
     private func mayCarry(after refusal: ObjectStoreError) -> Bool {
