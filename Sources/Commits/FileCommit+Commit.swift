@@ -291,8 +291,9 @@ extension FileCommit {
 
     /// The base is gone once the object is ours; what was not written is the same in our version.
     func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
-        let isUpload = withShared { [store] shared in
-            shared.base = StoreContent(landed.attempt.key, landed.version, in: store)
+        let base = content(landed.attempt.key, landed.version)
+        let isUpload = withShared { shared in
+            shared.base = base
             return shared.state.attempts.completed == landed.attempt.id
         }
         if isUpload { staged.uploadLanded() }

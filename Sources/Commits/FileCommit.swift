@@ -41,13 +41,18 @@ package final class FileCommit: Sendable {
     private let logger: Logger
     private let shared: Mutex<Shared>
     private let signal = ChangeSignal()
+    /// Reads a version that this commit has made.
+    let content: @Sendable (ObjectKey, ObjectVersion) -> any BaseContent
 
-    /// `base` is the version below `staged`, nil for a new file. `uploads` bounds the transfers of the whole mount. Without a
+    /// `base` is the version below `staged`, nil for a new file; once a commit has landed, its version is, which `content`
+    /// reads. `uploads` bounds the transfers of the whole mount. Without a
     /// `record` a crash leaves nothing to go on with.
     package init(
         store: any ObjectStore, staged: StagedFile, base: (any BaseContent)?, options: CommitOptions,
-        uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger, record: FileRecord? = nil
+        uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger, record: FileRecord? = nil,
+        content: @escaping @Sendable (ObjectKey, ObjectVersion) -> any BaseContent
     ) {
+        self.content = content
         (self.store, self.staged, self.options, self.uploads) = (store, staged, options, uploads)
         (self.pool, self.time, self.logger, self.record) = (pool, time, logger, record)
         uploader = uploads.newFile()

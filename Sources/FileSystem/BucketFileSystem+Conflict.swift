@@ -34,7 +34,9 @@ extension BucketFileSystem {
         do throws(JournalingError) { try overlay.record.goes(besideOf: file.ino.rawValue) } catch {
             throw .journal(error)
         }
-        let key = try await storeBeside(file, overlay, headers)
+        let stored = try await storeBeside(file, overlay, headers)
+        let key = stored.key
+        show(stored, headers)
         rooms.logger.warning(
             "another host changed a file; this host's version is stored as a conflict file", metadata: ["key": "\(key)"]
         )
@@ -55,21 +57,29 @@ extension BucketFileSystem {
     /// Names that are tried for bytes beside their file. Each try sends them.
     private static let mostNames = 20
 
+    /// An object that was stored beside a file: the name that it has in `parent`, and its version.
+    private struct Stored {
+        let parent: InodeNumber
+        let component: ByteString
+        let key: ObjectKey
+        var version: ObjectVersion?
+    }
+
     /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
     private func storeBeside(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
-    ) async throws(CommitError) -> ObjectKey {
+    ) async throws(CommitError) -> Stored {
         var others = 0
         while true {
-            let key: ObjectKey
-            do throws(FileSystemError) { key = try conflictKey(of: file.ino, others) } catch {
+            var stored: Stored
+            do throws(FileSystemError) { stored = try conflictName(of: file.ino, others) } catch {
                 let cause = ObjectStoreError(.local(errno: EIO), .put, message: error.reason)
                 // A name that cannot be made, because it would be too long or shown as another, never can.
                 throw error.mayPass ? CommitError.store(cause) : .conflict(cause)
             }
             do throws(CommitError) {
-                _ = try await overlay.commit.commit(to: key, metadata: headers, condition: .absent)
-                return key
+                stored.version = try await overlay.commit.commit(to: stored.key, metadata: headers, condition: .absent)
+                return stored
             } catch {
                 guard case .conflict = error, others < Self.mostNames else { throw error }
                 others += 1
@@ -77,11 +87,32 @@ extension BucketFileSystem {
         }
     }
 
-    private func conflictKey(of ino: InodeNumber, _ others: Int) throws(FileSystemError) -> ObjectKey {
+    private func conflictName(of ino: InodeNumber, _ others: Int) throws(FileSystemError) -> Stored {
         let entry = try entry(ino)
         let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
         let numbered = others == 0 ? name : name + ByteString("-\(others + 1)")
-        return try newKey(ByteString(numbered.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file).key
+        let (component, key) = try newKey(
+            ByteString(numbered.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file)
+        return Stored(parent: entry.parent, component: component, key: key)
+    }
+
+    /// Shows the conflict file with the attributes that it was stored with. A listing tells none, and the file would be more open
+    /// to others than the one it was.
+    private func show(_ stored: Stored, _ headers: ObjectMetadata) {
+        guard let version = stored.version else { return }
+        var decoded = Attributes(kind: .file, size: version.size, mtime: version.modified, version: version)
+        AttributeCodec.decode(headers, into: &decoded)
+        let attributes = decoded
+        do throws(MetadataError) {
+            do throws(MetadataError) {
+                try metadata.create(
+                    stored.component, in: stored.parent, attributes, metadata: headers, pending: false, dating: true)
+            } catch {
+                // A listing has brought it already.
+                guard case .exists(let ino) = error else { throw error }
+                try metadata.update(ino, attributes, metadata: headers, pending: false)
+            }
+        } catch { remember(.init(error), "commit", stored.parent) }
     }
 
     /// The bytes stay on this disk, and in the parts that an upload has, until somebody decides.

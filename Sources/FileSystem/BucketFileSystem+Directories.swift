@@ -60,12 +60,8 @@ extension BucketFileSystem {
         }
         do throws(FileSystemError) {
             let stream = try directoryStream(handle, of: ino)
-            if offset == 0 {
-                stream.dropListing()
-                try cached { metadata throws(MetadataError) in try metadata.forgetFormerNames(in: ino) }
-            }
-            // seekdir(3), far back in a directory that is too long for the cache.
-            if stream.mayLack(at: offset) { stream.dropListing() }
+            // Read from its beginning; or by seekdir(3), far back in a directory that is too long for the cache.
+            if offset == 0 || stream.mayLack(at: offset) { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             @Sendable func note() {
                 listing?.read(upTo: stream.start)

@@ -95,7 +95,7 @@ extension BucketFileSystem {
     }
 
     /// Whether the bytes of a file without a name are here, or its object is there as long as it is open. Keeps them then.
-    private func hasItsBytes(_ file: ActiveFile) -> Bool {
+    func hasItsBytes(_ file: ActiveFile) -> Bool {
         let (base, size, hasObject) = file.state.withLock { state in
             (state.base, state.overlay?.staged.size ?? state.attributes.size, state.deleteAtRelease != nil)
         }

@@ -52,6 +52,11 @@ extension BucketFileSystem {
         let open = files.find(ino).flatMap { open in
             open.state.withLock { $0.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
         }
+        // The object may be on its way out since the last handle was closed.
+        if let open, !flags.truncate, !hasItsBytes(open) {
+            letGo(open)
+            return nil
+        }
         guard let file = open ?? revive(ino, isRead: !flags.truncate) else { return nil }
         // Its last handle may have gone before, and with that what is kept of it.
         keepUnlinked(file)

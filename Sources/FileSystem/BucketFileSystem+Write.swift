@@ -167,7 +167,8 @@ extension BucketFileSystem {
         let content = base.map { BaseObject(object: $0, buffers: rooms.buffers) }
         let commit = FileCommit(
             store: store, staged: staged, base: content, options: commitOptions, uploads: rooms.uploads,
-            pool: rooms.pool, time: time, logger: rooms.logger, record: record)
+            pool: rooms.pool, time: time, logger: rooms.logger, record: record
+        ) { [rooms] key, version in BaseObject(object: rooms.blocks.open(key, version), buffers: rooms.buffers) }
         return ActiveFile.Overlay(staged: staged, commit: commit, record: record)
     }
 

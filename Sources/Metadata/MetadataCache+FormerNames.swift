@@ -5,18 +5,11 @@ import Synchronization
 /// Names with a suffix that entries had beside others, which are gone by now.
 ///
 /// `a%%file` is the object `a` beside a directory `a`. Once the directory is removed the object is `a`, but a program that has read
-/// `a%%file` in a listing still uses that name: it leads to the object until a program reads the directory again.
+/// `a%%file` in a listing still uses that name: it leads to the object for as long as that is there. Another program that reads
+/// the directory changes nothing in this.
 ///
 /// Locks: `formerNames`, a leaf. After a crash: the next process of the mount has the rows, the next mount begins with none.
 extension MetadataCache {
-    /// A program reads the directory from its beginning.
-    package func forgetFormerNames(in directory: InodeNumber) throws(MetadataError) {
-        guard formerNames.withLock({ $0.remove(directory.row) != nil }) else { return }
-        try write { (connection) throws(SQLiteError) in
-            try connection.run("DELETE FROM former WHERE parent = ?1", directory.row)
-        }
-    }
-
     /// To be called before the row leaves its place: what loses its suffix then keeps the name with it.
     func keepNames(beside row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         let role = codec.role(of: row.component)

@@ -180,9 +180,9 @@ extension MetadataCache {
             }
             try self.moveFormerNames(of: row.ino, to: nil, connection)
             if let replaced = try EntryRow.find(connection, parent: parent.row, component: component) {
-                try self.delete(replaced, connection)
                 // A name that leads to the replaced file leads to the new one.
                 try self.moveFormerNames(of: replaced.ino, to: row.ino, connection)
+                try self.delete(replaced, connection)
             }
             try self.keepNames(beside: row, connection)
             let number = try self.sequence.take(connection)

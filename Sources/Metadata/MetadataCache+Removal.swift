@@ -13,6 +13,7 @@ extension MetadataCache {
     /// Deletes a live row. What lies below a directory is out of sight at once and is reaped later.
     func delete(_ row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         try keepNames(beside: row, connection)
+        try moveFormerNames(of: row.ino, to: nil, connection)
         try Self.deleteRow(row, connection)
         try connection.run("DELETE FROM headers WHERE ino = ?1", row.ino)
         guard row.attributes.kind == .directory else { return }

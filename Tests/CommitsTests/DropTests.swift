@@ -31,7 +31,8 @@ import Testing
         options.partSize = Int64(part)
         let commit = FileCommit(
             store: store, staged: staged, base: nil, options: options, uploads: UploadLimiter(limit: 4), pool: pool,
-            time: SystemTime(), logger: Logger(label: "drop"), record: record)
+            time: SystemTime(), logger: Logger(label: "drop"), record: record
+        ) { [store] in StoreContent($0, $1, in: store) }
         return Life(journal: journal, staged: staged, record: record, commit: commit)
     }
 

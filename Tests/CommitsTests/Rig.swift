@@ -45,7 +45,8 @@ final class Rig: Sendable {
         commit = FileCommit(
             store: store, staged: staged,
             base: base.flatMap { key in version.map { StoreContent(key, $0, in: store) } }, options: options,
-            uploads: uploads, pool: pool, time: SystemTime(), logger: Logger(label: "commits"))
+            uploads: uploads, pool: pool, time: SystemTime(), logger: Logger(label: "commits")
+        ) { [store] in StoreContent($0, $1, in: store) }
         store.forgetRequests()
     }
 

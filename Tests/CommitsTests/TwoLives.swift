@@ -55,7 +55,8 @@ final class TwoLives {
         options.uploadsPerFile = 1
         let commit = FileCommit(
             store: store, staged: staged, base: nil, options: options, uploads: UploadLimiter(limit: 6), pool: pool,
-            time: SystemTime(), logger: Logger(label: "resume"), record: record)
+            time: SystemTime(), logger: Logger(label: "resume"), record: record
+        ) { [store] in StoreContent($0, $1, in: store) }
         return Life(journal: journal, area: area, staged: staged, record: record, commit: commit)
     }
 

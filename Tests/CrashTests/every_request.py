@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--variant V] [--side S] [--keep] [NAME...]: kills the worker
+"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--variant V] [--side S] [--keep] [--trace] [NAME...]: kills the worker
 of a mount at every request of every act, before the store does it and before its answer arrives, and compares calls, open
 handles, tree and bucket with the same act on a local disk.
 
@@ -134,6 +134,8 @@ class Run:
             jobs = list(self.batches(waiting))
             for job, (problems, found, done, missed) in zip(jobs, self.pool.imap(run_batch, jobs)):
                 traces.update(found)
+                if self.arguments.trace:
+                    self.show(found)
                 self.missed += missed
                 again += [point for point in job[2] if point not in done]
                 done_now += len(done)
@@ -143,6 +145,10 @@ class Run:
                 raise AssertionError(f"nothing runs: {waiting}")
             waiting = again
         return traces
+
+    def show(self, traces):
+        for point, trace in traces.items():
+            print(point, *(f"    {kind}-{number} {text}" for kind, number, text in trace), sep="\n", flush=True)
 
     def count(self, point, problems, shared):
         key = point.variant
@@ -195,7 +201,7 @@ def asked(arguments, run):
                     every.append(Point(variant, act.name, "watched"))
     # A run to which nothing happens shows which requests there are.
     for point, trace in run.go(whole).items():
-        for kind, number in trace:
+        for kind, number, _ in trace:
             sides = ["before", "after"]
             if kind in CHANGES:
                 # Another process that looks meets a change that was made, and whose end the mount does not know yet.
@@ -215,6 +221,7 @@ def parse():
     parser.add_argument("--variant", action="append", help="STORE:DURABLE[:SYMLINKS]")
     parser.add_argument("--side", action="append", help="before, after, seen, overwritten or deleted; may be repeated")
     parser.add_argument("--keep", action="store_true", help="the directories of the mounts stay")
+    parser.add_argument("--trace", action="store_true", help="prints the requests of every point")
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
     arguments.shard = tuple(int(number) for number in arguments.shard.split("/"))

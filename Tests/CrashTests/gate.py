@@ -22,7 +22,7 @@ class Request:
     """One request as it came in: the head without hop-by-hop headers, and the whole body."""
 
     def __init__(self, method, target, lines, body):
-        self.method, self.body = method, body
+        self.method, self.target, self.body = method, target, body
         address = urllib.parse.urlsplit(target)
         self.port = address.port
         self.path = address.path or "/"
@@ -222,7 +222,7 @@ class Gate:
             if self.visiting or not request.names(self.word or "?"):
                 return None
             self.counts[kind] += 1
-            self.trace.append((kind, self.counts[kind]))
+            self.trace.append((kind, self.counts[kind], f"{request.method} {request.target}"))
             return self.counts[kind]
 
     def point(self, kind, number, side):

@@ -42,7 +42,7 @@ def guarded(function, path):
     try:
         function(path)
     except OSError as error:
-        wrong.append(str(error))
+        wrong.append(f"{error} in {function.__name__} {path}")
 
 
 wrong = []

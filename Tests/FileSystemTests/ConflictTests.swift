@@ -225,6 +225,25 @@ import Testing
         #expect(tree.system.unfinishedJobs().count == 1)
     }
 
+    /// Listings tell no modes, and this host knows them.
+    @Test(.rule("conflict.keep"), arguments: [MountPolicy.Durability.remote, .local])
+    func whatIsStoredBesideKeepsItsMode(_ durability: MountPolicy.Durability) async throws {
+        let tree = try MountedTree(durability: durability)
+        tree.store.setObject("f", Self.old)
+        let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
+        try await tree.write(file, Self.ours, at: 0)
+        try await tree.change("f") { $0.mode = 0o600 }
+        tree.store.setObject("f", Self.theirs)
+        try? await tree.close(file)
+        try await tree.waitUntil("it is stored beside the file") { tree.store.keys.count == 2 }
+        try await tree.waitUntil("the name is the other's") { (try? await tree.load("f")) == Self.theirs }
+        let requests = tree.store.count(.head)
+        let conflict = try #require(try await tree.names("").first { $0 != "f" })
+        #expect(try await tree.find(conflict).mode == 0o600)
+        #expect(try await tree.find(conflict).size == Int64(Self.ours.count))
+        #expect(tree.store.count(.head) == requests)
+    }
+
     /// A version that was below the bytes must not come back under them.
     @Test(.rule("conflict.keep"), arguments: [MountPolicy.Durability.remote, .local])
     func theDescriptorOfWhatIsStoredElsewhereIsStale(_ durability: MountPolicy.Durability) async throws {

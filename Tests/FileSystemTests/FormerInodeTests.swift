@@ -131,6 +131,22 @@ import Testing
         #expect(try await tree.run(tree.system.attributes(ino, handle: nil)).status.links == 0)
     }
 
+    /// The last close has sent the deletion of an object of which nothing was read.
+    @Test func whatIsBeingDeletedIsStale() async throws {
+        let tree = try MountedTree()
+        tree.store.setObject("f", Self.body)
+        let ino = try await tree.find("f").ino
+        let system = tree.system
+        let handle = try await tree.run(system.open(ino, flags: reads)).handle
+        try await tree.unlink("f")
+        let deleting = tree.store.hold(.delete, beforeReply: true)
+        let close = tree.pool.start { await succeeded(system.release(ino, handle: handle)) }
+        await deleting.waitForArrivals()
+        await expectStale { _ = try await tree.run(system.open(ino, flags: reads)) }
+        deleting.open()
+        #expect(await close.value)
+    }
+
     @Test func aDirectoryIsEmptyAndHasNoLinks() async throws {
         let tree = try MountedTree()
         try await tree.makeDirectory("d")

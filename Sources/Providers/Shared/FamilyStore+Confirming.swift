@@ -19,8 +19,10 @@ extension FamilyStore {
         _ answer: PutAnswer, _ call: Call, _ source: CopySource, _ metadata: ObjectMetadata?
     ) async throws(ObjectStoreError) -> PutAnswer {
         guard profile.isOfAnyMaker, let key = call.key, answer.etag != source.ifMatch else { return answer }
+        let told = try await confirmed(answer, .copy, key, .copyETag) { metadata.map($0.metadata.hasUser) ?? true }
+        // Last: until then another host may store something else at the source, which a rename must not delete.
         if source.key != key { try await checkCopied(source, answer, call) }
-        return try await confirmed(answer, .copy, key, .copyETag) { metadata.map($0.metadata.hasUser) ?? true }
+        return told
     }
 
     private func confirmed(

@@ -1,4 +1,6 @@
 import Basics
+import Commits
+import ObjectStorage
 import Synchronization
 
 /// Hands the bytes of one ranged GET on with their offsets.
@@ -21,4 +23,22 @@ final class DeliveringSink: ByteSink {
     }
 
     func restart() { received.withLock { $0 = 0 } }
+}
+
+/// A version read straight from the store.
+struct StoreContent: BaseContent {
+    let key: ObjectKey
+    let version: ObjectVersion
+    private let store: any ObjectStore
+
+    init(_ key: ObjectKey, _ version: ObjectVersion, in store: any ObjectStore) {
+        (self.key, self.version, self.store) = (key, version, store)
+    }
+
+    func read(
+        _ range: ByteRange, deliver: @escaping @Sendable (RawSpan, Int64) throws(ByteTransferError) -> Void
+    ) async throws(ObjectStoreError) {
+        let sink = DeliveringSink(start: range.lowerBound, deliver: deliver)
+        _ = try await store.get(GetRequest(key, range: range, condition: .ifMatch(version.etag)), into: sink)
+    }
 }
