@@ -232,7 +232,8 @@ extension BucketFileSystem {
             // The parent's marker has to be there before its last file is gone.
             try await keepDirectory(current.parent, without: current)
             do { (version, moves) = try await transfer(current, from: key, to: newKey, headers) } catch {
-                guard error.kind == .stale, file == nil else { throw error }
+                // The headers of a link of the store's own kind would be those of what it leads to.
+                guard error.kind == .stale, file == nil, !isNative(current) else { throw error }
                 // Changed behind our back since it was listed: what is there now is what gets renamed.
                 current = try await learnHeaders(of: current, forHolder: true)
                 let second = rooms.journal.newID()

@@ -139,10 +139,14 @@ class Lane:
             self.end()
         finally:
             self.gate.close()
-            if self.observer:
-                self.observer.kill()
-                self.observer.wait()
+            self.end_observer()
             self.mount.leave()
+
+    def end_observer(self):
+        """It may have files of the mount open still."""
+        if self.observer:
+            self.observer.kill()
+            self.observer.wait()
 
     def point(self, point, word):
         act = acts.EVERY[point.act]
@@ -284,6 +288,7 @@ class Lane:
 
     def end(self):
         """Ends the mount in order, and compares what a fresh one shows."""
+        self.end_observer()
         ended = self.mount.unmount()
         said = self.unexpected(ended.stderr)
         if said or ended.returncode and not ended.stderr:

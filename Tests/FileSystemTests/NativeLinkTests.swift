@@ -102,6 +102,25 @@ import Testing
         #expect(try await tree.readLink("d/up") == "../top")
     }
 
+    /// The kernel asks again, and comes to the file.
+    @Test(arguments: [false, true])
+    func oneThatAnotherHostHasReplacedByAFileIsStale(isRenamed: Bool) async throws {
+        let tree = try await tree()
+        let ino = try await tree.find("d/near").ino
+        tree.store.setObject("d/near", Array("theirs".utf8))
+        await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) {
+            if isRenamed {
+                try await tree.rename("d/near", to: "d/other")
+            } else {
+                _ = try await tree.run(tree.system.readLink(ino))
+            }
+        }
+        #expect(try await tree.find("d/near").kind == .file)
+        #expect(try await tree.load("d/near") == Array("theirs".utf8))
+        try await tree.rename("d/near", to: "d/other")
+        #expect(tree.store.content("d/other") == Array("theirs".utf8))
+    }
+
     @Test func newAttributesLeaveTheTarget() async throws {
         let tree = try await tree()
         let status = try await tree.find("d/near")

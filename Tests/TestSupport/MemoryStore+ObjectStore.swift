@@ -125,7 +125,7 @@ extension MemoryStore {
         try await perform(Request(operation: .symlinkTarget, key: key)) { (bucket) throws(ObjectStoreError) in
             guard let target = bucket.objects[key]?.target else {
                 throw ObjectStoreError(
-                    .invalidRequest, .symlinkTarget, key: key, code: "NotSymlink", message: "no link")
+                    .preconditionFailed, .symlinkTarget, key: key, code: "NotSymlink", message: "no link")
             }
             return target
         }
@@ -268,9 +268,9 @@ extension MemoryStore {
         }
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        if !capabilities.presign { throw notSupported(.presign, key, "presigned URL") }
-        return "memory:///\(key)?expires=\(lifetime.components.seconds)"
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
+        if !capabilities.presign { throw notSupported(.presign, request.key, "presigned URL") }
+        return "memory:///\(request.key)?expires=\(request.lifetime.components.seconds)"
     }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {

@@ -8,6 +8,7 @@ extension FamilyProfile {
         profile.addressing = .virtualHost
         profile.followsRegion = false
         profile.list = .one
+        profile.processing = .names
         profile.plusIsSpace = false
         profile.checksum = .crc64ecma("x-cos-hash-crc64ecma")
         profile.createOnly = .header("x-cos-forbid-overwrite")
@@ -69,6 +70,8 @@ extension FamilyProfile {
         "RestoreNonArchiveObject": .notSupported, "ActionAccelerateNotSupported": .notSupported,
         "ObjectNotAppendable": .notSupported, "AppendPositionErr": .invalidRequest,
         "FileAlreadyExists": .preconditionFailed,
+        // Another object has taken the place of the link.
+        "NotSymlink": .preconditionFailed,
         "ObjectLocked": .accessDenied, "BucketLocked": .accessDenied,
         "PathConflict": .conflict, "UploadConflict": .conflict,
         "KmsInternalException": .serverFault, "KmsFreqControl": .throttled, "ServiceUnavailable": .throttled,

@@ -17,6 +17,7 @@ extension FamilyProfile {
         profile.plusIsSpace = false
         profile.encodesTokens = true
         profile.namesPageSize = true
+        profile.processing = .parameter("x-oss-process")
         profile.checksum = .crc64ecma("x-oss-hash-crc64ecma")
         profile.createOnly = .header("x-oss-forbid-overwrite")
         // Without it a range that is not wholly inside the object is answered with all of it: section 4.3.
@@ -85,6 +86,8 @@ extension FamilyProfile {
         "BadRequest": .interrupted, "InvalidDigest": .integrity, "InvalidCRC64": .integrity,
         "OperationNotSupported": .notSupported, "ObjectNotAppendable": .notSupported,
         "FileAlreadyExists": .preconditionFailed, "ObjectAlreadyExists": .preconditionFailed,
+        // Another object has taken the place of the link.
+        "NotSymlink": .preconditionFailed,
         "TotalQpsLimitExceeded": .throttled, "MetaOperationQpsLimitExceeded": .throttled,
         "UploadTrafficRateLimitExceeded": .throttled, "DownloadTrafficRateLimitExceeded": .throttled,
         "ActiveRequestLimitExceeded": .throttled, "CpuLimitExceeded": .throttled, "ServiceUnavailable": .throttled,
