@@ -251,11 +251,13 @@ extension AccountStore {
     }
 
     /// Only of a bucket that was asked for something before: its store has to be there.
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        guard let place = Place(key.bytes), !place.rest.isEmpty,
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
+        guard let place = Place(request.key.bytes), !place.rest.isEmpty,
             let store = stores.withLock({ $0[place.bucket] })
-        else { throw Self.bucketsAreFixed(.presign, key) }
-        return try store.presign(ObjectKey(place.rest), lifetime: lifetime)
+        else { throw Self.bucketsAreFixed(.presign, request.key) }
+        var request = request
+        request.key = ObjectKey(place.rest)
+        return try store.presign(request)
     }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {

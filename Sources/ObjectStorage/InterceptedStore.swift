@@ -235,9 +235,7 @@ package struct InterceptedStore<Around: Interceptor>: ObjectStore {
     }
 
     /// No request, so nothing to stand around.
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        try base.presign(key, lifetime: lifetime)
-    }
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String { try base.presign(request) }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         try await run(context(.checkAccess)) { () async throws(ObjectStoreError) in

@@ -53,8 +53,8 @@ package protocol ObjectStore: ObjectPropertyStore {
     func updateMetadata(
         _ key: ObjectKey, to metadata: ObjectMetadata, ifMatch: ETag?
     ) async throws(ObjectStoreError) -> PutAnswer
-    /// A URL that serves the object without credentials for `lifetime`.
-    func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String
+    /// A URL for one kind of request to one object without credentials. `.notSupported` names what the store's URLs cannot say.
+    func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String
     /// Proves that the bucket exists and the credentials may list it below `prefix`, of which nothing else is listed; the error
     /// names what is wrong.
     func checkAccess(below prefix: ByteString) async throws(ObjectStoreError)
@@ -63,6 +63,11 @@ package protocol ObjectStore: ObjectPropertyStore {
 extension ObjectStore {
     /// The same for everything that the store shows.
     package func checkAccess() async throws(ObjectStoreError) { try await checkAccess(below: "") }
+
+    /// A URL that serves the object.
+    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+        try presign(PresignRequest(key, lifetime: lifetime))
+    }
 
     package func checksums(
         of key: ObjectKey, _ version: ObjectVersion

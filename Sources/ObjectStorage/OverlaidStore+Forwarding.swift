@@ -34,9 +34,7 @@ extension OverlaidStore {
         try await base.abortUpload(key, upload)
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        try base.presign(key, lifetime: lifetime)
-    }
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String { try base.presign(request) }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {
         try await base.checkAccess(below: prefix)

@@ -138,8 +138,10 @@ package struct PrefixedStore: ObjectStore {
         try await base.updateMetadata(down(key), to: metadata, ifMatch: ifMatch)
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        try base.presign(down(key), lifetime: lifetime)
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
+        var request = request
+        request.key = down(request.key)
+        return try base.presign(request)
     }
 
     package func checkAccess(below prefix: ByteString) async throws(ObjectStoreError) {

@@ -169,7 +169,7 @@ package enum OptionTable {
             "Most requests to send to the store a second, in the same form."
         ).live,
         .size(
-            "part-size", \.partSize, in: 5 << 20...5 << 30, default: "8MiB",
+            "part-size", \.partSize, in: 100 << 10...5 << 30, default: "8MiB",
             "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "
                 + "files."),
         .choice(

@@ -172,6 +172,73 @@ extension RealMounts {
             }
         }
 
+        /// What such a URL can say differs by store; what it cannot is named.
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo])
+        func aPresignedURLCanSetHeadersProcessAndStore(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await store("some/key", in: world)
+                let saving = "content-disposition: attachment; filename=\"a b.txt\""
+                let named = try await url(["--header", saving], in: world)
+                let name = provider == .kodo ? "filename*=utf-8''a%20b.txt" : "filename=\"a b.txt\""
+                #expect(try await headers(of: named, in: world).contains(name))
+                let typed = try await presign(["--header", "content-type: text/x-own"], in: world)
+                if provider == .kodo {
+                    #expect(typed.status == 1 && typed.errors.contains("attachment"), "\(typed)")
+                } else {
+                    let answer = try await headers(of: typed.output.trimmingCharacters(in: .newlines), in: world)
+                    #expect(answer.lowercased().contains("content-type: text/x-own"), "\(answer)")
+                }
+                let words = ["image/resize,w_200", "imageMogr2/thumbnail/!50p", "ci-process=snapshot&time=1"]
+                for word in provider == .cos ? words.dropFirst(1) : words.dropLast(2) {
+                    let processed = try await presign(["--process", word], in: world)
+                    if provider == .s3 {
+                        #expect(processed.status == 1 && processed.errors.contains("processing"), "\(processed)")
+                        continue
+                    }
+                    let address = processed.output.trimmingCharacters(in: .newlines)
+                    // pailstore makes nothing of objects, and says so at OSS once the signature was right.
+                    let status = try await world.sh("curl -sS -o /dev/null -w '%{http_code}' '\(address)'")
+                    #expect(status == (provider == .oss ? "501" : "200"), "\(word)")
+                }
+                let storing = try await presign(["--put"], key: "new", in: world)
+                guard provider != .kodo else {
+                    #expect(storing.status == 1 && storing.errors.contains("upload"), "\(storing)")
+                    return
+                }
+                let address = storing.output.trimmingCharacters(in: .newlines)
+                _ = try await world.sh("printf anew >$T/new; curl -sS --fail -T $T/new '\(address)'")
+                #expect(try await world.outside("get", "new") == "anew")
+            }
+        }
+
+        @Test(
+            .timeLimit(.minutes(5)),
+            arguments: [
+                (["--put", "--process", "x"], "leave them out"), (["--header", "x-own: 1"], "content-disposition"),
+                (["--header", "content-type"], "name: value"), (["--expires", "soon"], "90s"),
+            ])
+        func whatAPresignedURLCannotHaveIsNamed(_ options: [String], _ remedy: String) async throws {
+            try await withStore { world, _ in
+                try await store("some/key", in: world)
+                let refused = try await presign(options, in: world)
+                #expect(refused.status == 1 && refused.output.isEmpty && refused.errors.contains(remedy), "\(refused)")
+            }
+        }
+
+        private func presign(_ options: [String], key: String = "some/key", in world: World) async throws -> Outcome {
+            try await world.pailfs(["presign", "\(world.bucket.url)/\(key)", "-o", world.options([])] + options)
+        }
+
+        private func url(_ options: [String], in world: World) async throws -> String {
+            let outcome = try await presign(options, in: world)
+            #expect(outcome.succeeded, "\(outcome)")
+            return outcome.output.trimmingCharacters(in: .newlines)
+        }
+
+        private func headers(of url: String, in world: World) async throws -> String {
+            try await world.sh("curl -sS --fail -o /dev/null -D - '\(url)'")
+        }
+
         @Test(.timeLimit(.minutes(5)))
         func aPreflightSaysWhatTheRulesSay() async throws {
             try await withStore { world, _ in
@@ -207,6 +274,8 @@ extension RealMounts {
                     """)
                 let line = try await output("uploads list @", in: world).split(whereSeparator: \.isWhitespace)
                 #expect(line.count == 4 && line[1] == "5" && line[3] == "big", "\(line)")
+                let parts = try await output("uploads list @ --parts", in: world).split(separator: "\n")
+                #expect(parts.count == 2 && parts.last?.hasPrefix("  1  5  ") == true, "\(parts)")
                 #expect(try await output("uploads abort @ --older-than 1d", in: world) == "")
                 #expect(try await output("uploads abort @ --older-than 0s", in: world).hasSuffix("big\n"))
                 #expect(try await output("uploads list @", in: world) == "")
@@ -227,8 +296,16 @@ extension RealMounts {
                     """)
                 let listed = try await output("uploads list @photos", in: world).split(separator: "\n")
                 #expect(listed.count == 2 && listed.allSatisfy { !$0.hasSuffix("big.tar") }, "\(listed)")
+                let id = try #require(listed.first?.split(separator: " ").dropLast().last)
+                #expect(try await output("uploads abort @photos --id \(id)", in: world).contains("  \(id)  "))
+                let again = try await run("uploads abort @photos --id \(id)", in: world)
+                #expect(again.status == 1 && again.errors.contains("no unfinished upload"), "\(again)")
+                for options in ["", " --id \(id) --older-than 1d"] {
+                    let unclear = try await run("uploads abort @photos" + options, in: world)
+                    #expect(unclear.status == 1 && unclear.errors.contains("--older-than"), "\(unclear)")
+                }
                 let aborted = try await output("uploads abort @photos --older-than 0s", in: world)
-                #expect(aborted.split(separator: "\n").count == 2, "\(aborted)")
+                #expect(aborted.split(separator: "\n").count == 1, "\(aborted)")
                 #expect(try await output("uploads list @", in: world).hasSuffix("  photos-2025/big.tar\n"))
             }
         }

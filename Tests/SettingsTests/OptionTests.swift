@@ -120,8 +120,8 @@ struct OptionTests {
             message:
                 #"the option cache-size cannot be "10XB"; write a size such as 512MiB or 2G, from 64MiB to 1PiB"#),
         Mistake(
-            list: "part-size=1M",
-            message: #"the option part-size cannot be "1M"; write a size such as 512MiB or 2G, from 5MiB to 5GiB"#),
+            list: "part-size=1K",
+            message: #"the option part-size cannot be "1K"; write a size such as 512MiB or 2G, from 100KiB to 5GiB"#),
         Mistake(
             list: "umask=089",
             message: #"the option umask cannot be "089"; write permission bits in octal, such as 640"#),

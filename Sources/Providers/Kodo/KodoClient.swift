@@ -342,8 +342,21 @@ package final class KodoClient: Sendable {
 
     // MARK: Without a request
 
-    /// A URL for reading the object, once a request has told where that is.
-    func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+    /// A URL for reading the object, once a request has told where that is. Of the answer's headers it can name the file that a
+    /// browser saves (`attname`).
+    func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
+        let key = request.key
+        guard request.use == .get else {
+            throw .lacking(.presign, key, "URLs to upload with; uploads need a token in a form")
+        }
+        var query = request.process.map { [PercentEncoding.encode($0, keepingSlash: true)] } ?? []
+        for (header, value) in request.overrides {
+            guard header == .contentDisposition, let name = AttachmentName.parse(value) else {
+                throw .lacking(
+                    .presign, key, "other headers in the answer than content-disposition: attachment; filename=NAME")
+            }
+            query.append("attname=\(PercentEncoding.encode(name))")
+        }
         let (known, hosts, credentials) = learned.withLock { ($0.place, $0.hosts, $0.credentials) }
         guard let place = known ?? place(of: hosts), let credentials else {
             throw ObjectStoreError(
@@ -351,6 +364,7 @@ package final class KodoClient: Sendable {
                 message: "the domain to read from is not known before the first request")
         }
         let path = place.path + PercentEncoding.encode(key.bytes, keepingSlash: true)
-        return KodoSigner(credentials).download("\(place.origin)\(path)", until: now() + lifetime)
+        let url = "\(place.origin)\(path)" + (query.isEmpty ? "" : "?" + query.joined(separator: "&"))
+        return KodoSigner(credentials).download(url, until: now() + request.lifetime)
     }
 }

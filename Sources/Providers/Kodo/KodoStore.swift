@@ -121,9 +121,7 @@ package final class KodoStore: ObjectStore {
         _ = try await client.place(.checkAccess)
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
-        try client.presign(key, lifetime: lifetime)
-    }
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String { try client.presign(request) }
 
     // MARK: Looking
 

@@ -11,6 +11,14 @@ package struct FamilyProfile: Sendable {
         case customDomain
     }
 
+    /// Where the query has what is to be made of an object.
+    package enum Processing: Sendable, Hashable {
+        /// As the value of this parameter.
+        case parameter(String)
+        /// As parameters of their own, `name=value&name`.
+        case names
+    }
+
     package enum ListVersion: Sendable, Hashable { case one, two }
 
     /// How a write is told that nothing may be there yet.
@@ -122,6 +130,8 @@ package struct FamilyProfile: Sendable {
     package var trafficLimits: ClosedRange<Int>?
     /// How lists of buckets go on: the parameter, and how many are asked for where the store's own page is small.
     package var bucketPaging: (name: String, limit: Int?) = ("continuation-token", nil)
+    /// How the query of a GET says what is to be made of the object; nil where the store makes nothing of it.
+    package var processing: Processing?
     package var capabilities = Capabilities()
 
     package init(name: String, signer: any RequestSigner, endpoints: any EndpointRules) {

@@ -297,20 +297,33 @@ package final class FamilyStore: ObjectStore {
         return (try? FamilyDocuments.hasVersions(response.body)) ?? true
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+    package func presign(_ wanted: PresignRequest) throws(ObjectStoreError) -> String {
+        let key = wanted.key
         let learned = self.learned.withLock { $0 }
         guard let credentials = learned.credentials else {
             throw ObjectStoreError(
                 .notSupported, .presign, key: key,
                 message: "signing a URL needs credentials; set PAILFS_ACCESS_KEY_ID and PAILFS_SECRET_ACCESS_KEY")
         }
-        if let longest = signer.longestLifetime, lifetime > longest {
+        if let longest = signer.longestLifetime, wanted.lifetime > longest {
             throw ObjectStoreError(
                 .invalidRequest, .presign, key: key,
                 message: "a signed URL of this store works for \(longest.components.seconds / 86_400) days at most")
         }
-        let request = signedRequest(.get, key, [], .unsigned, learned)
-        let query = signer.presign(request, with: credentials, lifetime: lifetime)
+        var query = wanted.overrides.map { QueryItem("response-\($0.rawValue)", $1) }
+        if let process = wanted.process {
+            switch profile.processing {
+            case .parameter(let name): query.append(QueryItem(name, process))
+            case .names:
+                query += process.split(separator: "&").map { item in
+                    let pair = item.split(separator: "=", maxSplits: 1).map(String.init)
+                    return QueryItem(pair[0], pair.count > 1 ? pair[1] : "")
+                }
+            case nil: throw .lacking(.presign, key, "processing of objects")
+            }
+        }
+        let request = signedRequest(wanted.use == .put ? .put : .get, key, query, .unsigned, learned)
+        query = signer.presign(request, with: credentials, lifetime: wanted.lifetime)
         return "\(learned.endpoint.origin)\(request.path)?\(query.map(\.text).joined(separator: "&"))"
     }
 

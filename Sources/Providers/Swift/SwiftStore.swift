@@ -245,7 +245,18 @@ package final class SwiftStore: ObjectStore {
         return BucketUsage(bytes: bytes, objects: objects, quota: quota)
     }
 
-    package func presign(_ key: ObjectKey, lifetime: Duration) throws(ObjectStoreError) -> String {
+    /// Of the answer's headers a URL can name the file that a browser saves (`filename`).
+    package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
+        let key = request.key
+        guard request.process == nil else { throw .lacking(.presign, key, "processing of objects") }
+        var names = ""
+        for (header, value) in request.overrides {
+            guard header == .contentDisposition, let name = AttachmentName.parse(value) else {
+                throw .lacking(
+                    .presign, key, "other headers in the answer than content-disposition: attachment; filename=NAME")
+            }
+            names += "&filename=\(PercentEncoding.encode(name))"
+        }
         guard let secret = settings.temporaryURLKey else {
             throw .lacking(.presign, key, "URLs without credentials until PAILFS_TEMP_URL_KEY is set")
         }
@@ -255,9 +266,10 @@ package final class SwiftStore: ObjectStore {
                 .unreachable, .presign, key: key, code: "NotLoggedIn", message: "no request was sent to the store yet")
         }
         let path = address.path(settings.container, key.bytes)
-        let expires = (time.now() + lifetime).seconds
-        let query = TemporaryURL.query(.get, path: path, expires: expires, key: secret, at: server)
-        return "\(address.origin)\(path)?\(query)"
+        let expires = (time.now() + request.lifetime).seconds
+        let method: HTTPMethod = request.use == .put ? .put : .get
+        let query = TemporaryURL.query(method, path: path, expires: expires, key: secret, at: server)
+        return "\(address.origin)\(path)?\(query)\(names)"
     }
 
     // MARK: Answers

@@ -13,52 +13,69 @@ struct UploadsCommand: ParsableCommand {
             abstract: "Lists uploads: start, bytes received, upload ID, key.")
         @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
+        @Flag(help: "Also a line for each part: number, bytes, ETag.") var parts = false
 
         mutating func run() throws {
             let (session, path) = try location.open(url)
             for upload in try UploadsCommand.uploads(session, path) {
-                let parts = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
+                let received = try session.answer { store async throws(ObjectStoreError) -> [UploadedPart] in
                     do throws(ObjectStoreError) { return try await store.listParts(upload.key, upload.upload) } catch {
                         // It ended meanwhile.
                         guard error.kind == .noSuchUpload else { throw error }
                         return []
                     }
                 }
-                let bytes = parts.reduce(Int64(0)) { $0 + $1.size }
+                let bytes = received.reduce(Int64(0)) { $0 + $1.size }
                 let begun = upload.initiated?.iso8601() ?? "-"
                 Output.line(naming: ByteString("\(begun)  \(bytes)  \(upload.upload.text)  ") + upload.key.bytes)
+                guard parts else { continue }
+                for part in received {
+                    Output.line(naming: ByteString("  \(part.number)  \(part.size)  \(part.etag.text)"))
+                }
             }
         }
     }
 
     struct Abort: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Aborts uploads older than a given age.",
+            abstract: "Aborts uploads older than a given age, or one of them.",
             discussion: """
                 Uploads of other programs and machines are aborted too. Choose an age that no upload in progress reaches.
                 """)
         @Argument(help: "scheme://bucket, scheme://bucket/prefix or a directory in a mount") var url: String
         @OptionGroup var location: StoreOptions
-        @Option(help: ArgumentHelp("Least age, such as 12h or 7d.", valueName: "age")) var olderThan: String
+        @Option(help: ArgumentHelp("Least age, such as 12h or 7d.", valueName: "age")) var olderThan: String?
+        @Option(help: ArgumentHelp("The upload of this ID, whatever its age.", valueName: "upload")) var id: String?
 
         mutating func run() throws {
-            guard let age = DurationText.parse(olderThan) else {
-                throw CommandError("--older-than \(olderThan) is not a time; write 90m, 12h or 7d")
+            guard (olderThan == nil) != (id == nil) else {
+                throw CommandError(
+                    "say which uploads: either --older-than with an age, or --id with one from \"uploads list\"")
+            }
+            var limit: Timestamp?
+            if let olderThan {
+                guard let age = DurationText.parse(olderThan) else {
+                    throw CommandError("--older-than \(olderThan) is not a time; write 90m, 12h or 7d")
+                }
+                limit = SystemTime().now() + (.zero - age)
             }
             let (session, path) = try location.open(url, changing: true)
-            let limit = SystemTime().now() + (.zero - age)
+            let uploads = try UploadsCommand.uploads(session, path).filter { id == nil || $0.upload.text == id }
+            if let id, uploads.isEmpty { throw CommandError("\(url) has no unfinished upload \(id)") }
             var unknown = 0
-            for upload in try UploadsCommand.uploads(session, path) {
-                guard let begun = upload.initiated else {
-                    unknown += 1
-                    continue
+            for upload in uploads {
+                if let limit {
+                    guard let begun = upload.initiated else {
+                        unknown += 1
+                        continue
+                    }
+                    guard begun <= limit else { continue }
                 }
-                guard begun <= limit else { continue }
                 try session.answer { store async throws(ObjectStoreError) in
                     try await store.abortUpload(upload.key, upload.upload)
                 }
-                Output.line(
-                    naming: ByteString("aborted  \(begun.iso8601())  \(upload.upload.text)  ") + upload.key.bytes)
+                let begun = upload.initiated?.iso8601() ?? "-"
+                Output.line(naming: ByteString("aborted  \(begun)  \(upload.upload.text)  ") + upload.key.bytes)
             }
             if unknown > 0 {
                 Entry.say("pailfs: \(unknown) uploads were not aborted: the store does not return their age")

@@ -1,0 +1,17 @@
+/// What a URL that needs no credentials is to be good for.
+package struct PresignRequest: Sendable, Hashable {
+    /// The request that the URL allows.
+    package enum Use: Sendable, Hashable { case get, put }
+
+    package var key: ObjectKey
+    package var lifetime: Duration
+    package var use: Use
+    /// Headers that the answer has instead of the object's own.
+    package var overrides: [StoredHeader: String] = [:]
+    /// What the store is to make of the object before it answers, in the words of that store: a smaller picture.
+    package var process: String?
+
+    package init(_ key: ObjectKey, lifetime: Duration, use: Use = .get) {
+        (self.key, self.lifetime, self.use) = (key, lifetime, use)
+    }
+}
