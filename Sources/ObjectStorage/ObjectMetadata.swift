@@ -50,6 +50,8 @@ package struct ObjectInfo: Sendable, Hashable {
     package var crc64: UInt64?
     /// What the whole content comes to, where the answer tells it and the mount wants it compared.
     package var checksum: ContentChecksum?
+    /// How the store has encrypted it, in its own words, and the ID of the key if there is one: `AES256`, `aws:kms ID`.
+    package var encryption: String?
 
     package init(
         version: ObjectVersion, metadata: ObjectMetadata, storageClass: String? = nil, restore: RestoreState? = nil

@@ -10,13 +10,16 @@ struct StatCommand: ParsableCommand {
     @Argument(help: "scheme://bucket/key, scheme://bucket, scheme:// or a path in a mount") var url: String
     @OptionGroup var location: StoreOptions
     @Flag(help: "Print one JSON object.") var json = false
+    @Flag(help: "Also tags and access control list, which cost a request each.") var all = false
 
     mutating func run() throws {
         let (session, path) = try location.open(url)
-        let isAccount = session.isAccount
+        let (isAccount, isWhole) = (session.isAccount, all)
         let lines = try session.answer { store async throws(ObjectStoreError) in
             if isAccount { return try await Self.buckets(store) }
-            return path.isEmpty ? try await Self.bucket(store) : try await Self.object(ObjectKey(path), store)
+            if path.isEmpty { return try await Self.bucket(store) }
+            let lines = try await Self.object(ObjectKey(path), store)
+            return isWhole ? lines + (try await Self.properties(of: ObjectKey(path), store)) : lines
         }
         guard json else {
             for line in lines { Output.say("\(line.name): \(line.value)") }
@@ -85,11 +88,59 @@ struct StatCommand: ParsableCommand {
         ]
         let optional: [(String, String?)] = [
             ("version", info.version.versionID), ("storage-class", info.storageClass),
-            ("restore", info.restore?.description),
+            ("restore", info.restore?.description), ("encryption", info.encryption),
+            ("parts", parts(of: info.version.etag)), ("crc-64", info.crc64?.description),
+            ("checksum", info.checksum.flatMap(text)),
         ]
         lines += optional.compactMap { name, value in value.map { Line(name, $0) } }
         lines += StoredHeader.allCases.compactMap { header in metadata[header].map { Line(header.rawValue, $0) } }
         lines += metadata.user.sorted { $0.key < $1.key }.map { Line("metadata \($0.key)", $0.value) }
         return lines
+    }
+
+    /// How many parts made the object, where its ETag tells that: `DIGEST-NUMBER`.
+    static func parts(of etag: ETag) -> String? {
+        let pieces = etag.text.split(separator: "-", omittingEmptySubsequences: false)
+        guard pieces.count == 2, pieces[0].count == 32, pieces[0].allSatisfy(\.isHexDigit), Int(pieces[1]) != nil else {
+            return nil
+        }
+        return String(pieces[1])
+    }
+
+    /// nil for what other lines tell.
+    private static func text(_ checksum: ContentChecksum) -> String? {
+        let name: String
+        switch checksum {
+        case .md5: name = "md5"
+        case .crc32: name = "crc-32"
+        case .crc32c: name = "crc-32c"
+        case .crc64nvme: name = "crc-64/nvme"
+        case .sha1: name = "sha-1"
+        case .sha256: name = "sha-256"
+        case .crc64ecma, .qetag: return nil
+        }
+        return "\(name) \(Hex.encode(checksum.digest))"
+    }
+
+    /// What the store has beside the headers, as far as it has such things and these credentials may see them.
+    private static func properties(
+        of key: ObjectKey, _ store: any ObjectStore
+    ) async throws(ObjectStoreError) -> [Line] {
+        let tags = try await told { () async throws(ObjectStoreError) in try await store.tags(of: key) } ?? [:]
+        let access = try await told { () async throws(ObjectStoreError) in try await store.accessControl(of: key) }
+        var lines = tags.sorted { $0.key < $1.key }.map { Line("tag \($0.key)", $0.value) }
+        if let canned = access?.canned { lines.append(Line("acl", canned)) }
+        let grants = access?.grants.map(\.text) ?? []
+        if !grants.isEmpty { lines.append(Line("grants", grants.joined(separator: ", "))) }
+        return lines
+    }
+
+    private static func told<Value>(
+        _ ask: () async throws(ObjectStoreError) -> Value
+    ) async throws(ObjectStoreError) -> Value? {
+        do { return try await ask() } catch {
+            guard error.kind == .notSupported || error.kind == .accessDenied else { throw error }
+            return nil
+        }
     }
 }

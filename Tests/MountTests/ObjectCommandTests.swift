@@ -49,6 +49,24 @@ extension RealMounts {
             }
         }
 
+        @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos])
+        func encryptionPartsChecksumTagsAndGrantsAreShown(_ provider: Provider) async throws {
+            try await provider.withWorld { world in
+                try await world.mount(["sse=AES256", "part-size=5MiB"])
+                try await world.sh("head -c 12000000 /dev/zero >big; echo content >small")
+                try await world.unmount()
+                _ = try await output("tag set @small colour=red", in: world)
+                let small = try await output("stat @small", in: world)
+                #expect(small.contains("encryption: AES256\n") && !small.contains("parts:"), "\(small)")
+                #expect(small.contains(provider == .s3 ? "checksum: " : "crc-64: "), "\(small)")
+                #expect(!small.contains("colour"))
+                let all = try await output("stat --all @small", in: world)
+                #expect(all.contains("tag colour: red\n"), "\(all)")
+                #expect(all.contains("acl: ") || all.contains("grants: "), "\(all)")
+                #expect(try await output("stat @big", in: world).contains("parts: 3\n"))
+            }
+        }
+
         @Test(.timeLimit(.minutes(5)), arguments: [Provider.s3, .oss, .cos, .kodo, .cssp])
         func bytesAndObjectsAreCountedByDirectory(_ provider: Provider) async throws {
             try await provider.withWorld { world in

@@ -34,7 +34,16 @@ extension FamilyStore {
             restore: headers[profile.header("restore")].map(Self.restore))
         info.crc64 = crc64ecma(headers)
         info.checksum = wholeChecksum(response)
+        info.encryption = encryption(headers)
         return info
+    }
+
+    private func encryption(_ headers: HTTPHeaders) -> String? {
+        if let mode = headers[profile.header("server-side-encryption")] {
+            return ([mode] + [headers[profile.header(profile.encryptionKeyHeader)]].compactMap(\.self))
+                .joined(separator: " ")
+        }
+        return headers[profile.header("server-side-encryption-customer-algorithm")].map { "customer's key, \($0)" }
     }
 
     func versionID(_ response: HTTPResponse) -> String? {
