@@ -69,6 +69,9 @@ final class MountedTree {
         listener.system.withLock { [system] in $0.system = system }
     }
 
+    /// A process that has ended has no descriptors: those of all tests together would pass the limit of the one that runs them.
+    deinit { crash() }
+
     /// What the kernel has open, in place of the memory that the processes of a mount share.
     private final class OpenFiles: OpenFileLog {
         private let files = Mutex<[HandleID: InodeNumber]>([:])
