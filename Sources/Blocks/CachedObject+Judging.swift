@@ -170,12 +170,13 @@ extension CachedObject {
             switch await outcome() {
             case .right, .unchecked:
                 let after = state.withLock { $0.judgement.sums }
-                decide(.right)
-                guard let before, let after else { return }
-                let blocks = after.differences(from: before)
-                guard !blocks.isEmpty else { return }
-                let error = mismatch("\(reason); open the file again to read what pailfs has fetched since")
-                return report(Damage(blocks: blocks, error: error))
+                let blocks = after.flatMap { after in before.map { after.differences(from: $0) } } ?? [:]
+                // Before anybody reads on: who has had none of these blocks must not take the report for one about what it has then.
+                if !blocks.isEmpty {
+                    let error = mismatch("\(reason); open the file again to read what pailfs has fetched since")
+                    report(Damage(blocks: blocks, error: error))
+                }
+                return decide(.right)
             case .wrong, .failed: break
             }
         }
