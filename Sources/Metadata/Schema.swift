@@ -85,6 +85,8 @@ extension MetadataCache {
         CREATE TRIGGER link_gone AFTER DELETE ON entry WHEN OLD.kind = 2
             BEGIN DELETE FROM link WHERE ino = OLD.ino; END;
         """,
+        // Every removal of an entry looks for its former names.
+        "CREATE INDEX former_inode ON former (ino);",
     ]
 }
 
