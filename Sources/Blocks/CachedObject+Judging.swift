@@ -171,7 +171,7 @@ extension CachedObject {
             case .right, .unchecked:
                 let after = state.withLock { $0.judgement.sums }
                 let blocks = after.flatMap { after in before.map { after.differences(from: $0) } } ?? [:]
-                // Before anybody reads on: who has had none of these blocks must not take the report for one about what it has then.
+                // The report comes before the verdict, upon which readers go on: what they read from then on is not damaged.
                 if !blocks.isEmpty {
                     let error = mismatch("\(reason); open the file again to read what pailfs has fetched since")
                     report(Damage(blocks: blocks, error: error))

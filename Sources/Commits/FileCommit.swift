@@ -45,16 +45,14 @@ package final class FileCommit: Sendable {
     let content: @Sendable (ObjectKey, ObjectVersion) -> any BaseContent
 
     /// `base` is the version below `staged`, nil for a new file; once a commit has landed, its version is, which `content`
-    /// reads. `uploads` bounds the transfers of the whole mount. Without a
-    /// `record` a crash leaves nothing to go on with.
+    /// reads. `uploads` bounds the transfers of the whole mount. Without a `record` a crash leaves nothing to go on with.
     package init(
         store: any ObjectStore, staged: StagedFile, base: (any BaseContent)?, options: CommitOptions,
         uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger, record: FileRecord? = nil,
         content: @escaping @Sendable (ObjectKey, ObjectVersion) -> any BaseContent
     ) {
-        self.content = content
         (self.store, self.staged, self.options, self.uploads) = (store, staged, options, uploads)
-        (self.pool, self.time, self.logger, self.record) = (pool, time, logger, record)
+        (self.pool, self.time, self.logger, self.record, self.content) = (pool, time, logger, record, content)
         uploader = uploads.newFile()
         let state = CommitState(
             identity: record?.identity ?? RandomID.hex(), options: options, capabilities: store.capabilities,

@@ -34,9 +34,9 @@ extension BucketFileSystem {
         do throws(JournalingError) { try overlay.record.goes(besideOf: file.ino.rawValue) } catch {
             throw .journal(error)
         }
-        let stored = try await storeBeside(file, overlay, headers)
-        let key = stored.key
-        show(stored, headers)
+        let (place, version) = try await storeBeside(file, overlay, headers)
+        let key = place.key
+        show(place, version, headers)
         rooms.logger.warning(
             "another host changed a file; this host's version is stored as a conflict file", metadata: ["key": "\(key)"]
         )
@@ -57,29 +57,27 @@ extension BucketFileSystem {
     /// Names that are tried for bytes beside their file. Each try sends them.
     private static let mostNames = 20
 
-    /// An object that was stored beside a file: the name that it has in `parent`, and its version.
-    private struct Stored {
+    /// Where bytes are stored beside their file.
+    private struct ConflictPlace {
         let parent: InodeNumber
         let component: ByteString
         let key: ObjectKey
-        var version: ObjectVersion?
     }
 
     /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
     private func storeBeside(
         _ file: ActiveFile, _ overlay: ActiveFile.Overlay, _ headers: ObjectMetadata
-    ) async throws(CommitError) -> Stored {
+    ) async throws(CommitError) -> (ConflictPlace, ObjectVersion) {
         var others = 0
         while true {
-            var stored: Stored
-            do throws(FileSystemError) { stored = try conflictName(of: file.ino, others) } catch {
+            let place: ConflictPlace
+            do throws(FileSystemError) { place = try conflictPlace(of: file.ino, others) } catch {
                 let cause = ObjectStoreError(.local(errno: EIO), .put, message: error.reason)
                 // A name that cannot be made, because it would be too long or shown as another, never can.
                 throw error.mayPass ? CommitError.store(cause) : .conflict(cause)
             }
             do throws(CommitError) {
-                stored.version = try await overlay.commit.commit(to: stored.key, metadata: headers, condition: .absent)
-                return stored
+                return (place, try await overlay.commit.commit(to: place.key, metadata: headers, condition: .absent))
             } catch {
                 guard case .conflict = error, others < Self.mostNames else { throw error }
                 others += 1
@@ -87,32 +85,23 @@ extension BucketFileSystem {
         }
     }
 
-    private func conflictName(of ino: InodeNumber, _ others: Int) throws(FileSystemError) -> Stored {
+    private func conflictPlace(of ino: InodeNumber, _ others: Int) throws(FileSystemError) -> ConflictPlace {
         let entry = try entry(ino)
         let name = entry.name + ByteString(".conflict-\(policy.hostName)-\(time.now().seconds)")
         let numbered = others == 0 ? name : name + ByteString("-\(others + 1)")
         let (component, key) = try newKey(
             ByteString(numbered.bytes.suffix(NameCodec.longestName)), in: entry.parent, kind: .file)
-        return Stored(parent: entry.parent, component: component, key: key)
+        return ConflictPlace(parent: entry.parent, component: component, key: key)
     }
 
-    /// Shows the conflict file with the attributes that it was stored with. A listing tells none, and the file would be more open
-    /// to others than the one it was.
-    private func show(_ stored: Stored, _ headers: ObjectMetadata) {
-        guard let version = stored.version else { return }
-        var decoded = Attributes(kind: .file, size: version.size, mtime: version.modified, version: version)
-        AttributeCodec.decode(headers, into: &decoded)
-        let attributes = decoded
-        do throws(MetadataError) {
-            do throws(MetadataError) {
-                try metadata.create(
-                    stored.component, in: stored.parent, attributes, metadata: headers, pending: false, dating: true)
-            } catch {
-                // A listing has brought it already.
-                guard case .exists(let ino) = error else { throw error }
-                try metadata.update(ino, attributes, metadata: headers, pending: false)
-            }
-        } catch { remember(.init(error), "commit", stored.parent) }
+    /// Shows the conflict file with the attributes it was stored with. A listing has none: until a HEAD the file would have the
+    /// default mode, which may let more users read it.
+    private func show(_ place: ConflictPlace, _ version: ObjectVersion, _ headers: ObjectMetadata) {
+        var attributes = Attributes(kind: .file, size: version.size, mtime: version.modified, version: version)
+        AttributeCodec.decode(headers, into: &attributes)
+        do throws(FileSystemError) { _ = try takeIn(place.component, in: place.parent, attributes, headers) } catch {
+            remember(error, "commit", place.parent)
+        }
     }
 
     /// The bytes stay on this disk, and in the parts that an upload has, until somebody decides.

@@ -77,8 +77,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// The file of such an inode, with one more user. nil where there is none or, if it `isRead`, where its bytes are not here.
-    func revive(_ ino: InodeNumber, isRead: Bool) -> ActiveFile? {
+    /// The file of such an inode, with one more user. nil where there is none.
+    func revive(_ ino: InodeNumber) -> ActiveFile? {
         guard let former = former(ino), former.attributes.kind == .file else { return nil }
         let file = files.retain(ino) {
             if let file = former.file { return file }
@@ -87,7 +87,7 @@ extension BucketFileSystem {
             (state.isUnlinked, state.metadata) = (true, former.headers)
             return ActiveFile(ino: ino, state: state)
         }
-        guard file.state.withLock({ $0.isUnlinked }), !isRead || hasItsBytes(file) else {
+        guard file.state.withLock({ $0.isUnlinked }) else {
             letGo(file)
             return nil
         }

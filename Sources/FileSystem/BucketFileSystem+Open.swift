@@ -52,12 +52,12 @@ extension BucketFileSystem {
         let open = files.find(ino).flatMap { open in
             open.state.withLock { $0.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
         }
-        // The object may be on its way out since the last handle was closed.
-        if let open, !flags.truncate, !hasItsBytes(open) {
-            letGo(open)
+        guard let file = open ?? revive(ino) else { return nil }
+        // The last close may have begun to delete the object.
+        guard flags.truncate || hasItsBytes(file) else {
+            letGo(file)
             return nil
         }
-        guard let file = open ?? revive(ino, isRead: !flags.truncate) else { return nil }
         // Its last handle may have gone before, and with that what is kept of it.
         keepUnlinked(file)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
@@ -156,7 +156,7 @@ extension BucketFileSystem {
         while true {
             try await leaving.wait(ino)
             if let file = files.find(ino), file.state.withLock({ $0.isNameless }) { return files.retain(ino) { file } }
-            if let file = revive(ino, isRead: false) { return file }
+            if let file = revive(ino) { return file }
             if former(ino) != nil { return nil }
             let entry = try entry(ino)
             guard entry.attributes.kind == .file else { return nil }

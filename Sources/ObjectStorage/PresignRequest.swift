@@ -8,7 +8,7 @@ package struct PresignRequest: Sendable, Hashable {
     package var use: Use
     /// Headers that the answer has instead of the object's own.
     package var overrides: [StoredHeader: String] = [:]
-    /// What the store is to make of the object before it answers, in the words of that store: a smaller picture.
+    /// What the store makes of the object before it answers, such as a smaller picture, in that store's own syntax.
     package var process: String?
 
     package init(_ key: ObjectKey, lifetime: Duration, use: Use = .get) {

@@ -109,20 +109,13 @@ struct StatCommand: ParsableCommand {
 
     /// nil for what other lines tell.
     private static func text(_ checksum: ContentChecksum) -> String? {
-        let name: String
         switch checksum {
-        case .md5: name = "md5"
-        case .crc32: name = "crc-32"
-        case .crc32c: name = "crc-32c"
-        case .crc64nvme: name = "crc-64/nvme"
-        case .sha1: name = "sha-1"
-        case .sha256: name = "sha-256"
-        case .crc64ecma, .qetag: return nil
+        case .crc64ecma, .qetag: nil
+        default: "\(checksum.name) \(Hex.encode(checksum.digest))"
         }
-        return "\(name) \(Hex.encode(checksum.digest))"
     }
 
-    /// What the store has beside the headers, as far as it has such things and these credentials may see them.
+    /// Tags and access control list. What the store lacks, or these credentials may not read, is left out.
     private static func properties(
         of key: ObjectKey, _ store: any ObjectStore
     ) async throws(ObjectStoreError) -> [Line] {

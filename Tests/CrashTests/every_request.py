@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--variant V] [--side S] [--keep] [--trace] [NAME...]: kills the worker
-of a mount at every request of every act, before the store does it and before its answer arrives, and compares calls, open
+"""usage: every_request.py [--lanes N] [--shard I/N] [--one-in N] [--variant V] [--side S] [--keep] [--trace] [NAME...]: kills
+the worker of a mount at every request of every act, before the store does it and before its answer arrives, and compares calls, open
 handles, tree and bucket with the same act on a local disk.
 
 A point is called ACT:STORE:DURABLE[:SYMLINKS]:WHAT, such as rename/file-over-link:s3:remote:DELETE-1-after. WHAT is whole

@@ -181,7 +181,8 @@ class Lane:
             # The mount shows what it knows for as long as `ttl`, unless it is told to look again.
             os.setxattr(side.root, "user.pailfs.refresh", b"1")
             self.shown[point] = self.limited("a look at the tree", lambda: compare.snapshot(side.root))
-            problems += compare.after_another_host(point, results, side.results, self.shown[point])
+            request = next(text for kind, number, text in self.traces[point] if (kind, number) == point.target[:2])
+            problems += compare.after_another_host(point, request, results, side.results, self.shown[point])
             return
         problems += compare.result_differences(results, side.results)
         shown = self.limited("a look at the tree", lambda: compare.snapshot(side.root, act.timed))

@@ -34,6 +34,6 @@ extension AttributedTree {
 }
 
 extension BucketFileSystem {
-    /// All of them, as whoever has room enough is answered.
+    /// The names of all attributes: with no room the caller asks for their size, so none is left out.
     func extendedAttributes(of ino: InodeNumber) -> Outcome<[ByteString]> { extendedAttributes(of: ino, room: 0) }
 }

@@ -286,6 +286,26 @@ import Testing
         )
     }
 
+    @Test func aTemporaryURLCanStoreAndNameTheFile() async throws {
+        let fixture = try SwiftFixture {
+            $0.container = "c1"
+            $0.temporaryURLKey = Secret("mykey")
+        } answer: { _, _ in
+            LocalAnswer(200, LocalAnswer.object(""), body: "")
+        }
+        _ = try await fixture.store.head("k", condition: nil)
+        var request = PresignRequest("dir/a.txt", lifetime: .seconds(3600), use: .put)
+        let signature = "c7a8d59379db68fb57d7930c3dd9705900db4311b6d13852bc1aa42183fba95c"
+        #expect(try fixture.store.presign(request).hasSuffix("?temp_url_sig=\(signature)&temp_url_expires=1700003600"))
+        request.use = .get
+        request.overrides = [.contentDisposition: "attachment; filename=\"b c\""]
+        #expect(try fixture.store.presign(request).hasSuffix("&temp_url_expires=1700003600&filename=b%20c"))
+        request.overrides[.contentType] = "text/plain"
+        #expect(throws: ObjectStoreError.self) { try fixture.store.presign(request) }
+        (request.overrides, request.process) = ([:], "resize")
+        #expect(throws: ObjectStoreError.self) { try fixture.store.presign(request) }
+    }
+
     @Test func figuresOfTheContainerAreTold() async throws {
         let fixture = try SwiftFixture { _, _ in
             LocalAnswer(

@@ -350,13 +350,7 @@ package final class KodoClient: Sendable {
             throw .lacking(.presign, key, "URLs to upload with; uploads need a token in a form")
         }
         var query = request.process.map { [PercentEncoding.encode($0, keepingSlash: true)] } ?? []
-        for (header, value) in request.overrides {
-            guard header == .contentDisposition, let name = AttachmentName.parse(value) else {
-                throw .lacking(
-                    .presign, key, "other headers in the answer than content-disposition: attachment; filename=NAME")
-            }
-            query.append("attname=\(PercentEncoding.encode(name))")
-        }
+        if let name = try AttachmentName.of(request) { query.append("attname=\(PercentEncoding.encode(name))") }
         let (known, hosts, credentials) = learned.withLock { ($0.place, $0.hosts, $0.credentials) }
         guard let place = known ?? place(of: hosts), let credentials else {
             throw ObjectStoreError(

@@ -316,7 +316,8 @@ package final class FamilyStore: ObjectStore {
             case .parameter(let name): query.append(QueryItem(name, process))
             case .names:
                 query += process.split(separator: "&").map { item in
-                    let pair = item.split(separator: "=", maxSplits: 1).map(String.init)
+                    let pair = item.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(
+                        String.init)
                     return QueryItem(pair[0], pair.count > 1 ? pair[1] : "")
                 }
             case nil: throw .lacking(.presign, key, "processing of objects")

@@ -249,14 +249,7 @@ package final class SwiftStore: ObjectStore {
     package func presign(_ request: PresignRequest) throws(ObjectStoreError) -> String {
         let key = request.key
         guard request.process == nil else { throw .lacking(.presign, key, "processing of objects") }
-        var names = ""
-        for (header, value) in request.overrides {
-            guard header == .contentDisposition, let name = AttachmentName.parse(value) else {
-                throw .lacking(
-                    .presign, key, "other headers in the answer than content-disposition: attachment; filename=NAME")
-            }
-            names += "&filename=\(PercentEncoding.encode(name))"
-        }
+        let name = try AttachmentName.of(request).map { "&filename=\(PercentEncoding.encode($0))" } ?? ""
         guard let secret = settings.temporaryURLKey else {
             throw .lacking(.presign, key, "URLs without credentials until PAILFS_TEMP_URL_KEY is set")
         }
@@ -269,7 +262,7 @@ package final class SwiftStore: ObjectStore {
         let expires = (time.now() + request.lifetime).seconds
         let method: HTTPMethod = request.use == .put ? .put : .get
         let query = TemporaryURL.query(method, path: path, expires: expires, key: secret, at: server)
-        return "\(address.origin)\(path)?\(query)\(names)"
+        return "\(address.origin)\(path)?\(query)\(name)"
     }
 
     // MARK: Answers
