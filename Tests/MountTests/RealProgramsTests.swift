@@ -59,8 +59,7 @@ extension RealMounts {
             try await withMount { world, _ in
                 try await world.sh(
                     """
-                    make_tree $T/tree; rm -r $T/tree/Sources/{Emulator,Providers}
-                    touch -d 2002-03-04 $T/tree/Sources  # see make_tree
+                    make_tree $T/tree
                     setfattr -n user.colour -v blue "$(find $T/tree -type f | head -n 1)" || true
                     rsync -aHAX --checksum $T/tree/ tree/
                     test -z "$(rsync -aHAXi --checksum $T/tree/ tree/)"
@@ -78,7 +77,7 @@ extension RealMounts {
                 try await world.sh(
                     """
                     make_tree $T/tree
-                    find $T/tree -type l -delete; rm -r $T/tree/Sources/{Emulator,Providers}
+                    find $T/tree -type l -delete
                     (cd $T/tree && "$PYTHON" -m zipfile -c $T/tree.zip .)
                     mkdir in && unzip -q $T/tree.zip -d in
                     diff -r $T/tree in
