@@ -78,43 +78,24 @@ package final class BucketFileSystem: FileSystemOperations {
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate()
-    /// Files of earlier processes that nobody was promised: `pailfs recover` decides on them.
-    let kept = Mutex<[IntentID: FileIntent]>([:])
-    /// Those of `kept` that a program was told are safe, before somebody else changed what they rest on.
-    let brokenPromises = Mutex<[(id: IntentID, file: UnstoredFile)]>([])
-    /// Files that a program was told are safe, and whose bytes have another name in the bucket now.
-    let keptBeside = Mutex<[UnstoredFile]>([])
-    /// Files whose handles of an earlier process are good for nothing any more, since what was written by them is not known.
-    let interrupted = Mutex<Set<InodeNumber>>([])
+    let kept = KeptFiles()
     let copies = Copies([:])
-    /// Of directories, by this process or the one before it.
-    let triedRenames = Mutex<Set<TriedRename>>([])
-    /// Of directories, begun by the process before this one and completed when this one took up its journal. Without `to` where
-    /// only the deletion of the sources was left.
-    let completedRenames = Mutex<Set<CompletedRename>>([])
-    /// Renames of directories that give rows and open files below the versions of the copies just now.
-    let rowsAhead = Atomic<Int>(0)
+    let directoryRenames = DirectoryRenames()
     /// A task forgets names that take more than their share.
     let isTrimming = Atomic(false)
     /// What went wrong last with a file, for whoever asks.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
     /// Whose inodes opened objects are, for what their GETs tell.
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
-    /// Which version the kernel's page cache of an inode was filled from.
-    let pageCacheVersions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
-    /// What length the kernel was last told of a file, which it cuts reads to.
-    let shownSizes = Mutex(LRU<InodeNumber, Int64>(capacity: 65536))
+    let kernel: KernelView
     /// When directories turned out to have no marker, whose headers `attrs=exact` shows.
     let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
     /// What the store counts, for statfs.
     let usage = Mutex(KnownUsage())
-    /// nil where programs may write, or the kernel has no other way than to ask.
-    let kernelReads: KernelReads?
     /// What programs read, for the figures of the mount.
     let reads = ReadCounts()
     /// Tells all figures of the mount as text, which those who made it can.
     private let figures = LateBinding<ByteString>()
-    private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
 
     var metadata: MetadataCache { rooms.metadata }
     var time: any TimeSource { rooms.time }
@@ -126,9 +107,10 @@ package final class BucketFileSystem: FileSystemOperations {
     ) {
         handles = HandleTable(generation: generation, log: openFiles)
         let backing = policy.readOnly ? kernel : nil
-        kernelReads = backing.map { kernel in
-            KernelReads(kernel, logger: rooms.logger) { [blocks = rooms.blocks] in blocks.takeBack($0) }
-        }
+        self.kernel = KernelView(
+            reads: backing.map { kernel in
+                KernelReads(kernel, logger: rooms.logger) { [blocks = rooms.blocks] in blocks.takeBack($0) }
+            })
         self.rooms = rooms
         self.policy = policy
         self.commitOptions = commitOptions
@@ -166,15 +148,13 @@ package final class BucketFileSystem: FileSystemOperations {
     }
 
     /// Connects the kernel side, once it is there.
-    package func attach(_ notifier: any KernelNotifier) { notifierBox.withLock { $0 = notifier } }
+    package func attach(_ notifier: any KernelNotifier) { kernel.attach(notifier) }
 
     /// Connects who answers `user.pailfs.stats`.
     package func attach(figures tell: @escaping @Sendable () -> ByteString) { figures.bind(tell) }
 
     /// All figures of the mount; nil where nobody tells them. Reads the journal.
     var figuresText: ByteString? { figures() }
-
-    var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
 
     /// Headers that came with a GET: kept, so that `stat` tells exact attributes from then on. Called by the block cache.
     package func learn(_ info: ObjectInfo, of key: ObjectKey) {
@@ -198,8 +178,8 @@ package final class BucketFileSystem: FileSystemOperations {
         guard let ino = openedKeys.withLock({ $0.peek(key) }), let entry = try? metadata.entry(ino),
             entry.attributes.version?.etag == version.etag
         else { return }
-        pageCacheVersions.withLock { _ = $0.removeValue(for: ino) }
-        notifier?.invalidate(ino)
+        kernel.forgetPages(of: ino)
+        kernel.notifier?.invalidate(ino)
     }
 
     // MARK: Answers
@@ -263,7 +243,8 @@ package final class BucketFileSystem: FileSystemOperations {
     func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
         let last = LastError(operation: operation, error: error, at: time.now())
         // Whoever asks asks for the name, which leads to another file once the object was replaced.
-        let (successor, base) = files.find(ino)?.state.withLock { ($0.successor, $0.base?.key) } ?? (nil, nil)
+        let (successor, base) =
+            files.find(ino)?.state.withLock { ($0.life.successor, $0.life.object?.key) } ?? (nil, nil)
         lastErrors.withLock { _ = $0.insert(last, for: successor ?? ino) }
         let path = ((try? metadata.key(of: ino)) ?? base?.bytes)?.description ?? "inode \(ino)"
         rooms.logger.warning(

@@ -21,7 +21,8 @@ import Testing
         let attributes = Attributes(kind: .file, size: 1, mtime: .epoch, version: nil)
         for (index, key) in keys.enumerated() {
             doomed[key] = ActiveFile(
-                ino: InodeNumber(rawValue: UInt64(index) + 2), state: ActiveFile.State(attributes: attributes))
+                ino: InodeNumber(rawValue: UInt64(index) + 2),
+                state: ActiveFile.State(attributes: attributes, life: FileLife(opening: nil)))
         }
         return doomed
     }

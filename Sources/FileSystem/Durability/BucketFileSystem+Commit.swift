@@ -1,0 +1,268 @@
+import Basics
+import Blocks
+import Commits
+import Journaling
+import Logging
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// flush, fsync and everything else that makes staged bytes an object.
+extension BucketFileSystem {
+    /// An empty file that the program may go on with waits for the next close: a shell's redirection opens, duplicates and closes
+    /// before the program writes a byte, and an object made empty by that would cost a request and show the old content gone.
+    package func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
+        if let file = files.find(ino), isUnstoredAndEmpty(file), ifGoingOn() { return .success(()) }
+        return synchronise(ino, handle, .close)
+    }
+
+    func isUnstoredAndEmpty(_ file: ActiveFile) -> Bool {
+        file.state.withLock {
+            $0.life.isDirty && !$0.life.isUnlinked && !$0.life.isAcknowledged && $0.life.draft?.staged.size == 0
+        }
+    }
+
+    /// The same by itself, after the last descriptor of a writer: nobody is left to hear of an error, and closes of an empty file
+    /// may have been told that all is well. What the store does not take now is promised to it.
+    func storeUnheard(_ file: ActiveFile) async {
+        do throws(FileSystemError) { try await secure(file) } catch {
+            remember(error, "commit", file.ino)
+            guard isUnstoredAndEmpty(file) else { return }
+            do throws(FileSystemError) { try await promise(file) } catch { remember(error, "commit", file.ino) }
+        }
+    }
+
+    package func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void> {
+        synchronise(ino, handle, .fsync)
+    }
+
+    private enum Synchronisation: String {
+        /// A reader's has nothing to do with what a writer has not finished.
+        case close
+        /// fsync(2) is of the file, whatever the descriptor was opened for.
+        case fsync
+    }
+
+    private func synchronise(
+        _ ino: InodeNumber, _ handle: HandleID, _ operation: Synchronisation
+    ) -> Outcome<Void> {
+        do throws(FileSystemError) {
+            let handle = try fileHandle(handle, of: ino)
+            guard handle.flags.writes || operation != .close else { return .success(()) }
+            guard handle.file.isDirty else {
+                if let error = handle.takeFailure() { throw error }
+                return .success(())
+            }
+            if policy.durability == .local, !handle.hasFailure, promiseNow(handle.file) { return .success(()) }
+            let isNew = handle.flags.exclusive && handle.file.state.withLock { $0.life.condition == .absent }
+            return later { [self] () async throws(FileSystemError) in
+                do throws(FileSystemError) { try await secureWaitingForSpace(handle.file) } catch {
+                    if error.kind != .interrupted {
+                        remember(error, operation.rawValue, handle.file.ino)
+                        // What else there was to tell is told with this.
+                        _ = handle.takeFailure()
+                    }
+                    // O_EXCL: somebody else has made it first.
+                    throw isNew && error.kind == .stale ? FileSystemError(.exists, error.reason) : error
+                }
+                if let error = handle.takeFailure() { throw error }
+            }
+        } catch { return .ready(.failure(error)) }
+    }
+
+    /// The headers a commit of the file to `key` carries.
+    func headersForCommit(of file: ActiveFile, to key: ObjectKey) -> ObjectMetadata {
+        var headers = policy.contentTypes.completed(headers(of: file), at: key)
+        // What an earlier process has written down of a file stays.
+        if (try? metadata.entry(file.ino))?.isPending == false { headers.kept.isOfObject = true }
+        headers.kept.storageClass = keptClass(file.attributes.storageClass ?? headers.kept.storageClass)
+        return headers
+    }
+
+    /// The class that new bytes of an object get: its own, unless the program that wrote them could not read them then.
+    private func keptClass(_ storageClass: String?) -> String? {
+        storageClass.flatMap { store.capabilities.archiveClasses.contains($0) ? nil : $0 }
+    }
+
+    /// The same without what only its name would add; with `changed` as they are after a change at that time.
+    func headers(of file: ActiveFile, changed: Timestamp? = nil) -> ObjectMetadata {
+        var (attributes, own) = file.state.withLock { ($0.attributes, $0.metadata) }
+        if let changed { attributes.noteChange(at: changed) }
+        let previous = own ?? ((try? metadata.metadata(of: file.ino)) ?? nil) ?? ObjectMetadata()
+        return AttributeCodec.encode(attributes, over: previous)
+    }
+
+    /// What `close` and `fsync` stand for: the bytes are where the mount's `durable` says.
+    func secure(_ file: ActiveFile) async throws(FileSystemError) {
+        switch policy.durability {
+        case .remote: try await commit(file)
+        case .local: try await promise(file)
+        }
+    }
+
+    /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs
+    /// have gone on writing.
+    func commit(_ file: ActiveFile, onlyPromised: Bool = false) async throws(FileSystemError) {
+        let pass = try await enterNamespace(of: file.ino)
+        defer { namespace.leave(pass) }
+        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+        defer { file.writing.leave(alone: true) }
+        if onlyPromised, !file.state.withLock({ $0.life.isAcknowledged }) { return }
+        try await commitAlone(file)
+    }
+
+    /// Inside `writing`, alone. Of a file that is `leaving` its name nobody wants what cannot be stored.
+    func commitAlone(_ file: ActiveFile, leaving: Bool = false) async throws(FileSystemError) {
+        guard file.isDirty else { return }
+        let key = try key(of: file.ino)
+        try await learnHeadersToKeep(of: file)
+        try await settleCopies(of: key)
+        guard let draft = file.state.withLock({ $0.life.draft }) else { return }
+        let takeover = await takeOverDoomed(key)
+        let condition = file.state.withLock { state in
+            let condition = state.life.condition
+            if condition == .absent, let replaced = takeover?.version { state.life.require(.match(replaced.etag)) }
+            return condition
+        }
+        if let takeover { draft.commit.replaces(takeover.deletion.commits) }
+        do throws(FileSystemError) {
+            try await commitAlone(file, draft, key, replacing: takeover?.deletion.job, leaving: leaving)
+        } catch {
+            guard let takeover else { throw error }
+            if error.kind == .stale {
+                // What is there now is somebody else's.
+                forgetJob(takeover.deletion.job, at: key.bytes)
+            } else {
+                file.state.withLock { $0.life.require(condition) }
+                await giveBack(takeover)
+            }
+            throw error
+        }
+    }
+
+    /// `removal` is the intent to delete what the object replaces.
+    private func commitAlone(
+        _ file: ActiveFile, _ draft: ActiveFile.Draft, _ key: ObjectKey, replacing removal: IntentID?,
+        leaving: Bool
+    ) async throws(FileSystemError) {
+        try await settleJobs(at: key)
+        let headers = headersForCommit(of: file, to: key)
+        let (base, condition, behind, superseded) = file.state.withLock {
+            ($0.life.object, $0.life.condition, $0.life.behind, $0.supersededDrafts)
+        }
+        // What was promised before may still be on its way, though nobody waits for it.
+        await behind?.commit.quiesce()
+        for draft in superseded where await !draft.commit.quiesced() { throw .interrupted }
+        let version: ObjectVersion
+        do throws(CommitError) {
+            version = try await draft.commit.commit(
+                to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
+        } catch {
+            below(draft, of: file)
+            // Somebody else removed the object, and nothing of it is in the new one: that may have come after the removal as
+            // well, and nobody's bytes are lost by it.
+            if case .conflict(let cause) = error, cause.kind == .notFound, case .match = condition,
+                !draft.staged.needsTheObject
+            {
+                file.state.withLock { $0.life.require(.absent) }
+                return try await commitAlone(file, draft, key, replacing: removal, leaving: leaving)
+            }
+            switch error {
+            case .conflict where !leaving, .baseGone where !leaving:
+                try await makeWay(file, draft, headers, because: error)
+            case .conflict, .baseGone, .store, .staging, .journal, .cancelled: break
+            }
+            throw FileSystemError(error)
+        }
+        try await settle(
+            file, draft, key: key, version: version, headers: headers, replacing: base,
+            also: removal.map { [.endJob($0)] } ?? [])
+    }
+
+    /// The version that has what was not written to the draft. A commit that goes on, or has failed, may have made an object
+    /// already: then it is that one from now on.
+    @discardableResult
+    func below(_ draft: ActiveFile.Draft, of file: ActiveFile) -> CachedObject? {
+        let base = file.state.withLock { $0.life.object }
+        guard let landed = draft.commit.below, base?.key != landed.key || base?.version.etag != landed.version.etag
+        else { return base }
+        let object = rooms.blocks.open(landed.key, landed.version)
+        return file.state.withLock { state in
+            // An object beside the name, which a conflict has made, is not this file's.
+            guard state.life.draft?.staged === draft.staged, state.life.object === base,
+                state.life.isCopy || base?.key ?? landed.key == landed.key
+            else { return state.life.object }
+            state.life.rest(on: object)
+            return object
+        }
+    }
+
+    /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.
+    func describe(_ file: ActiveFile) throws(FileSystemError) {
+        guard let draft = file.state.withLock({ $0.life.isUnlinked ? nil : $0.life.draft }) else { return }
+        let headers = headersForCommit(of: file, to: try key(of: file.ino))
+        do { try draft.record.describe(headers) } catch { throw FileSystemError(error) }
+    }
+
+    /// Headers nobody looked at yet would be lost by the new object, and those that came while the file was open by what is
+    /// known of it afterwards.
+    func learnHeadersToKeep(of file: ActiveFile) async throws(FileSystemError) {
+        guard let entry = try? entry(file.ino), !entry.isPending else { return }
+        var known = entry.attributes
+        if !known.headersKnown {
+            do throws(FileSystemError) { known = try await learnHeaders(of: entry).attributes } catch {
+                // The commit finds that out, and decides.
+                guard error.kind == .notFound else { throw error }
+                return
+            }
+        }
+        let learned = known
+        file.state.withLock { $0.learn(learned) }
+    }
+
+    /// The object is there: its bytes become clean ones, and the file reads them from now on.
+    private func settle(
+        _ file: ActiveFile, _ draft: ActiveFile.Draft, key: ObjectKey, version: ObjectVersion,
+        headers: ObjectMetadata, replacing base: CachedObject?, also changes: [JournalChange]
+    ) async throws(FileSystemError) {
+        // The object is committed, and the view of it must follow.
+        await file.content.enterRegardless(alone: true)
+        defer { file.content.leave(alone: true) }
+        var attributes = file.attributes
+        (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
+        attributes.storageClass = keptClass(attributes.storageClass)
+        let committed = attributes
+        // Before the file counts as clean, here and in the journal: who opens it then, and the process that may have to go on
+        // with it, believe the metadata cache about its version.
+        let isKnown = Result { () throws(FileSystemError) in
+            try cached { metadata throws(MetadataError) in
+                try metadata.update(file.ino, committed, metadata: headers, pending: false)
+            }
+        }
+        let behind = file.state.withLock { $0.life.takeBehind() }
+        let changes = changes + (behind.map { [.endFile($0.record.id)] } ?? [])
+        endStored(draft.record, of: file, at: key, also: changes)
+        if base != nil { forgetBlocks(of: key) }
+        if let handover = draft.staged.release() {
+            rooms.blocks.adopt(
+                stagingFile: handover.path, size: handover.size, present: handover.present, key: key, version: version,
+                reserved: handover.reservedBytes)
+        }
+        let object = rooms.blocks.open(key, version)
+        file.state.withLock { state in
+            state.attributes.version = version
+            state.attributes.size = version.size
+            state.attributes.headersKnown = true
+            state.metadata = nil
+            state.life.land(as: object)
+        }
+        if let behind { await giveUp(behind) }
+        kernel.note(version: version.etag, of: file.ino)
+        if case .failure(let error) = isKnown {
+            tellLater(file, key, committed, headers, because: error)
+        } else {
+            try? metadata.confirmDirectories(above: file.ino)
+        }
+    }
+}

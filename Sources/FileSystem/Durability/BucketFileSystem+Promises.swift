@@ -1,0 +1,269 @@
+import Basics
+import Blocks
+import Commits
+import Journaling
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// `durable=local`: a close returns when the bytes and the row that promises them are on the local disk, and the bucket
+/// gets them afterwards.
+///
+/// A promised staging file is not written to any more: its row tells a later process to commit just these bytes. Whoever
+/// writes on gets a copy of it, which takes its place when it is promised in turn; of a big file the upload is waited for
+/// instead. Uploads hold the file's `writing` gate alone, as every commit does; a program that wants in interrupts them, but
+/// not for ever.
+extension BucketFileSystem {
+    /// A staged file of up to this many bytes of disk is copied when it is written to again.
+    private static let largestCopy: Int64 = 4 << 20
+    /// Given up, and still on their way.
+    private static let mostRetired = 4
+
+    /// Makes the promise for what was written so far.
+    func promise(_ file: ActiveFile) async throws(FileSystemError) {
+        if !file.state.withLock({ $0.life.isAcknowledged }) {
+            file.interruptUpload(isAway: watch.isAway)
+            let pass = try await enterNamespace(of: file.ino)
+            defer { namespace.leave(pass) }
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { file.writing.leave(alone: true) }
+            try await promiseAlone(file)
+        }
+    }
+
+    /// Inside `writing`, alone.
+    func promiseAlone(_ file: ActiveFile) async throws(FileSystemError) {
+        guard file.isDirty else { return }
+        let (draft, behind, condition) = file.state.withLock { ($0.life.draft, $0.life.behind, $0.life.condition) }
+        // Attributes alone have no staged bytes that could be promised, and what is copied from another object can go with it.
+        guard let draft, !file.state.withLock({ $0.life.isCopy }) else { return try await commitAlone(file) }
+        // What is not on this disk cannot be promised by it.
+        if draft.staged.needsItsUpload { return try await commitAlone(file) }
+        try await learnHeadersToKeep(of: file)
+        try promise(file, draft, insteadOf: behind, condition)
+        if let behind { await retire(behind, of: file) }
+        queue(file)
+    }
+
+    /// The same at once, for a file that nobody else uses; false when something has to be waited for, or did not work and is to
+    /// be tried again with patience. One at a time, as it waits for the disk on the caller's thread: those who come meanwhile
+    /// share a flush.
+    func promiseNow(_ file: ActiveFile) -> Bool {
+        guard promisesNow.tryEnter(alone: true) else { return false }
+        defer { promisesNow.leave(alone: true) }
+        guard let pass = namespace.tryEnter() else { return false }
+        defer { namespace.leave(pass) }
+        guard file.writing.tryEnter(alone: true) else { return false }
+        defer { file.writing.leave(alone: true) }
+        let state = file.state.withLock { $0 }
+        guard state.life.isDirty, !state.life.isUnlinked, !state.life.isAcknowledged, !state.life.isCopy,
+            state.life.behind == nil,
+            let draft = state.life.draft, !draft.staged.needsItsUpload,
+            let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
+        else { return false }
+        do throws(FileSystemError) { try promise(file, draft, insteadOf: nil, state.life.condition) } catch {
+            return false
+        }
+        queue(file)
+        return true
+    }
+
+    /// Inside `writing`, alone: the row that promises the bytes.
+    private func promise(
+        _ file: ActiveFile, _ draft: ActiveFile.Draft, insteadOf behind: ActiveFile.Draft?,
+        _ condition: WriteCondition?
+    ) throws(FileSystemError) {
+        let key = try key(of: file.ino)
+        let superseded = behind.map { [JournalChange.endFile($0.record.id)] } ?? []
+        do throws(CommitError) {
+            try draft.record.acknowledge(
+                draft.staged, in: rooms.staging, key: key, metadata: headersForCommit(of: file, to: key),
+                condition: condition, now: time.now(), also: superseded)
+        } catch { throw FileSystemError(error) }
+        file.state.withLock { state in
+            state.life.acknowledge()
+        }
+    }
+
+    /// Puts a copy in the place of promised bytes, or has them stored.
+    func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
+        let pass = try await enterNamespace(of: file.ino)
+        defer { namespace.leave(pass) }
+        try await file.enterAlone(isAway: watch.isAway)
+        defer { file.writing.leave(alone: true) }
+        let (draft, base, isAcknowledged) = file.state.withLock {
+            ($0.life.draft, $0.life.object, $0.life.isAcknowledged)
+        }
+        guard isAcknowledged, let draft else { return }
+        guard emptying || draft.staged.reservedBytes <= Self.largestCopy else { return try await commitAlone(file) }
+        let id = rooms.journal.newID()
+        let record: FileRecord
+        do throws(JournalingError) { record = try draft.record.successor(id, now: time.now()) } catch {
+            throw FileSystemError(error)
+        }
+        let copy: StagedFile
+        do throws(StagingError) {
+            copy = try rooms.staging.copy(draft.staged, id, emptying: emptying)
+        } catch {
+            try end(record)
+            throw FileSystemError(error)
+        }
+        let fresh = self.draft(copy, on: base, record)
+        file.state.withLock { state in
+            state.life.rewrite(in: fresh)
+        }
+    }
+
+    /// Brings a promised file to the store in the background.
+    func queue(_ file: ActiveFile) {
+        rest(file)
+        uploads.add(file, isUrgent: space.isShort) { [self] file in await upload(file) }
+    }
+
+    /// Files that only wait for the store may be more than a process may have descriptors.
+    func rest(_ file: ActiveFile) {
+        guard !files.isOpen(file.ino), let draft = file.state.withLock({ $0.life.isAcknowledged ? $0.life.draft : nil })
+        else {
+            return
+        }
+        draft.staged.rest()
+    }
+
+    private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
+        // What an interrupted try has on its way is waited for before the file is taken, as a program may want it. It has had
+        // its time as if nobody had come.
+        for commit in file.state.withLock({ $0.supersededDrafts + [$0.life.draft].compactMap(\.self) }).map(\.commit)
+        where commit.hasAttemptUnderWay {
+            await commit.quiesce()
+            file.state.withLock { $0.interruptions = 0 }
+        }
+        guard file.state.withLock({ $0.life.isAcknowledged && $0.life.isDirty && !$0.life.isUnlinked }) else {
+            // Somebody stored it before its turn.
+            files.settle(file)
+            return .done
+        }
+        // Whoever wants the file finds the task as soon as it runs.
+        let task = file.state.withLock { state in
+            let task = rooms.pool.start { [self] () -> FileSystemError? in
+                do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
+                return nil
+            }
+            state.upload = task
+            return task
+        }
+        let error = await task.value
+        file.state.withLock { state in
+            state.upload = nil
+            if error == nil { state.interruptions = 0 }
+        }
+        files.settle(file)
+        guard let error else { return .done }
+        rest(file)
+        if task.isCancelled { return .interrupted }
+        remember(error, "commit", file.ino)
+        note(error, of: file)
+        guard file.isDirty else { return .done }
+        return error.mayPass || error.lacksLocalSpace ? .failed : .refused
+    }
+
+    /// What failed in the background for good is told to the file's programs, unless it gave way and they are told so. What may
+    /// pass is tried again without that; the log and `user.pailfs.lasterror` have it.
+    func note(_ failure: FileSystemError, of file: ActiveFile) {
+        guard !failure.mayPass, !failure.lacksLocalSpace, file.isDirty else { return }
+        file.state.withLock { $0.failures.note(failure) }
+    }
+
+    /// Gives up what was promised before. While the store is away a put of it may go on for as long as that is asked for: the
+    /// next upload waits for it, and the program does not.
+    private func retire(_ draft: ActiveFile.Draft, of file: ActiveFile) async {
+        let isLeft =
+            draft.commit.hasAttemptUnderWay
+            && file.state.withLock { state in
+                guard state.supersededDrafts.count < Self.mostRetired else { return false }
+                state.supersededDrafts.append(draft)
+                return true
+            }
+        guard isLeft else { return await giveUp(draft) }
+        rooms.pool.start { [self] in
+            await giveUp(draft)
+            file.state.withLock { $0.supersededDrafts.removeAll { $0.staged === draft.staged } }
+        }
+    }
+
+    /// Nothing of the draft is wanted at the store any more; its row has ended.
+    func giveUp(_ draft: ActiveFile.Draft) async {
+        await draft.commit.abandon()
+        draft.staged.discard()
+    }
+
+    // MARK: After a crash
+
+    /// A promise of an earlier process: the file is as it was promised, and still to be queued for the store. Throws EBUSY if
+    /// programs are served already and one has it open.
+    func restore(
+        _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)],
+        isServed: Bool = false
+    ) throws(FileSystemError) -> ActiveFile {
+        guard let map = intent.map else {
+            throw FileSystemError(.inputOutput, "the journal does not show which bytes of \(intent.key) are staged")
+        }
+        let content: [UInt8]?
+        do throws(JournalingError) { content = try rooms.journal.content(of: id) } catch {
+            throw FileSystemError(error)
+        }
+        let staged: StagedFile
+        do throws(StagingError) {
+            // What is in the journal may have got no further.
+            if let content { try rooms.staging.restore(intent.staging, content) }
+            staged = try rooms.staging.open(intent.staging, extents: map, baseSize: intent.baseSize)
+        } catch { throw FileSystemError(error) }
+        staged.keep(true)
+        let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
+        let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
+        let draft = draft(
+            staged, on: base, FileRecord(resuming: id, intent, uploads: rows, in: rooms.journal, jobs: jobs))
+        draft.commit.resume(intent, uploads: uploads)
+        let headers = intent.headers?.metadata ?? ObjectMetadata()
+        let changed = Timestamp(seconds: intent.changed)
+        var attributes = Attributes(
+            kind: .file, size: map.size, mtime: changed, ctime: changed, version: base?.version,
+            storageClass: headers.kept.storageClass)
+        AttributeCodec.decode(headers, into: &attributes)
+        let shown = attributes
+        let entry = try cached { metadata throws(MetadataError) in
+            try metadata.place(intent.key, shown, metadata: headers)
+        }
+        func make() -> ActiveFile {
+            let life = FileLife<_, _, ActiveFile.Deletion>(
+                restoring: draft, over: base, condition: intent.condition.condition)
+            return ActiveFile(
+                ino: entry.ino, state: ActiveFile.State(attributes: shown, metadata: headers, life: life))
+        }
+        guard isServed else { return files.adopt(entry.ino, make: make) }
+        if let file = files.adoptIdle(entry.ino, make: make) { return file }
+        if let other = files.find(entry.ino) {
+            try? metadata.update(entry.ino, other.attributes, pending: other.isDirty)
+        }
+        throw inUse(intent)
+    }
+
+    func inUse(_ intent: FileIntent) -> FileSystemError {
+        FileSystemError(
+            .busy, "\(intent.key) is open or not stored yet; close it, wait until it is stored, and try again")
+    }
+}
+
+extension FileSystemError {
+    /// Whether the same may succeed later without anybody doing anything about it.
+    var mayPass: Bool {
+        if isForGood { return false }
+        return switch kind {
+        case .inputOutput, .timedOut, .interrupted, .tryAgain, .busy, .tooManyFiles: true
+        case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .accessDenied, .notPermitted, .readOnly,
+            .invalid, .nameTooLong, .illegalBytes, .fileTooLarge, .argumentTooLong, .outOfRange, .noData, .noSpace,
+            .quotaExceeded, .stale, .notSupported, .badHandle, .noSuchOffset, .crossDevice:
+            false
+        }
+    }
+}

@@ -1,0 +1,315 @@
+import Metadata
+import ObjectStorage
+
+/// What has become of a file that is open or has bytes the bucket does not have: what its content is, which object is below it,
+/// and what leads to it.
+///
+/// A pure value. Its owner, `ActiveFile`, keeps it in a mutex, changes it by the events below, and carries out
+/// what follows: staged bytes, rows of the journal, requests. It does not know what a draft, an object or a removal is, so that
+/// tests can try every order of events with numbers in their place.
+/// A crash loses it. What the next process makes of the file is in the journal: `survivor`, or a draft somebody has open.
+struct FileLife<Draft, Object, Removal> {
+    /// What programs see.
+    enum Content {
+        /// The bytes of the object below; none where there is no object.
+        case stored
+        /// The same. A first write has made a draft, and nothing is changed in it yet.
+        case opened(Draft)
+        /// A draft that programs have changed. `behind` is what they were told is safe before: a crash goes back to that.
+        case dirty(Draft, behind: Draft?)
+        /// A draft that programs were told is safe on this disk (durable=local). It is bound for the bucket, and stays as it is.
+        case acknowledged(Draft)
+    }
+
+    /// The version in the bucket that has the bytes which are not in the draft.
+    enum Base {
+        case none
+        case own(Object)
+        /// Another file's object, which the draft's commit copies.
+        case copied(Object)
+
+        init(_ object: Object?, isCopy: Bool = false) {
+            self = object.map { isCopy ? .copied($0) : .own($0) } ?? .none
+        }
+    }
+
+    /// What leads to the file.
+    enum Link {
+        case named
+        /// unlink(2) or rename(2) has taken its name; handles may use it still. The removal is that of its object, which their
+        /// bytes need until the last of them is closed.
+        case orphan(Removal?)
+        /// Another host has replaced its object: its name has this number now, and the handles of this one go on with what they
+        /// opened, as after a rename(2) over it.
+        case superseded(by: InodeNumber)
+        /// Another host's version has the name, and what was written here is beside it or kept for "pailfs recover". The handles
+        /// have nothing to go on with: what was below the draft is neither what they wrote nor what is there now.
+        case lostConflict(successor: InodeNumber?)
+    }
+
+    private(set) var content: Content
+    private(set) var base: Base
+    private(set) var link: Link
+    /// What the draft's commit requires at its name.
+    private(set) var condition: WriteCondition?
+    /// Counts the changes of `base` by acts of this mount, which every handle follows.
+    private(set) var epoch = 0
+    /// The metadata cache could not take down the newest version yet.
+    var isUnrecorded = false
+}
+
+// MARK: What is asked of it
+
+extension FileLife {
+    var draft: Draft? {
+        switch content {
+        case .stored: nil
+        case .opened(let draft), .dirty(let draft, _), .acknowledged(let draft): draft
+        }
+    }
+
+    /// What was acknowledged before the draft was changed.
+    var behind: Draft? { if case .dirty(_, let behind) = content { behind } else { nil } }
+
+    /// The draft that a crash goes back to.
+    var survivor: Draft? { if case .acknowledged(let draft) = content { draft } else { behind } }
+
+    /// Content or attributes differ from the object.
+    var isDirty: Bool {
+        switch content {
+        case .stored, .opened: false
+        case .dirty, .acknowledged: true
+        }
+    }
+
+    var isAcknowledged: Bool { if case .acknowledged = content { true } else { false } }
+
+    /// The object below; nil while there is none in the bucket.
+    var object: Object? {
+        switch base {
+        case .none: nil
+        case .own(let object), .copied(let object): object
+        }
+    }
+
+    var isCopy: Bool { if case .copied = base { true } else { false } }
+
+    /// A call of this host has taken its name.
+    var isUnlinked: Bool { if case .orphan = link { true } else { false } }
+
+    var removal: Removal? { if case .orphan(let removal) = link { removal } else { nil } }
+
+    var hasLostConflict: Bool { if case .lostConflict = link { true } else { false } }
+
+    /// The number under which its name has another host's object.
+    var successor: InodeNumber? {
+        switch link {
+        case .named, .orphan: nil
+        case .superseded(let successor): successor
+        case .lostConflict(let successor): successor
+        }
+    }
+
+    /// No name leads to it any more.
+    var isNameless: Bool { if case .named = link { false } else { true } }
+
+    /// The metadata cache knows all there is to know of it.
+    var isSettled: Bool {
+        if case (.stored, .named, false) = (content, link, isUnrecorded) { true } else { false }
+    }
+
+    /// The object at its name that the next commit replaces; it goes with the name. Only this tells of it where the entry is
+    /// pending: the file was renamed over it, or acknowledged by an earlier process.
+    var replacedObject: ETag? { if case .match(let etag) = condition { etag } else { nil } }
+
+    /// What can never be; nil when all is well. Looked at after every event while assertions are on.
+    var fault: String? {
+        switch (content, base, link) {
+        case (.opened, .copied, .named): "a draft that copies another object counts as unchanged"
+        case (.stored, .copied, .named), (.stored, .copied, .superseded):
+            "what is stored rests on another file's object"
+        case (.acknowledged, .copied, _): "acknowledged, and not on this disk"
+        case (_, .own, .lostConflict), (_, .copied, .lostConflict): "a file that lost a conflict rests on an object"
+        case (.opened, _, .lostConflict), (.dirty, _, .lostConflict), (.acknowledged, _, .lostConflict):
+            "a file that lost a conflict has a draft"
+        case (.stored, _, _) where condition != nil: "a commit is awaited of what is stored"
+        default: nil
+        }
+    }
+}
+
+// The events follow. One that cannot happen in a state changes nothing there; `assert` names those whose caller would have broken
+// a promise. What is to be done about a draft or a removal that an event gives back is the caller's.
+
+// MARK: How a life begins
+
+extension FileLife {
+    /// An object that somebody opens, or an entry without one.
+    init(opening object: Object?) {
+        self.init(content: .stored, base: Base(object), link: .named)
+    }
+
+    /// A file that a program has made: nothing of it is in the bucket, nor on this disk for good.
+    init(creating draft: Draft) {
+        self.init(content: .dirty(draft, behind: nil), base: .none, link: .named, condition: .absent)
+    }
+
+    /// What an earlier process was told is safe, as its row in the journal tells.
+    init(restoring draft: Draft, over object: Object?, condition: WriteCondition?) {
+        self.init(
+            content: .acknowledged(draft), base: Base(object), link: .named, condition: condition)
+    }
+
+    /// A file without a name that a program has open: that of an earlier process, or one whose last handle had been closed.
+    init(orphan draft: Draft?, over base: Base, removal: Removal? = nil) {
+        self.init(
+            content: draft.map { .dirty($0, behind: nil) } ?? .stored, base: base, link: .orphan(removal))
+    }
+
+    /// What a program had written in an earlier process, which it goes on with here. An acknowledged draft is behind it.
+    mutating func goOn(with draft: Draft, copying source: Object?, condition: WriteCondition?) {
+        content = .dirty(draft, behind: survivor)
+        if let source { base = .copied(source) }
+        self.condition = condition
+    }
+}
+
+// MARK: What programs do
+
+extension FileLife {
+    /// A first write needs a draft. Two may come at once: the draft that counts is returned.
+    mutating func begin(_ draft: Draft, condition: WriteCondition) -> Draft {
+        if let winner = self.draft { return winner }
+        assert(!hasLostConflict, "a write goes on after a conflict was lost")
+        (content, self.condition) = (.opened(draft), condition)
+        return draft
+    }
+
+    /// The draft's bytes are other ones now.
+    mutating func change() {
+        switch content {
+        case .opened(let draft): content = .dirty(draft, behind: nil)
+        case .dirty: break
+        case .stored: assertionFailure("there is no draft to change")
+        case .acknowledged: assertionFailure("acknowledged bytes are changed")
+        }
+    }
+
+    /// The draft has become a copy of another file's object, with what else is in it.
+    mutating func copy(from object: Object) {
+        change()
+        base = .copied(object)
+        epoch += 1
+    }
+
+    /// Nothing was changed in the draft, which is returned and to be discarded.
+    mutating func dropUnchanged() -> Draft? {
+        guard case .opened(let draft) = content, !isUnlinked else { return nil }
+        (content, condition) = (.stored, nil)
+        return draft
+    }
+
+    /// Programs are told that the draft is safe on this disk. What was acknowledged before is given up by that.
+    mutating func acknowledge() {
+        guard case .dirty(let draft, _) = content else { return }
+        content = .acknowledged(draft)
+    }
+
+    /// A copy takes the place of an acknowledged draft that programs write to again.
+    mutating func rewrite(in draft: Draft) {
+        guard case .acknowledged(let acknowledged) = content else { return }
+        content = .dirty(draft, behind: acknowledged)
+    }
+
+    /// unlink(2) or rename(2) has taken the name. Whoever lost a conflict before hears that as before.
+    mutating func unlink(_ removal: Removal? = nil) {
+        switch link {
+        case .named: link = .orphan(removal)
+        case .orphan(let old): link = .orphan(removal ?? old)
+        case .superseded, .lostConflict: if let removal { link = .orphan(removal) }
+        }
+    }
+
+    /// Nothing of it is to come back after a crash any more: its rows have ended, or end with that. Returns what was behind.
+    mutating func forgetAcknowledged() -> Draft? {
+        let behind = behind
+        if case .dirty(let draft, _) = content { content = .dirty(draft, behind: nil) }
+        if case .acknowledged(let draft) = content { content = .dirty(draft, behind: nil) }
+        return behind
+    }
+
+    /// What was behind is to be given up: a newer object has taken its place.
+    mutating func takeBehind() -> Draft? {
+        guard case .dirty(let draft, let behind) = content else { return nil }
+        content = .dirty(draft, behind: nil)
+        return behind
+    }
+}
+
+// MARK: What becomes of the object
+
+extension FileLife {
+    /// The draft is an object now, and the file's content.
+    mutating func land(as object: Object) {
+        (content, base, condition) = (.stored, .own(object), nil)
+        epoch += 1
+    }
+
+    /// A commit of the draft that goes on, or has failed, has made an object: what is not in the draft is there.
+    mutating func rest(on object: Object) {
+        base = .own(object)
+        epoch += 1
+    }
+
+    /// This mount gave the object another version or another key: everybody reads that one.
+    mutating func rebase(on object: Object?) {
+        guard !hasLostConflict else { return }
+        base = Base(object)
+        epoch += 1
+    }
+
+    /// The same bytes under a version that was looked up. Handles follow where they had none.
+    mutating func renew(_ object: Object?) {
+        if self.object == nil { epoch += 1 }
+        base = Base(object)
+    }
+
+    /// What the draft's commit requires is another thing now.
+    mutating func require(_ condition: WriteCondition?) {
+        if draft != nil { self.condition = condition }
+    }
+
+    /// Another host's version has the name, and the draft is beside it or kept elsewhere. Returns what was behind.
+    mutating func loseConflict() -> Draft? {
+        let behind = behind
+        (content, base, condition) = (.stored, .none, nil)
+        link = .lostConflict(successor: nil)
+        return behind
+    }
+
+    /// The name has another host's object, under a number of its own.
+    mutating func supersede(by successor: InodeNumber) {
+        switch link {
+        case .named, .superseded: link = .superseded(by: successor)
+        case .lostConflict: link = .lostConflict(successor: successor)
+        case .orphan: break
+        }
+    }
+
+    /// The removal of the object, for whoever carries it out or replaces the object.
+    mutating func takeRemoval() -> Removal? {
+        guard case .orphan(let removal) = link else { return nil }
+        link = .orphan(nil)
+        return removal
+    }
+
+    /// The removal was not carried out, and waits for the last handle again.
+    mutating func giveBack(_ removal: Removal) {
+        if isUnlinked { link = .orphan(removal) }
+    }
+}
+
+extension FileLife: Sendable where Draft: Sendable, Object: Sendable, Removal: Sendable {}
+extension FileLife.Content: Sendable where Draft: Sendable, Object: Sendable, Removal: Sendable {}
+extension FileLife.Base: Sendable where Draft: Sendable, Object: Sendable, Removal: Sendable {}
+extension FileLife.Link: Sendable where Draft: Sendable, Object: Sendable, Removal: Sendable {}

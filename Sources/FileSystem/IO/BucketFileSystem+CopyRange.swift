@@ -1,0 +1,177 @@
+import Basics
+import Blocks
+import Commits
+import Journaling
+import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// copy_file_range: a file that takes over another's bytes from its start has them copied at the store.
+///
+/// The target's draft lies over the source's version instead of its own; so its commit is one copy request, or part copies
+/// and the parts that were written since. Until then the source is only pinned by its ETag: whoever changes it here has the
+/// copies of it committed first (`settleCopies`); if somebody else does, the target's close fails. For the same reason such a
+/// file is committed where others are promised. Everything else, such as ranges that move to another offset, the kernel
+/// copies by reading and writing.
+extension BucketFileSystem {
+    /// Who copies what and has not committed it. Locked outside of a file's mutex.
+    typealias Copies = Mutex<[ObjectKey: [ActiveFile]]>
+
+    private static let leftToTheKernel = FileSystemError(
+        .notSupported, "the kernel copies between different offsets")
+
+    package func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64> {
+        guard source.offset == target.offset, source.ino != target.ino, source.offset >= 0, count > 0 else {
+            return .ready(.failure(Self.leftToTheKernel))
+        }
+        return later { [self] () async throws(FileSystemError) in
+            let from = try fileHandle(source.handle, of: source.ino)
+            let to = try fileHandle(target.handle, of: target.ino)
+            guard from.flags.reads, to.flags.writes else { throw .badHandle }
+            _ = try copyable(from, target.ino)
+            let file = to.file
+            return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
+                let pass = try await enterToWrite(file, alone: true, and: source.ino)
+                defer { leave(pass) }
+                // Whoever takes the source's object away has this alone until it is gone. Nobody waits for it inside another one's.
+                guard from.file.writing.tryEnter() else { throw Self.leftToTheKernel }
+                defer { from.file.writing.leave() }
+                // It may have got another key before the names could be kept from changing.
+                let object = try copyable(from, target.ino)
+                guard source.offset < object.version.size else { return 0 }
+                let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
+                // No object will be made of it that the store could copy to.
+                guard !file.state.withLock({ $0.life.isNameless }) else { throw Self.leftToTheKernel }
+                let draft = try draft(of: file)
+                guard draft.staged.size == target.offset, !draft.record.hasReachedStore else {
+                    throw Self.leftToTheKernel
+                }
+                if target.offset == 0 {
+                    try takeBase(object, file, draft)
+                } else if !file.state.withLock({ $0.life.isCopy && $0.life.object.map(object.isSame(as:)) ?? false }) {
+                    throw Self.leftToTheKernel
+                }
+                do throws(StagingError) { try draft.staged.takeBase(upTo: end) } catch {
+                    throw FileSystemError(error)
+                }
+                changed(file, draft)
+                return end - source.offset
+            }
+        }
+    }
+
+    /// What the store has of the file is what programs see, and the store can copy it to the target.
+    private func copyable(_ handle: FileHandle, _ target: InodeNumber) throws(FileSystemError) -> CachedObject {
+        let (base, epoch, isOther) = handle.file.state.withLock { state in
+            (
+                state.life.object, state.life.epoch,
+                state.life.isDirty || state.life.draft != nil || state.life.isNameless
+            )
+        }
+        guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }
+        let limits = store.capabilities
+        // The kernel reads from the cache; the store would send the bytes again.
+        if limits.quirks.contains(.copiesRefused) { throw Self.leftToTheKernel }
+        guard object.version.size <= limits.largestCopy || limits.canCopyParts(ofSize: object.version.size) else {
+            throw Self.leftToTheKernel
+        }
+        if limits.bucketsInKeys, try bucket(of: handle.file.ino) != bucket(of: target) { throw Self.leftToTheKernel }
+        return object
+    }
+
+    private func takeBase(
+        _ object: CachedObject, _ file: ActiveFile, _ draft: ActiveFile.Draft
+    ) throws(FileSystemError) {
+        try journalled { _ throws(JournalingError) in try draft.record.copies(object.key, object.version) }
+        draft.commit.takeBase(BaseObject(object: object, buffers: rooms.buffers))
+        let isLinked = file.state.withLock { state in
+            // Dirty from here on: whoever looks meanwhile for what copies the object must not take it for stored.
+            state.life.copy(from: object)
+            return !state.life.isUnlinked
+        }
+        if isLinked { remember(copyOf: object.key, file) }
+    }
+
+    /// `file` is to be committed before the object `key` changes.
+    func remember(copyOf key: ObjectKey, _ file: ActiveFile) {
+        copies.withLock { copies in
+            Self.forgetStored(&copies)
+            for other in copies.keys { copies[other]?.removeAll { $0 === file } }
+            copies[key, default: []].append(file)
+        }
+    }
+
+    /// Files that have been stored since they were remembered wait for nothing, and nobody is to wait for them.
+    private static func forgetStored(_ copies: inout [ObjectKey: [ActiveFile]]) {
+        for key in copies.keys {
+            copies[key]?.removeAll { !$0.isCopy(of: key) }
+            if copies[key]?.isEmpty == true { copies[key] = nil }
+        }
+    }
+
+    /// Before an object goes: what copies it is committed while it is there. Callers hold no gate.
+    func settleCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
+        guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: ino) else { return }
+        let pass = try await enterNamespace(of: ino)
+        defer { namespace.leave(pass) }
+        try await settleCopies(of: key)
+    }
+
+    /// Enters `writing` of a file whose object is about to go, alone, when what copies it is committed: from then on nothing
+    /// begins to.
+    func enterToLose(_ file: ActiveFile) async throws(FileSystemError) {
+        while true {
+            try await file.enterAlone(isAway: watch.isAway)
+            guard let key = try? key(of: file.ino), isCopied(key) else { return }
+            file.writing.leave(alone: true)
+            try await settleCopies(of: key)
+        }
+    }
+
+    private func isCopied(_ key: ObjectKey) -> Bool {
+        copies.withLock { copies in
+            Self.forgetStored(&copies)
+            return copies[key] != nil
+        }
+    }
+
+    /// Before an object gets another version. No directory above it is renamed meanwhile.
+    func settleCopies(of key: ObjectKey) async throws(FileSystemError) {
+        try await settleCopies { $0 == key }
+    }
+
+    /// The same for every object below a prefix.
+    func settleCopies(below prefix: ByteString) async throws(FileSystemError) {
+        try await settleCopies { $0.bytes.hasPrefix(prefix) }
+    }
+
+    /// A caller may be inside `writing` of a file that is to be stored. That one is not waited for in turn: what others copy was
+    /// clean when they took it, so files that copy each other in a circle do not come about.
+    private func settleCopies(_ isMeant: (ObjectKey) -> Bool) async throws(FileSystemError) {
+        let waiting = copies.withLock { copies in
+            Self.forgetStored(&copies)
+            return copies.filter { isMeant($0.key) }.flatMap { entry in entry.value.map { ($0, entry.key) } }
+        }
+        for (file, key) in waiting {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { files.leaveAlone(file) }
+            if file.isCopy(of: key) { try await commitAlone(file) }
+        }
+    }
+}
+
+extension ActiveFile {
+    /// Whether the file has yet to be stored and needs the object for it.
+    func isCopy(of key: ObjectKey) -> Bool {
+        state.withLock { $0.life.isCopy && $0.life.isDirty && !$0.life.isUnlinked && $0.life.object?.key == key }
+    }
+}
+
+extension CachedObject {
+    /// Whether both are the same bytes at the store. Its Last-Modified may have been learnt meanwhile.
+    fileprivate func isSame(as other: CachedObject) -> Bool {
+        key == other.key && version.etag == other.version.etag && version.size == other.version.size
+            && version.versionID == other.version.versionID
+    }
+}

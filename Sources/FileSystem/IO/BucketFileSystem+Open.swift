@@ -1,0 +1,343 @@
+package import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// open, create, release.
+extension BucketFileSystem {
+    package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
+        do {
+            if flags.writes || flags.truncate { try requireWritable() }
+            if !flags.truncate, let reply = openUnlinked(ino, flags) { return .success(reply) }
+            let entry = try entry(ino)
+            if !flags.truncate {
+                let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
+                if isKnown, case .done(let reply) = try open(entry, flags) { return .success(reply) }
+            }
+        } catch { if error.kind != .stale { return .ready(.failure(error)) } }
+        return later { [self] () async throws(FileSystemError) in
+            do throws(FileSystemError) { return try await openWaiting(ino, flags) } catch {
+                guard error.kind == .stale, let reply = openUnlinked(ino, flags) else { throw error }
+                if flags.truncate { try await emptying(reply, of: ino, flags) }
+                return reply
+            }
+        }
+    }
+
+    private func openWaiting(_ ino: InodeNumber, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply {
+        while true {
+            try await leaving.wait(ino)
+            let known = try self.entry(ino)
+            guard var entry = try await resolve(known.name, in: known.parent) else {
+                throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
+            }
+            guard entry.ino == ino else {
+                throw FileSystemError(.stale, "another file has the name \(entry.name) now")
+            }
+            entry = try await exact(entry)
+            switch try await openEmptying(entry, flags) {
+            case .done(let reply): return reply
+            case .leaving: break
+            case .outdated(let size): try await tellKernel(size, of: entry)
+            }
+        }
+    }
+
+    /// A handle of a file that has no name any more: /proc/self/fd leads to one that is open, and a path that was walked before
+    /// to another.
+    private func openUnlinked(_ ino: InodeNumber, _ flags: OpenFlags) -> OpenReply? {
+        let open = files.find(ino).flatMap { open in
+            open.state.withLock { $0.life.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
+        }
+        guard let file = open ?? revive(ino) else { return nil }
+        // The last close may have begun to delete the object.
+        guard flags.truncate || hasItsBytes(file) else {
+            letGo(file)
+            return nil
+        }
+        // Its last handle may have gone before, and with that what is kept of it.
+        keepUnlinked(file)
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
+        return OpenReply(handle: handle, keepCache: false, direct: flags.direct)
+    }
+
+    private enum Opening {
+        case done(OpenReply)
+        /// The file's name is about to go.
+        case leaving
+        /// The kernel knows the file by another length than this, or this process never told it one: reads would be cut to that.
+        case outdated(Int64)
+    }
+
+    /// Makes the handle; nothing here waits. What others have open the kernel knows. Of a file that is to be emptied it hears
+    /// nothing before that is done.
+    private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> Opening {
+        guard let file = activateNamed(entry) else { return .leaving }
+        guard file.ino == entry.ino else {
+            letGo(file)
+            throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
+        }
+        let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.life.isDirty) }
+        let shown = kernel.size(of: entry.ino)
+        guard flags.truncate || isOurs || shown == size || files.isShared(file) else {
+            letGo(file)
+            return .outdated(size)
+        }
+        if !flags.truncate { kernel.note(size: size, of: entry.ino) }
+        let reads = kernel.reads?.open(file.ino, direct: flags.direct) { file.cleanBase?.lend() } ?? .cached
+        let handle = handles.insert(
+            .file(FileHandle(file: file, flags: flags, reads: reads)), isWaiting: flags.truncate)
+        let etag = file.state.withLock { $0.life.draft == nil ? $0.life.object?.version.etag : nil }
+        let keepCache =
+            etag.map { kernel.hasPages(of: entry.ino, version: $0, isEmptied: flags.truncate) } ?? file.isDirty
+        return .done(OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing))
+    }
+
+    /// Sees to it that the kernel asks for the length before it cuts a read to the one it knows.
+    private func tellKernel(_ size: Int64, of entry: Entry) async throws(FileSystemError) {
+        guard let notifier = kernel.notifier else {
+            // Upon which it looks the name up again and comes back.
+            kernel.note(size: size, of: entry.ino)
+            throw FileSystemError(.stale, "the length of \(entry.name) changed")
+        }
+        notifier.invalidate(entry.ino)
+        do throws(CancellationError) { try await notifier.settle(entry.ino) } catch { throw .interrupted }
+        kernel.note(size: size, of: entry.ino)
+    }
+
+    /// The same, of a file that `flags` may say to empty.
+    private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> Opening {
+        let opening = try open(entry, flags)
+        if flags.truncate, case .done(let opened) = opening { try await emptying(opened, of: entry.ino, flags) }
+        return opening
+    }
+
+    /// Empties what was just opened, or closes it again.
+    private func emptying(
+        _ opened: OpenReply, of ino: InodeNumber, _ flags: OpenFlags
+    ) async throws(FileSystemError) {
+        do throws(FileSystemError) {
+            if flags.dropsPrivileges { dropPrivileges(of: ino) }
+            try await truncate(fileHandle(opened.handle, of: ino).file, to: 0)
+        } catch {
+            // The kernel keeps its pages and its length, whatever was done to the file.
+            kernel.forget(ino)
+            if let work = close(opened.handle) { await work() }
+            handles.settle(opened.handle)
+            throw error
+        }
+        handles.note(opened.handle, of: ino)
+    }
+
+    /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry has gone or was
+    /// forgotten right now.
+    func activateNamed(_ entry: Entry) -> ActiveFile? {
+        if leaving.contains(entry.ino) { return nil }
+        let file = activate(entry)
+        // In this order: a call that takes the name away and is not `leaving` any more has removed the entry before.
+        let isLeaving = leaving.contains(file.ino)
+        metadata.awaitForgetting()
+        guard isLeaving || (try? metadata.entry(file.ino)) == .some(nil) else { return file }
+        letGo(file)
+        return nil
+    }
+
+    /// The active file of an inode, with one more user, be there a name or not; nil of what is no file. Waits while its name is
+    /// about to go.
+    func holdFile(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile? {
+        while true {
+            try await leaving.wait(ino)
+            if let file = files.find(ino), file.state.withLock({ $0.life.isNameless }) {
+                return files.retain(ino) { file }
+            }
+            if let file = revive(ino) { return file }
+            if former(ino) != nil { return nil }
+            let entry = try entry(ino)
+            guard entry.attributes.kind == .file else { return nil }
+            if let file = activateNamed(entry) { return file }
+        }
+    }
+
+    /// The active file of an entry, with one more user; under another number when the object of those who have it open was
+    /// replaced in the bucket.
+    func activate(_ entry: Entry) -> ActiveFile {
+        var entry = current(entry)
+        // Nobody knows better of one that has lost its name since.
+        var isGone = false
+        while true {
+            let (ino, state) = (
+                entry.ino, ActiveFile.State(attributes: entry.attributes, life: FileLife(opening: committed(entry)))
+            )
+            // A commit may have come to its end since the entry was read, and its file have left the table: the version before
+            // must not be taken for one that somebody else has replaced.
+            let file = files.retain(ino) { [entry] in
+                isGone || metadata.isCurrent(entry)
+            } make: {
+                ActiveFile(ino: ino, state: state)
+            }
+            let known = try? self.entry(ino)
+            let latest = current(known ?? entry)
+            guard let file else {
+                (entry, isGone) = (latest, known == nil)
+                continue
+            }
+            if latest.ino == entry.ino {
+                let base = file.state.withLock { $0.life.object }
+                if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
+                return file
+            }
+            letGo(file)
+            entry = latest
+        }
+    }
+
+    func committed(_ entry: Entry) -> CachedObject? {
+        entry.attributes.version.flatMap { version in
+            (try? key(of: entry.ino)).map { rooms.blocks.open($0, version) }
+        }
+    }
+
+    package func create(
+        _ name: ByteString, in parent: InodeNumber, mode: UInt16, flags: OpenFlags, caller: Caller
+    ) -> Outcome<CreateReply> {
+        let place = Place(parent: parent, name: name)
+        do {
+            try requireWritable()
+            let key = try newKey(name, in: parent, kind: .file).key
+            if !store.capabilities.keyRules.isUntried(key.bytes),
+                case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
+                !changing.contains(place), let pass = names.tryEnter()
+            {
+                defer { names.leave(pass) }
+                return .success(try makeFile(name, in: parent, mode, flags, caller))
+            }
+        } catch { return .ready(.failure(error)) }
+        return later { [self] () async throws(FileSystemError) in
+            try await claiming([place]) { () async throws(FileSystemError) in
+                try await openOrMake(place, mode, flags, caller)
+            }
+        }
+    }
+
+    private func openOrMake(
+        _ place: Place, _ mode: UInt16, _ flags: OpenFlags, _ caller: Caller
+    ) async throws(FileSystemError) -> CreateReply {
+        let (parent, name) = (place.parent, place.name)
+        while true {
+            guard var entry = try await resolve(name, in: parent) else {
+                try await requireStorable(try newKey(name, in: parent, kind: .file).key)
+                return try await changingNames([place]) { () async throws(FileSystemError) in
+                    try makeFile(name, in: parent, mode, flags, caller)
+                }
+            }
+            if flags.exclusive { throw FileSystemError(.exists, "\(name) already exists") }
+            guard entry.attributes.kind == .file else {
+                throw FileSystemError(.isDirectory, "\(name) is not a file")
+            }
+            entry = current(entry)
+            switch try await openEmptying(entry, flags) {
+            case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
+            case .leaving: try await leaving.wait(entry.ino)
+            // The answer tells it.
+            case .outdated(let size): kernel.note(size: size, of: entry.ino)
+            }
+        }
+    }
+
+    private func makeFile(
+        _ name: ByteString, in parent: InodeNumber, _ mode: UInt16, _ flags: OpenFlags, _ caller: Caller
+    ) throws(FileSystemError) -> CreateReply {
+        let now = time.now()
+        var attributes = Attributes(kind: .file, size: 0, mtime: now, ctime: now, version: nil, storageClass: nil)
+        (attributes.mode, attributes.uid, attributes.gid) = (mode, caller.uid, try group(in: parent) ?? caller.gid)
+        attributes.headersKnown = true
+        let (component, key) = try newKey(name, in: parent, kind: .file)
+        let draft = try self.draft(on: nil, size: 0, key: key)
+        let entry: Entry
+        do throws(FileSystemError) {
+            entry = try cached { metadata throws(MetadataError) in
+                try metadata.create(component, in: parent, attributes, pending: true, dating: true)
+            }
+        } catch {
+            try end(draft.record)
+            draft.staged.discard()
+            throw error
+        }
+        let file = files.retain(entry.ino) {
+            ActiveFile(
+                ino: entry.ino, state: ActiveFile.State(attributes: attributes, life: FileLife(creating: draft)))
+        }
+        let handle = handles.insert(.file(FileHandle(file: file, flags: flags)))
+        return CreateReply(
+            entry: reply(for: entry), open: OpenReply(handle: handle, keepCache: false, direct: flags.direct))
+    }
+
+    package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
+        // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
+        if files.find(ino)?.needsRelease == true { _ = try? fileHandle(handle, of: ino) }
+        guard let work = close(handle) else {
+            handles.settle(handle)
+            return .success(())
+        }
+        return later { [self] () async throws(FileSystemError) in
+            await work()
+            handles.settle(handle)
+        }
+    }
+
+    /// Ends a handle; what is left to do when it was the file's last waits in the returned work.
+    private func close(_ handle: HandleID) -> (@Sendable () async -> Void)? {
+        guard case .file(let handle) = handles.remove(handle) else { return nil }
+        let file = handle.file
+        handle.close()
+        kernel.reads?.close(file.ino, handle.reads)
+        if let work = release(file) { return work }
+        guard handle.flags.writes, isUnstoredAndEmpty(file) else { return nil }
+        return { [self] in
+            await storeUnheard(file)
+            files.settle(file)
+        }
+    }
+
+    /// One user of the file less, who did nothing with it. Where that was the last, what others left to do is done.
+    func letGo(_ file: ActiveFile) {
+        if let work = release(file) { rooms.pool.start { await work() } }
+        files.settle(file)
+    }
+
+    /// One user of the file less; the same of what is left to do.
+    func release(_ file: ActiveFile) -> (@Sendable () async -> Void)? {
+        let isLast = files.release(file)
+        let (isDirty, isUnlinked, draft) = file.state.withLock { state in
+            (state.life.isDirty && !state.life.isAcknowledged, state.life.isUnlinked, state.life.draft)
+        }
+        guard isLast else { return nil }
+        unpin(file)
+        rest(file)
+        if isUnlinked {
+            noteFormer(file)
+            return { [self] in
+                guard forgetUnlinked(file) else { return }
+                if let draft {
+                    await draft.commit.abandon()
+                    do throws(FileSystemError) { try end(draft.record) } catch {
+                        remember(error, "unlink", file.ino)
+                    }
+                }
+                await carryOutDeletion(of: file)
+            }
+        }
+        guard isDirty else {
+            do throws(FileSystemError) { try dropUntouched(file) } catch { remember(error, "close", file.ino) }
+            return nil
+        }
+        // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
+        return { [self] in
+            await storeUnheard(file)
+            files.settle(file)
+        }
+    }
+}

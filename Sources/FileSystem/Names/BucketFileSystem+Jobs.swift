@@ -1,0 +1,118 @@
+import Basics
+package import Commits
+import Glibc
+import Journaling
+import Metadata
+import ObjectStorage
+import Synchronization
+
+/// Jobs that outlive the call that began them: what the store has refused is tried again while the mount lives.
+extension BucketFileSystem {
+    /// What the store has refused so far, the oldest first: for `pailfs status`.
+    package func unfinishedJobs() -> [UnfinishedJob] { jobs.unfinished }
+
+    /// To be called before anything is done at `key`, of a directory also below it: what a job still has to do there is done
+    /// first.
+    func settleJobs(at key: ObjectKey) async throws(FileSystemError) {
+        do { try await jobs.settle(key.bytes) } catch { throw FileSystemError(error) }
+    }
+
+    /// A job of an earlier process, or an upload of its, that the store would not let finish at the start.
+    func takeUp(_ left: Recovery.Left) {
+        switch left.row {
+        case .upload(let id, let record): jobs.add(abortOf: record, id, because: left.reason)
+        case .job(let id, let job, let replaced):
+            if case .headers(let update) = job.intent { return followLater(update, id, because: left.reason) }
+            let (act, keys) = Self.shown(job.intent)
+            jobs.add(id, act, keys[0], others: Array(keys.dropFirst()), because: left.reason) {
+                [weak self] () async throws(CommitError) in
+                guard let self else { throw .cancelled }
+                try await jobs.runner.finish(id, job, files: replaced)
+                // The next use of the names asks the store.
+                for key in keys {
+                    try? metadata.settleRemoval(of: key)
+                    try? metadata.distrust(key)
+                }
+            }
+        }
+    }
+
+    private static func shown(_ intent: JobIntent) -> (UnfinishedJob.Act, keys: [ByteString]) {
+        switch intent {
+        case .removal(let record): (.removal, [record.key])
+        case .rename(let record): (.rename(to: record.to), record.keys)
+        case .tree(let from, let to): (.tree(to: to), [from, to])
+        case .removals(let below), .moved(let below, _): (.removals, [below])
+        case .headers(let record): (.headers, [record.source.key])
+        }
+    }
+
+    /// Removes later what the store would not remove now. The name is gone for programs, and listings do not bring it back.
+    func removeLater(
+        _ id: IntentID, _ job: JournalContents.Job, _ component: ByteString, in parent: InodeNumber,
+        because reason: String
+    ) {
+        let (act, keys) = Self.shown(job.intent)
+        jobs.add(id, act, keys[0], because: reason) { [weak self] () async throws(CommitError) in
+            guard let self else { throw .cancelled }
+            try await jobs.runner.finish(id, job)
+            try? metadata.settleRemoval(of: component, in: parent)
+        }
+    }
+
+    /// Takes a row away that would have removed what is at `key`, now or as soon as the journal takes it: whatever comes to the key
+    /// waits for that, as it would be removed in the place of what was meant. Flushed, as a power cut must not bring it back.
+    func forgetJob(_ id: IntentID, at key: ByteString, also changes: [JournalChange] = []) {
+        let rows = [JournalChange.endJob(id)] + changes
+        do throws(JournalingError) { try rooms.journal.write(rows, flushed: true) } catch {
+            jobs.add(id, .ended, key, because: "\(error)") {
+                [journal = rooms.journal] () async throws(CommitError) in
+                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
+            }
+        }
+    }
+
+    /// Ends the row of a file whose bytes are in the bucket, now or as soon as the journal takes it: the object is there all the
+    /// same, and once it is replaced nobody could tell that it ever was.
+    func endStored(
+        _ record: FileRecord, of file: ActiveFile, at key: ObjectKey, also changes: [JournalChange]
+    ) {
+        do throws(FileSystemError) { try end(record, also: changes) } catch {
+            remember(error, "commit", file.ino)
+            let rows = [JournalChange.endFile(record.id)] + changes
+            jobs.add(record.id, .row, key.bytes, because: error.reason) {
+                [journal = rooms.journal] () async throws(CommitError) in
+                do throws(JournalingError) { try journal.write(rows, flushed: true) } catch { throw .journal(error) }
+            }
+        }
+    }
+
+    /// The metadata cache could not take down what was committed. Until it can, the file stays active, so that nobody goes by the
+    /// version before; whoever commits, renames or removes it waits for that.
+    func tellLater(
+        _ file: ActiveFile, _ key: ObjectKey, _ attributes: Attributes, _ headers: ObjectMetadata,
+        because error: FileSystemError
+    ) {
+        let held = files.retain(file.ino) { file }
+        held.state.withLock { $0.life.isUnrecorded = true }
+        jobs.add(rooms.journal.newID(), .row, key.bytes, because: error.reason) {
+            [weak self] () async throws(CommitError) in
+            guard let self else { throw .cancelled }
+            do {
+                try metadata.update(held.ino, attributes, metadata: headers, pending: false)
+                try metadata.confirmDirectories(above: held.ino)
+            } catch {
+                throw .store(ObjectStoreError(.local(errno: EIO), .put, key: key, message: "\(error)"))
+            }
+            held.state.withLock { $0.life.isUnrecorded = false }
+            letGo(held)
+        }
+    }
+
+    /// The last try, at the end of the mount. What stays is named, and done by the next mount.
+    func finishJobs() async -> [UnstoredFile] { await jobs.finish().map(unstored) }
+
+    func unstored(_ job: UnfinishedJob) -> UnstoredFile {
+        UnstoredFile(path: job.key, reason: "\(job.summary) is not finished: \(job.lastError)")
+    }
+}

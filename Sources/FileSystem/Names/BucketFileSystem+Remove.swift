@@ -1,0 +1,284 @@
+package import Basics
+import Blocks
+import Commits
+import Journaling
+import Logging
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// unlink.
+extension BucketFileSystem {
+    package func unlink(_ name: ByteString, in parent: InodeNumber) -> Outcome<Void> {
+        later { [self] () async throws(FileSystemError) in
+            try requireWritable()
+            let place = Place(parent: parent, name: name)
+            try await claiming([place]) { () async throws(FileSystemError) in
+                let entry = try await existing(name, in: parent)
+                guard entry.attributes.kind != .directory else {
+                    throw FileSystemError(.isDirectory, "\(name) is a directory")
+                }
+                try await settleCopies(ofObject: entry.ino)
+                try await noting("unlink", of: place) { () async throws(FileSystemError) in
+                    try await changingNames([place]) { () async throws(FileSystemError) in try await remove(entry) }
+                }
+            }
+            touch(parent)
+        }
+    }
+
+    /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
+    private func remove(_ entry: Entry) async throws(FileSystemError) {
+        try await leaving.begin(entry.ino)
+        defer { leaving.end(entry.ino) }
+        guard let file = files.find(entry.ino) else {
+            // A commit may have come to its end since the entry was read.
+            let entry = try self.entry(entry.ino)
+            noteFormer(entry)
+            let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
+            defer { metadata.release(hold) }
+            return try await removeObject(entry, mayWait: true)
+        }
+        try await enterToLose(file)
+        defer { file.writing.leave(alone: true) }
+        let key = try key(of: entry.ino)
+        try await settleJobs(at: key)
+        try await storeForHandles(of: file)
+        // A commit that was under way has made an object of it meanwhile.
+        let entry = try self.entry(entry.ino)
+        noteFormer(entry)
+        let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
+        defer { metadata.release(hold) }
+        let (draft, behind, base, replaced) = file.state.withLock {
+            ($0.life.draft, $0.life.behind, $0.life.isCopy ? nil : $0.life.object, $0.life.replacedObject)
+        }
+        // Bytes that only the object has are still needed by open handles: it goes with the last of them.
+        let isNeeded = files.isOpen(entry.ino) && base.map { !pinWhole($0, for: file) } ?? false
+        let job = rooms.journal.newID()
+        await file.quiesce()
+        let hasObject = !entry.isPending || replaced != nil
+        let replacesPromise = hasObject && draft?.record.intent.isAcknowledged ?? false || behind != nil
+        if isNeeded {
+            // Nobody waits for this deletion.
+            try await requireDeletable(in: key.directory)
+            try await keepDirectory(entry.parent, without: entry)
+        }
+        let deletion = ActiveFile.Deletion(
+            key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version, job: job,
+            commits: draft?.record.commits ?? [])
+        let isOpen = files.isOpen(entry.ino)
+        // A process that goes on with the mount has to know that what is open has no name any more.
+        let isWrittenDown = isNeeded || replacesPromise || isOpen && hasObject
+        // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
+        let now = time.now()
+        if isOpen {
+            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: isWrittenDown ? job : nil, changed: now)
+        }
+        if isWrittenDown {
+            // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
+            // goes, what was promised of it must not come back.
+            let removal = RemovalRecord(
+                key: key.bytes, etag: (entry.attributes.version?.etag ?? replaced)?.text,
+                commits: draft?.record.commits ?? [])
+            try journalled { journal throws(JournalingError) in
+                try journal.write(
+                    [.job(job, .removal(removal), items: [])], flushed: isNeeded || replacesPromise)
+            }
+        }
+        // Nothing else will know them.
+        let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
+        do throws(FileSystemError) {
+            if !hasObject || isNeeded {
+                // What may be there until a job is done must not be listed.
+                let isHidden = isNeeded || jobs.removes(key.bytes) || draft?.record.hasReachedStore ?? false
+                try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
+            } else {
+                try await removeObject(entry, mayWait: false)
+            }
+        } catch {
+            // The program is told that it failed: it must not happen later.
+            if isWrittenDown { forgetJob(job, at: key.bytes) }
+            try? metadata.forget(unlinked: entry.ino)
+            throw error
+        }
+        if isNeeded { doomed[key] = file }
+        file.state.withLock { state in
+            state.life.unlink(isNeeded ? deletion : nil)
+            state.attributes.noteChange(at: now)
+            state.metadata = state.metadata ?? headers
+        }
+        // The last handle may have gone meanwhile, and not have seen that there was anything to do.
+        if isOpen || isNeeded, forgetUnlinked(file) { await carryOutDeletion(of: file) }
+        if let draft {
+            // Nobody wants these bytes after a crash, open as the file may be.
+            do throws(FileSystemError) { try await endForGood(draft, behind, of: entry, at: key) } catch {
+                endLater(draft, behind, at: key, because: error)
+                throw error
+            }
+            file.state.withLock { _ = $0.life.forgetAcknowledged() }
+            await draft.commit.abandon()
+            draft.staged.keep(false)
+            if let behind { await giveUp(behind) }
+        }
+        if isWrittenDown, !isNeeded { forgetJob(job, at: key.bytes) }
+        files.settle(file)
+    }
+
+    /// The journal could not be written after the entry had gone: whatever comes to the key waits until these rows, which
+    /// would bring the file back, have ended.
+    private func endLater(
+        _ draft: ActiveFile.Draft, _ behind: ActiveFile.Draft?, at key: ObjectKey,
+        because error: FileSystemError
+    ) {
+        let others = behind.map { [JournalChange.endFile($0.record.id)] } ?? []
+        let record = draft.record
+        jobs.add(rooms.journal.newID(), .removal, key.bytes, because: error.reason) { () async throws(CommitError) in
+            do throws(JournalingError) { try record.end(also: others) } catch { throw .journal(error) }
+        }
+    }
+
+    /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
+    /// answer having come back: what it made goes too.
+    func endForGood(
+        _ draft: ActiveFile.Draft, _ behind: ActiveFile.Draft?, of entry: Entry, at key: ObjectKey
+    ) async throws(FileSystemError) {
+        var changes = behind.map { [JournalChange.endFile($0.record.id)] } ?? []
+        guard entry.isPending, draft.record.hasReachedStore else {
+            return try end(draft.record, isRemoved: true, also: changes)
+        }
+        let job = rooms.journal.newID()
+        let removal = JobIntent.removal(
+            RemovalRecord(key: key.bytes, etag: nil, commits: draft.record.commits))
+        changes.append(.job(job, removal, items: []))
+        try end(draft.record, also: changes)
+        await draft.commit.abandon()
+        let todo = JournalContents.Job(intent: removal, items: [])
+        do throws(CommitError) {
+            try await jobs.runner.finish(job, todo)
+            try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+        } catch { removeLater(job, todo, entry.component, in: entry.parent, because: "\(error)") }
+    }
+
+    /// The last handle of an unlinked file is gone, and with it the need for its object. What the store refuses now is tried
+    /// again, and the object's name stays taken until then. When the mount has ended no handle is used again, heard of its end or not.
+    func carryOutDeletion(of file: ActiveFile, mountHasEnded: Bool = false) async {
+        guard let deletion = file.state.withLock({ $0.life.removal }) else { return }
+        do throws(CommitError) { try await delete(file, evenIfOpen: mountHasEnded) } catch {
+            remember(FileSystemError(error), "unlink", file.ino)
+            jobs.add(deletion.job, .removal, deletion.key.bytes, because: "\(error)") {
+                [weak self] () async throws(CommitError) in
+                guard let self else { throw .cancelled }
+                try await delete(file, evenIfOpen: mountHasEnded)
+            }
+        }
+    }
+
+    private func delete(_ file: ActiveFile, evenIfOpen: Bool) async throws(CommitError) {
+        await deletions.enterRegardless()
+        defer { deletions.leave() }
+        // A program that has opened the file since still reads the object; its last close deletes it.
+        let deletion = file.state.withLock { state in
+            !evenIfOpen && files.isOpen(file.ino) ? nil : state.life.takeRemoval()
+        }
+        guard let deletion else { return }
+        do throws(CommitError) { try await carryOut(deletion) } catch {
+            file.state.withLock { $0.life.giveBack(deletion) }
+            throw error
+        }
+        try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
+        forgetJob(deletion.job, at: deletion.key.bytes)
+        doomed.remove(deletion.key, of: file)
+        forgetBlocks(of: deletion.key)
+    }
+
+    private func carryOut(_ deletion: ActiveFile.Deletion) async throws(CommitError) {
+        // Long after the unlink the object has to be the one that was meant: somebody else may have put another one there.
+        let removal = RemovalRecord(
+            key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
+        try await jobs.runner.finish(deletion.job, JournalContents.Job(intent: .removal(removal), items: []))
+    }
+
+    /// Nothing that has a name needs the blocks of what was at `key`; files without one that are open may.
+    func forgetBlocks(of key: ObjectKey) {
+        let bases = files.all.compactMap { file in file.state.withLock { $0.life.isNameless ? $0.life.object : nil } }
+        rooms.blocks.forget(key, except: bases.filter { $0.key == key }.map(\.version))
+    }
+
+    /// A new object takes the place of one that was to be deleted: it replaces that one, and nothing deletes the new one.
+    struct Takeover {
+        let file: ActiveFile
+        let deletion: ActiveFile.Deletion
+
+        /// What is replaced.
+        var version: ObjectVersion? { deletion.version }
+    }
+
+    /// From now on nothing but the caller does anything about the object at `key` that was to be deleted, if there is one.
+    /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
+    /// the old object keep the bytes that are here.
+    func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
+        guard let old = doomed[key] else { return nil }
+        await saveForHandles(of: old)
+        await deletions.enterRegardless(alone: true)
+        defer { deletions.leave(alone: true) }
+        guard let file = doomed.remove(key),
+            let deletion = file.state.withLock({ $0.life.takeRemoval() })
+        else { return nil }
+        jobs.forget(deletion.job)
+        keepUnlinked(file)
+        return Takeover(file: file, deletion: deletion)
+    }
+
+    /// The object was not replaced: it is to be deleted as before, at once if its last handle has gone meanwhile.
+    func giveBack(_ takeover: Takeover) async {
+        let (file, deletion) = (takeover.file, takeover.deletion)
+        file.state.withLock { $0.life.giveBack(deletion) }
+        doomed[deletion.key] = file
+        keepUnlinked(file)
+        if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
+    }
+
+    /// `mayWait` says that nobody needs the object any more and no row speaks of the file: in a row of such the program does not
+    /// wait for the store.
+    private func removeObject(_ entry: Entry, mayWait: Bool) async throws(FileSystemError) {
+        try await keepDirectory(entry.parent, without: entry)
+        let key = try key(of: entry.ino)
+        try await settleJobs(at: key)
+        // A job that has ended may have changed the version, and a removal leaves every other one where it is.
+        let entry = try self.entry(entry.ino)
+        if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
+            try await promiseRemoval(of: entry, version, at: key)
+        } else {
+            // A power cut must not bring back what was promised of it: the next start would find no object, and store it again.
+            rooms.journal.settle()
+            do { try await deleteObject(key) } catch { throw FileSystemError(error) }
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
+            try await keepDirectory(entry.parent, havingLost: key)
+        }
+        jobs.noteRemoval()
+    }
+
+    /// The name is gone, and its object goes with others that are removed soon after.
+    private func promiseRemoval(
+        of entry: Entry, _ version: ObjectVersion, at key: ObjectKey
+    ) async throws(FileSystemError) {
+        let job = rooms.journal.newID()
+        let record = RemovalRecord(key: key.bytes, etag: version.etag.text, commits: [])
+        try journalled { journal throws(JournalingError) in
+            try journal.write([.job(job, .removal(record), items: [])], flushed: true)
+        }
+        do throws(FileSystemError) {
+            try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: true) }
+        } catch {
+            // The program is told that it failed: it must not happen later.
+            try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
+            throw error
+        }
+        await jobs.gather(
+            PromisedRemoval(id: job, record: record) { [metadata] isOpen in
+                try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+                if isOpen { try? metadata.distrust(key.bytes) }
+            })
+    }
+}

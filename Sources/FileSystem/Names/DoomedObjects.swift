@@ -1,0 +1,84 @@
+import Basics
+import ObjectStorage
+import Synchronization
+
+/// Objects that have lost their names here and that open handles still need, by key. Each is deleted with its file's last
+/// handle; until then listings are taken as if it were gone, so that its directory can be removed, renamed and made again.
+///
+/// A leaf lock. A crash leaves the journal's word for each, and the next mount deletes them.
+final class DoomedObjects: Sendable {
+    private let files = Mutex<[ObjectKey: ActiveFile]>([:])
+
+    subscript(_ key: ObjectKey) -> ActiveFile? {
+        get { files.withLock { $0[key] } }
+        set { files.withLock { $0[key] = newValue } }
+    }
+
+    var all: [ActiveFile] { files.withLock { Array($0.values) } }
+
+    func keys(below prefix: ByteString) -> [ObjectKey] {
+        files.withLock { $0.keys.filter { $0.bytes.hasPrefix(prefix) } }
+    }
+
+    func remove(_ key: ObjectKey) -> ActiveFile? { files.withLock { $0.removeValue(forKey: key) } }
+
+    /// Removes the object if it is that of `file`.
+    func remove(_ key: ObjectKey, of file: ActiveFile) { files.withLock { if $0[key] === file { $0[key] = nil } } }
+
+    /// Each with the version that is doomed; what somebody else has put there since is not.
+    fileprivate var versions: [ObjectKey: ETag?] {
+        files.withLock { $0 }.mapValues { file in file.state.withLock { $0.life.removal?.version?.etag } }
+    }
+}
+
+extension ObjectStore {
+    /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
+    /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
+    /// entries as there are up to it then, and in any case one, if there is one: some stores send empty pages before others.
+    func list(
+        _ request: ListRequest, without doomed: DoomedObjects
+    ) async throws(ObjectStoreError) -> ListingPage {
+        var request = request
+        var whole = ListingPage()
+        var progress = ListingProgress()
+        while true {
+            // What goes or comes while the store answers is in one of the two.
+            let before = doomed.versions
+            var page = try await list(request)
+            try progress.take(page)
+            let hidden = before.merging(doomed.versions) { old, _ in old }
+            if hidden.isEmpty, !page.isEmpty || page.next == nil, whole == ListingPage() { return page }
+            func isHidden(_ object: ListedObject) -> Bool {
+                guard let version = hidden[object.key] else { return false }
+                return version == nil || version == object.version.etag
+            }
+            page.objects.removeAll(where: isHidden)
+            for prefix in page.commonPrefixes {
+                let below = hidden.keys.count { $0.bytes.hasPrefix(prefix.bytes) }
+                if below == 0 { continue }
+                if try await hasOnly(isHidden, below: prefix, atMost: below) {
+                    page.commonPrefixes.removeAll { $0 == prefix }
+                }
+            }
+            whole.objects += page.objects
+            whole.commonPrefixes += page.commonPrefixes
+            whole.next = page.next
+            let count = whole.objects.count + whole.commonPrefixes.count
+            guard let next = page.next, count < request.limit ?? 1 else { return whole }
+            request.cursor = next
+        }
+    }
+
+    /// Whether all objects below a prefix, expected to be `count` at most, are such. Some stores have a next page that is empty.
+    private func hasOnly(
+        _ isSuch: (ListedObject) -> Bool, below prefix: ObjectKey, atMost count: Int
+    ) async throws(ObjectStoreError) -> Bool {
+        var request = ListRequest(prefix: prefix.bytes, limit: count + 1)
+        while true {
+            let page = try await list(request)
+            guard page.objects.allSatisfy(isSuch) else { return false }
+            guard let next = page.next else { return true }
+            request.cursor = next
+        }
+    }
+}

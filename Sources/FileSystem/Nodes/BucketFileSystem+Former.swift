@@ -1,0 +1,114 @@
+import Basics
+import Blocks
+package import Metadata
+import ObjectStorage
+import Staging
+import Synchronization
+
+/// Inodes that have lost their names here and that the kernel may come to still (`FormerInodes`).
+extension BucketFileSystem {
+    /// To be called before an entry loses its name by a call of this mount. Nothing is asked of it as long as it has one.
+    func noteFormer(_ entry: Entry) {
+        let headers = entry.attributes.headersKnown ? (try? metadata.metadata(of: entry.ino)) ?? nil : nil
+        var attributes = entry.attributes
+        if attributes.kind == .directory {
+            attributes.noteChange(at: time.now())
+            keepUnlinked(directory: entry.ino, attributes)
+        }
+        let former = FormerInodes.Former(
+            attributes: attributes, headers: headers, key: try? key(of: entry.ino), file: files.find(entry.ino))
+        note(former, of: entry.ino)
+    }
+
+    /// The last descriptor of a file without a name is closed.
+    func noteFormer(_ file: ActiveFile) {
+        let (attributes, headers, base) = file.state.withLock { ($0.attributes, $0.metadata, $0.life.object) }
+        note(FormerInodes.Former(attributes: attributes, headers: headers, key: base?.key, file: file), of: file.ino)
+    }
+
+    private func note(_ former: FormerInodes.Former, of ino: InodeNumber) {
+        if let evicted = formers.insert(former, for: ino) { drop(evicted) }
+    }
+
+    /// Returns the record of an inode that has lost its name here; nil if the inode has a name, or has no record.
+    func former(_ ino: InodeNumber) -> FormerInodes.Former? {
+        guard let former = formers.find(ino), (try? metadata.entry(ino)) == .some(nil) else { return nil }
+        return former
+    }
+
+    /// The attributes of an entry whose file is not active. One that was not stored has left the table before its entry goes, and
+    /// then only the file tells its length.
+    func latest(of entry: Entry) -> Attributes {
+        let file = formers.find(entry.ino)?.file
+        return file.flatMap { file in file.state.withLock { $0.life.isUnlinked ? $0.attributes : nil } }
+            ?? entry.attributes
+    }
+
+    /// Does what is about an inode. One that loses its name here meanwhile is a file without a name from then on: then `act`
+    /// finds it so when it is begun once more.
+    func withOrWithoutName<Value: Sendable>(
+        _ ino: InodeNumber, _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        do { return try await act() } catch {
+            let isUnlinked = files.find(ino)?.state.withLock { $0.life.isUnlinked } ?? false
+            guard error.kind == .stale, isUnlinked || former(ino) != nil else { throw error }
+            return try await act()
+        }
+    }
+
+    /// The kernel has no inode of this number any more. It comes as well for single references, when a program did not wait for
+    /// an answer that held one.
+    package func forget(_ ino: InodeNumber, count: UInt64) {
+        guard !files.isOpen(ino), let former = formers.remove(ino) else { return }
+        drop(former)
+    }
+
+    /// Deletes the bytes that only an inode without a name had.
+    private func drop(_ former: FormerInodes.Former) {
+        if let file = former.file, !files.isOpen(file.ino) {
+            file.state.withLock { $0.life.isUnlinked ? $0.life.draft : nil }?.staged.discard()
+        }
+        guard let key = former.key, let version = former.shown.version else { return }
+        rooms.blocks.forget(key, version) {
+            let now = (try? metadata.entry(at: key.bytes)) ?? nil
+            let isUsed = files.all.contains { file in
+                file.state.withLock { $0.life.object?.key == key && $0.life.object?.version.etag == version.etag }
+            }
+            return now?.attributes.version?.etag == version.etag || isUsed
+        }
+    }
+
+    /// The file of such an inode, with one more user. nil where there is none.
+    func revive(_ ino: InodeNumber) -> ActiveFile? {
+        guard let former = former(ino), former.attributes.kind == .file else { return nil }
+        let file = files.retain(ino) {
+            if let file = former.file { return file }
+            let object = former.key.flatMap { key in former.attributes.version.map { rooms.blocks.open(key, $0) } }
+            let life = FileLife<ActiveFile.Draft, _, ActiveFile.Deletion>(orphan: nil, over: .init(object))
+            return ActiveFile(
+                ino: ino,
+                state: ActiveFile.State(attributes: former.attributes, metadata: former.headers, life: life))
+        }
+        guard file.state.withLock({ $0.life.isUnlinked }) else {
+            letGo(file)
+            return nil
+        }
+        return file
+    }
+
+    /// Whether the bytes of a file without a name are here, or its object is there as long as it is open. Keeps them then.
+    func hasItsBytes(_ file: ActiveFile) -> Bool {
+        let (base, size, hasObject) = file.state.withLock { state in
+            (state.life.object, state.life.draft?.staged.size ?? state.attributes.size, state.life.removal != nil)
+        }
+        guard !hasObject, size > 0, let base else { return true }
+        return pin(base, for: file, whole: true)
+    }
+
+    /// The answer to stat(2).
+    func status(of former: FormerInodes.Former, _ ino: InodeNumber) -> FileStatus {
+        var status = shown(ino, former.shown)
+        status.links = 0
+        return status
+    }
+}

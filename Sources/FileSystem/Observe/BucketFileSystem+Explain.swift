@@ -1,0 +1,162 @@
+package import Basics
+import Blocks
+import Commits
+package import Metadata
+import ObjectStorage
+import Synchronization
+
+/// What pailfs knows of one path, for `pailfs explain`; its names are those of the JSON that carries it.
+package struct PathReport: Sendable, Codable {
+    package var path: String
+    package var key: String
+    package var kind: String
+    package var size: Int64
+    package var inode: UInt64
+    package var etag: String?
+    package var versionID: String?
+    /// ISO 8601, like the other times.
+    package var modified: String
+    package var storageClass: String?
+    /// Every byte of the version is on this machine.
+    package var isCached: Bool
+    package var isOpen: Bool
+    package var isDirty: Bool
+    package var isUploading: Bool
+    /// Until when the store is not asked again.
+    package var freshUntil: String
+    /// The operation, what the store said, its code and request ID.
+    package var lastError: String?
+    package var lastErrorAt: String?
+}
+
+/// Where a path of the mount is in the bucket, for commands that work on objects.
+package struct ObjectLocation: Sendable {
+    /// Below the mount's prefix; with a slash at its end for a directory, empty for the mount's top.
+    package var key: ByteString
+    package var isDirectory: Bool
+    /// Files at or below the path that the bucket does not have as programs see them.
+    package var dirtyFiles: Int
+}
+
+/// `pailfs explain`, `pailfs refresh` and what commands on objects ask of a mount.
+extension BucketFileSystem {
+    /// What is known here, without asking the store.
+    package func explain(_ ino: InodeNumber) throws(FileSystemError) -> PathReport {
+        let entry = try entry(ino)
+        let file = files.find(ino)
+        let attributes = file?.attributes ?? entry.attributes
+        let version = attributes.version
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) } ?? ""
+        let last = lastErrors.withLock { $0.peek(ino) }
+        let isCached = version.map { rooms.blocks.open(ObjectKey(key), $0).isComplete } ?? false
+        return PathReport(
+            path: path(of: ino).description, key: (policy.prefix + key).description, kind: "\(attributes.kind)",
+            size: attributes.size,
+            inode: ino.rawValue, etag: version?.etag.text, versionID: version?.versionID,
+            modified: attributes.mtime.iso8601(), storageClass: attributes.storageClass,
+            isCached: attributes.kind != .directory && isCached, isOpen: files.isOpen(ino),
+            isDirty: file?.isDirty ?? false, isUploading: isUploading(ino),
+            freshUntil: max(entry.freshUntil, .epoch).iso8601(), lastError: last?.text,
+            lastErrorAt: last?.at.iso8601())
+    }
+
+    /// The object of a path below the mountpoint; where nothing is, the one that a new file would get.
+    package func locate(_ path: ByteString) throws(FileSystemError) -> ObjectLocation {
+        do throws(FileSystemError) {
+            let ino = try inode(at: path)
+            let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
+            guard let key else { throw FileSystemError(.notFound, "\(path) is not in the mount") }
+            let isDirectory = try entry(ino).attributes.kind == .directory
+            return ObjectLocation(key: key, isDirectory: isDirectory, dirtyFiles: dirtyFiles(below: ino))
+        } catch {
+            guard error.kind == .notFound else { throw error }
+            let (directory, name) = Self.split(path)
+            let parent = try inode(at: directory)
+            let key = try cached { metadata throws(MetadataError) in
+                let component = try metadata.component(toCreate: name, .file, in: parent)
+                return try metadata.key(of: parent).map { $0 + component }
+            }
+            guard let key else { throw error }
+            return ObjectLocation(key: key, isDirectory: false, dirtyFiles: 0)
+        }
+    }
+
+    /// A command changed the object of a path at the store, or the one with that key at or below the path: the next use of the
+    /// name, and of what is below it, asks.
+    package func noteChange(at path: ByteString, key: ByteString? = nil) async throws(FileSystemError) {
+        await jobs.sendRemovals()
+        if let key = key ?? (try? locate(path))?.key { distrustWrites(at: key) }
+        let ino = try? inode(at: path)
+        if let ino { try distrust(ino) }
+        var (directory, name) = Self.split(path)
+        // What the object is in may be as new as it, and then the first name that is not known leads to it.
+        while !directory.isEmpty, (try? inode(at: directory)) == nil { (directory, name) = Self.split(directory) }
+        let parent = try inode(at: directory)
+        try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
+        recentMisses.withLock { $0 = LRU(capacity: 4096) }
+        kernel.notifier?.invalidate(parent)
+        kernel.notifier?.invalidate(name, in: parent)
+        if let ino { try await settle(ino, namesIn: parent) }
+        try await settle(parent, namesIn: parent)
+    }
+
+    /// What was written and removed through this mount at a key, or below one that ends in a slash, need not be what is there,
+    /// even where the store's listings do not know of anything newer.
+    private func distrustWrites(at key: ByteString) { (rooms.store as? OverlaidStore)?.distrust(key) }
+
+    private func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
+        do throws(CancellationError) { try await kernel.notifier?.settle(ino, namesIn: parent) } catch {
+            throw .interrupted
+        }
+    }
+
+    private static func split(_ path: ByteString) -> (directory: ByteString, name: ByteString) {
+        guard let slash = path.bytes.lastIndex(of: UInt8(ascii: "/")) else { return ("", path) }
+        return (ByteString(path.bytes[..<slash]), ByteString(path.bytes[(slash + 1)...]))
+    }
+
+    /// Whether the file is being sent right now.
+    func isUploading(_ ino: InodeNumber) -> Bool {
+        guard let draft = files.find(ino)?.state.withLock({ $0.life.draft }) else { return false }
+        let progress = draft.commit.progress
+        return progress.isCommitting || progress.partsUnderWay > 0
+    }
+
+    /// The next use of what is at or below `ino` asks the store, whatever the kernel and the cache still believe. Changes of
+    /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one. What was removed
+    /// there leaves for the store first, which then shows whatever else is at the name.
+    /// Answers in which directory the kernel is to forget names.
+    @discardableResult
+    package func refresh(_ ino: InodeNumber) async throws(FileSystemError) -> InodeNumber {
+        await sendRemovals(below: ino)
+        let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }
+        if let key { distrustWrites(at: key) }
+        return try distrust(ino)
+    }
+
+    /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
+    package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
+        try await settle(ino, namesIn: try await refresh(ino))
+    }
+
+    /// The next use asks the store as it would after `ttl`, without waiting for anything here; answers in which directory the
+    /// kernel is to forget names.
+    @discardableResult
+    package func distrust(_ ino: InodeNumber) throws(FileSystemError) -> InodeNumber {
+        try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }
+        recentMisses.withLock { $0 = LRU(capacity: 4096) }
+        targets.withLock { $0 = LRU(capacity: 4096) }
+        kernel.notifier?.invalidate(ino)
+        if ino != .root, let entry = try? entry(ino) {
+            // With a directory the kernel drops the names below it.
+            kernel.notifier?.invalidate(entry.name, in: entry.parent)
+            return entry.parent
+        }
+        var last: ByteString?
+        while let page = try? metadata.children(of: ino, after: last, limit: 1000), let next = page.last {
+            for child in page { kernel.notifier?.invalidate(child.name, in: ino) }
+            last = next.component
+        }
+        return ino
+    }
+}

@@ -1,0 +1,34 @@
+import Basics
+import Metadata
+import ObjectStorage
+
+/// What a call learns of names from an answer of the store counts at once, although what was listed before is within `ttl`.
+extension BucketFileSystem {
+    /// Carries out a call about the object of an inode. If the store has no such object, or another one, the next use of the
+    /// name asks the store, and so does the next listing of its directory.
+    func doubting<Value: Sendable>(
+        _ ino: InodeNumber, _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        let version = (try? entry(ino))?.attributes.version
+        do throws(FileSystemError) { return try await act() } catch {
+            if error.kind == .notFound || error.kind == .stale { doubt(ino, version) }
+            throw error
+        }
+    }
+
+    /// The store has not what the name of an inode shows as `version`. A name that shows another version by now stays as it is.
+    func doubt(_ ino: InodeNumber, _ version: ObjectVersion?) {
+        guard let version, let entry = try? entry(ino), !entry.isPending,
+            entry.attributes.version?.etag == version.etag, let key = try? key(of: ino)
+        else { return }
+        try? metadata.distrust(key.bytes)
+        kernel.notifier?.invalidate(entry.name, in: entry.parent)
+    }
+
+    /// The store has these keys. Where one is news, the directories above it are listed again when they are used next.
+    func noteFound(_ objects: [ListedObject]) {
+        for object in objects where ((try? known(object.key.bytes)) ?? nil) == nil {
+            try? metadata.distrust(object.key.bytes)
+        }
+    }
+}
