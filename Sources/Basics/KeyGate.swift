@@ -1,9 +1,7 @@
-import Synchronization
-
 /// A fair lock over a tree of keys that tasks wait for without holding a thread: many share it, each at its keys, and one that
 /// moves all that is below some prefixes has those alone. Whoever has nothing to do with the prefixes goes on meanwhile.
 ///
-/// Nobody overtakes whom he would have to wait for. State lives in the mutex, a leaf; continuations are resumed outside it.
+/// Nobody overtakes whom he would have to wait for. Its own lock is a leaf.
 package final class KeyGate: Sendable {
     /// What somebody has who is inside, until `leave`.
     package struct Pass: Sendable, Hashable {
@@ -31,44 +29,54 @@ package final class KeyGate: Sendable {
         }
     }
 
-    private struct Waiter {
-        let request: Request
-        let continuation: CheckedContinuation<Bool, Never>
-    }
+    private typealias Room = Monitor<State, Request, Bool>
 
     private struct State {
         var nextID: UInt64 = 0
         var inside: [UInt64: Request] = [:]
-        var waiters: [Waiter] = []
         /// Inside or waiting, of those who are alone: without any everybody may come in.
         var alone = 0
-        var cancelled: Set<UInt64> = []
 
         mutating func makeRequest(_ places: [ByteString]?, alone: Bool) -> Request {
             nextID += 1
+            if alone { self.alone += 1 }
             return Request(id: nextID, places: places, alone: alone)
         }
 
-        /// `before` are those who wait longer.
-        func admits(_ request: Request, before: some Sequence<Waiter>) -> Bool {
-            if alone == 0, !request.alone { return true }
-            return !inside.values.contains { $0.conflicts(with: request) }
-                && !before.contains { $0.request.conflicts(with: request) }
+        /// Lets it in, unless it would be with whom it cannot be, or before somebody who waits for the same.
+        mutating func tryAdmit(_ request: Request, after others: @autoclosure () -> [Request]) -> Bool {
+            if alone > 0 || request.alone {
+                guard !inside.values.contains(where: { $0.conflicts(with: request) }),
+                    !others().contains(where: { $0.conflicts(with: request) })
+                else { return false }
+            }
+            inside[request.id] = request
+            return true
         }
 
-        mutating func admit(_ request: Request) { inside[request.id] = request }
+        mutating func remove(_ request: Request) { if request.alone { alone -= 1 } }
+
+        mutating func admitWaiters(_ queue: inout Room.Queue) {
+            var waiting: [Request] = []
+            queue.answer { request in
+                if tryAdmit(request, after: waiting) { return true }
+                waiting.append(request)
+                return nil
+            }
+        }
     }
 
-    private let state = Mutex(State())
+    /// Who waits hears whether it is inside.
+    private let room = Room(State())
 
     package init() {}
 
     /// Enters at once, sharing every key, if nobody is alone anywhere or waits for it; for what does not take long.
     package func tryEnter() -> Pass? {
-        state.withLock { state in
+        room.withLock { state in
             guard state.alone == 0 else { return nil }
             let request = state.makeRequest(nil, alone: false)
-            state.admit(request)
+            state.inside[request.id] = request
             return Pass(id: request.id)
         }
     }
@@ -84,70 +92,26 @@ package final class KeyGate: Sendable {
     }
 
     private func enter(_ places: [ByteString], alone: Bool) async throws(CancellationError) -> Pass {
-        let request = state.withLock { state in
-            if alone { state.alone += 1 }
-            return state.makeRequest(places, alone: alone)
+        var pass = Pass(id: 0)
+        let isInside = await room.wait(whenCancelled: false) { state, queue in
+            let request = state.makeRequest(places, alone: alone)
+            pass = Pass(id: request.id)
+            return state.tryAdmit(request, after: queue.wants) ? .answer(true) : .wait(request)
+        } leaving: { state, queue, request in
+            state.remove(request)
+            state.admitWaiters(&queue)
         }
-        let entered = await withTaskCancellationHandler {
-            await wait(request)
-        } onCancel: {
-            let waiter: Waiter? = state.withLock { state in
-                guard let index = state.waiters.firstIndex(where: { $0.request.id == request.id }) else {
-                    state.cancelled.insert(request.id)
-                    return nil
-                }
-                return state.waiters.remove(at: index)
-            }
-            waiter?.continuation.resume(returning: false)
-        }
-        let admitted = state.withLock { state in
-            state.cancelled.remove(request.id)
-            if !entered, alone { state.alone -= 1 }
-            return entered ? [] : Self.admitWaiters(&state)
-        }
-        for waiter in admitted { waiter.continuation.resume(returning: true) }
-        if !entered { throw CancellationError() }
-        return Pass(id: request.id)
-    }
-
-    private func wait(_ request: Request) async -> Bool {
-        await withCheckedContinuation { continuation in
-            let answer: Bool? = state.withLock { state in
-                if state.cancelled.contains(request.id) { return false }
-                if state.admits(request, before: state.waiters) {
-                    state.admit(request)
-                    return true
-                }
-                state.waiters.append(Waiter(request: request, continuation: continuation))
-                return nil
-            }
-            if let answer { continuation.resume(returning: answer) }
-        }
+        if !isInside { throw CancellationError() }
+        return pass
     }
 
     package func leave(_ pass: Pass) {
-        let admitted: [Waiter] = state.withLock { state in
-            let request = state.inside.removeValue(forKey: pass.id)
-            precondition(request != nil, "left a gate that was not entered")
-            if request?.alone == true { state.alone -= 1 }
-            return Self.admitWaiters(&state)
-        }
-        for waiter in admitted { waiter.continuation.resume(returning: true) }
-    }
-
-    private static func admitWaiters(_ state: inout State) -> [Waiter] {
-        if state.waiters.isEmpty { return [] }
-        var admitted: [Waiter] = []
-        var rest: [Waiter] = []
-        for waiter in state.waiters {
-            if state.admits(waiter.request, before: rest) {
-                state.admit(waiter.request)
-                admitted.append(waiter)
-            } else {
-                rest.append(waiter)
+        room.change { state, queue in
+            guard let request = state.inside.removeValue(forKey: pass.id) else {
+                preconditionFailure("left a gate that was not entered")
             }
+            state.remove(request)
+            state.admitWaiters(&queue)
         }
-        state.waiters = rest
-        return admitted
     }
 }

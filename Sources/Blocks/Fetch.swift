@@ -5,21 +5,12 @@ import Synchronization
 ///
 /// The transport's thread is the only writer of the buffer; readers see bytes below the published count alone, and those
 /// are never written again. The last byte waits until the fetch is vouched for, and everything of a whole object's. Its mutex is a
-/// leaf; continuations resume outside it. Lives as long as somebody reads from it, and its buffer as long as it lives.
+/// leaf. Lives as long as somebody reads from it, and its buffer as long as it lives.
 final class Fetch: ByteSink {
-    private struct Waiter {
-        let id: Int
-        let count: Int
-        let continuation: CheckedContinuation<BlockError?, Never>
-    }
-
     private struct State {
         var buffer: Buffer?
         /// Bytes of the current attempt.
         var received = 0
-        var waiters: [Waiter] = []
-        var nextWaiter = 0
-        var cancelledWaiters: Set<Int> = []
         var failure: BlockError?
         var task: Task<Void, Never>?
         var isCancelled = false
@@ -33,7 +24,8 @@ final class Fetch: ByteSink {
     let isWhole: Bool
     /// The object's (`Judgement.round`) when it began.
     let round: Int
-    private let state = Mutex(State())
+    /// Who waits wants so many bytes, and hears why they do not come.
+    private let state = Monitor<State, Int, BlockError?>(State())
     private let published = Atomic<Int>(0)
     /// Bytes that readers have taken from here; those taken twice count twice.
     let taken = Atomic<Int64>(0)
@@ -94,35 +86,27 @@ final class Fetch: ByteSink {
 
     /// Lets readers have everything: it is vouched for.
     func publishAll() {
-        let satisfied = state.withLock { state in
+        state.change { _, queue in
             published.store(count, ordering: .releasing)
-            defer { state.waiters = [] }
-            return state.waiters
+            queue.answer { _ in .some(nil) }
         }
-        for waiter in satisfied { waiter.continuation.resume(returning: nil) }
     }
 
     func fail(_ error: BlockError) {
-        let waiters = state.withLock { state in
+        state.change { state, queue in
             state.failure = error
-            defer { state.waiters = [] }
-            return state.waiters
+            queue.answer { _ in error }
         }
-        for waiter in waiters { waiter.continuation.resume(returning: error) }
     }
 
     private func advance(to received: Int) {
-        let satisfied: [Waiter] = state.withLock { state in
+        state.change { state, queue in
             state.received = received
             let shown = min(received, count - 1)
-            guard !isWhole, shown > published.load(ordering: .relaxed) else { return [] }
+            guard !isWhole, shown > published.load(ordering: .relaxed) else { return }
             published.store(shown, ordering: .releasing)
-            guard state.waiters.contains(where: { $0.count <= shown }) else { return [] }
-            let satisfied = state.waiters.filter { $0.count <= shown }
-            state.waiters.removeAll { $0.count <= shown }
-            return satisfied
+            queue.answer { $0 <= shown ? .some(nil) : nil }
         }
-        for waiter in satisfied { waiter.continuation.resume(returning: nil) }
     }
 
     // MARK: The reading side
@@ -134,35 +118,11 @@ final class Fetch: ByteSink {
     func wait(upTo end: Int64) async throws(BlockError) {
         let count = Int(end - range.lowerBound)
         if published.load(ordering: .acquiring) >= count { return }
-        let id = state.withLock { state in
-            state.nextWaiter += 1
-            return state.nextWaiter
-        }
-        let failure = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                enter(Waiter(id: id, count: count, continuation: continuation))
-            }
-        } onCancel: {
-            let waiter: Waiter? = state.withLock { state in
-                guard let index = state.waiters.firstIndex(where: { $0.id == id }) else {
-                    state.cancelledWaiters.insert(id)
-                    return nil
-                }
-                return state.waiters.remove(at: index)
-            }
-            waiter?.continuation.resume(returning: .cancelled)
+        let failure = await state.wait(whenCancelled: .cancelled) { state, _ in
+            if published.load(ordering: .acquiring) >= count { return .answer(nil) }
+            if let failure = state.failure { return .answer(failure) }
+            return .wait(count)
         }
         if let failure { throw failure }
-    }
-
-    private func enter(_ waiter: Waiter) {
-        let (isOver, failure): (Bool, BlockError?) = state.withLock { state in
-            if published.load(ordering: .acquiring) >= waiter.count { return (true, nil) }
-            if let failure = state.failure { return (true, failure) }
-            if state.cancelledWaiters.remove(waiter.id) != nil { return (true, .cancelled) }
-            state.waiters.append(waiter)
-            return (false, nil)
-        }
-        if isOver { waiter.continuation.resume(returning: failure) }
     }
 }

@@ -2,16 +2,20 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Bounds the transfers in flight for a whole mount, as `UploadSlots` decides. Waiting ends with its task. The mutex is a leaf;
-/// waiters are resumed outside it.
+/// Bounds the transfers in flight for a whole mount, as `UploadSlots` decides. Waiting ends with its task. The lock is a
+/// leaf.
 package final class UploadLimiter: Sendable {
+    private typealias Room = Monitor<State, UploadSlots.ID, Bool>
+
     private struct State {
         var slots: UploadSlots
-        var waiters: [UploadSlots.ID: CheckedContinuation<Bool, Never>] = [:]
-        /// Granted before anybody waited for it.
-        var early: Set<UploadSlots.ID> = []
-        var cancelled: Set<UploadSlots.ID> = []
         var lastFile: UInt64 = 0
+
+        /// Gives free slots to those who wait.
+        mutating func admit(_ queue: inout Room.Queue) {
+            let granted = Set(slots.grant())
+            if !granted.isEmpty { queue.answer { granted.contains($0) ? true : nil } }
+        }
     }
 
     /// A slot that is taken.
@@ -19,15 +23,18 @@ package final class UploadLimiter: Sendable {
         fileprivate let id: UploadSlots.ID
     }
 
-    private let state: Mutex<State>
+    /// Who waits hears whether it has its slot.
+    private let state: Room
 
     /// `limit` is the most there may be; the store may be able to take less for a while.
-    package init(limit: Int) { state = Mutex(State(slots: UploadSlots(most: limit))) }
+    package init(limit: Int) { state = Room(State(slots: UploadSlots(most: limit))) }
 
     /// Changes how many there may be; those in flight go on.
     package func setLimit(_ limit: Int) {
-        state.withLock { $0.slots.setMost(limit) }
-        admit()
+        state.change { state, queue in
+            state.slots.setMost(limit)
+            state.admit(&queue)
+        }
     }
 
     /// Slots taken now.
@@ -46,68 +53,36 @@ package final class UploadLimiter: Sendable {
 
     /// Takes a slot, waiting for one.
     func acquire(for file: UInt64) async throws(CancellationError) -> Slot {
-        let id = state.withLock { $0.slots.request(for: file) }
-        admit()
-        let isGranted = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let answer: Bool? = state.withLock { state in
-                    if state.early.remove(id) != nil { return true }
-                    if state.cancelled.remove(id) != nil { return false }
-                    state.waiters[id] = continuation
-                    return nil
-                }
-                if let answer { continuation.resume(returning: answer) }
+        var slot = Slot(id: 0)
+        let isGranted = await state.wait(whenCancelled: false) { state, queue in
+            let id = state.slots.request(for: file)
+            slot = Slot(id: id)
+            var isGranted = false
+            for granted in state.slots.grant() {
+                if granted == id { isGranted = true } else { queue.answer { $0 == granted ? true : nil } }
             }
-        } onCancel: {
-            let waiter: CheckedContinuation<Bool, Never>? = state.withLock { state in
-                guard state.slots.cancel(id) else { return nil }
-                guard let waiter = state.waiters.removeValue(forKey: id) else {
-                    state.cancelled.insert(id)
-                    return nil
-                }
-                return waiter
-            }
-            waiter?.resume(returning: false)
+            return isGranted ? .answer(true) : .wait(id)
+        } leaving: { state, _, id in
+            _ = state.slots.cancel(id)
         }
         guard isGranted else { throw CancellationError() }
-        return Slot(id: id)
+        return slot
     }
 
     /// Ends the waiting of a file's transfers, as if their tasks had been cancelled: what they were for has failed.
     func withdraw(_ file: UInt64) {
-        let waiters = state.withLock { state in
-            var waiters: [CheckedContinuation<Bool, Never>] = []
-            for id in state.slots.cancelAll(of: file) {
-                if let waiter = state.waiters.removeValue(forKey: id) {
-                    waiters.append(waiter)
-                } else {
-                    state.cancelled.insert(id)
-                }
-            }
-            return waiters
+        state.change { state, queue in
+            let cancelled = Set(state.slots.cancelAll(of: file))
+            queue.answer { cancelled.contains($0) ? false : nil }
         }
-        for waiter in waiters { waiter.resume(returning: false) }
     }
 
     /// Gives a slot back.
     func release(_ slot: Slot, _ ending: UploadSlots.Ending) {
-        state.withLock { $0.slots.release(slot.id, ending) }
-        admit()
-    }
-
-    private func admit() {
-        let admitted = state.withLock { state in
-            var admitted: [CheckedContinuation<Bool, Never>] = []
-            for id in state.slots.grant() {
-                if let waiter = state.waiters.removeValue(forKey: id) {
-                    admitted.append(waiter)
-                } else {
-                    state.early.insert(id)
-                }
-            }
-            return admitted
+        state.change { state, queue in
+            state.slots.release(slot.id, ending)
+            state.admit(&queue)
         }
-        for waiter in admitted { waiter.resume(returning: true) }
     }
 }
 

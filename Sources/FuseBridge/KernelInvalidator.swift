@@ -47,13 +47,13 @@ package final class KernelInvalidator: KernelNotifier {
 }
 
 /// A lane for each inode that something is to be said about, and the threads that send what is in them: what is in one lane in
-/// order, and one after the other. Locked by its own mutex, a leaf; continuations are resumed outside it.
+/// order, and one after the other. The lock is a leaf.
 private final class Lanes: Sendable {
     enum Event: Sendable {
         case inode(InodeNumber)
         case attributes(InodeNumber)
         case name(ByteString, parent: InodeNumber)
-        /// The one of `waiters` with this number waits for those before it.
+        /// Who has this ticket waits for those before it.
         case settled(UInt64)
     }
 
@@ -67,10 +67,7 @@ private final class Lanes: Sendable {
         var threads = 0
         /// Threads that wait for a lane.
         var idle = 0
-        var nextID: UInt64 = 0
-        var waiters: [UInt64: CheckedContinuation<Bool, Never>] = [:]
-        /// Waiters whose task was cancelled before they could wait.
-        var cancelled: Set<UInt64> = []
+        var lastTicket: UInt64 = 0
     }
 
     /// What a thread sends at a time.
@@ -91,7 +88,8 @@ private final class Lanes: Sendable {
     private static let mostThreads = 32
 
     private let threadName: String
-    private let state = Mutex(State())
+    /// Who waits has a ticket in a lane, and hears that it was come by.
+    private let state = Monitor<State, UInt64, Bool>(State())
     private let available = Semaphore()
     private let ended = Semaphore()
 
@@ -100,14 +98,14 @@ private final class Lanes: Sendable {
     func attach(_ session: OpaquePointer) { state.withLock { $0.session = session } }
 
     func detach() {
-        let (waiters, idle, areGone) = state.withLock { state in
+        let (idle, areGone) = state.change { state, queue in
             defer {
-                (state.session, state.waiters, state.idle) = (nil, [:], 0)
+                (state.session, state.idle) = (nil, 0)
                 (state.lanes, state.ready) = ([:], [])
+                queue.answer { _ in true }
             }
-            return (state.waiters.values, state.idle, state.threads == 0)
+            return (state.idle, state.threads == 0)
         }
-        for waiter in waiters { waiter.resume(returning: true) }
         for _ in 0..<idle { available.signal() }
         if !areGone { ended.wait() }
     }
@@ -138,29 +136,12 @@ private final class Lanes: Sendable {
 
     /// Waits until what is in the lane now was sent; throws when the task is cancelled before.
     func settle(_ lane: InodeNumber) async throws(CancellationError) {
-        let id = state.withLock { state in
-            state.nextID += 1
-            return state.nextID
+        let isSettled = await state.wait(whenCancelled: false) { state, _ in
+            guard state.lanes[lane] != nil else { return .answer(true) }
+            state.lastTicket += 1
+            state.lanes[lane]?.append(.settled(state.lastTicket))
+            return .wait(state.lastTicket)
         }
-        let isSettled = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let answer: Bool? = state.withLock { state in
-                    if state.cancelled.contains(id) { return false }
-                    guard state.lanes[lane] != nil else { return true }
-                    state.lanes[lane]?.append(.settled(id))
-                    state.waiters[id] = continuation
-                    return nil
-                }
-                if let answer { continuation.resume(returning: answer) }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                state.cancelled.insert(id)
-                return state.waiters.removeValue(forKey: id)
-            }
-            waiter?.resume(returning: false)
-        }
-        state.withLock { _ = $0.cancelled.remove(id) }
         if !isSettled { throw CancellationError() }
     }
 
@@ -200,7 +181,7 @@ private final class Lanes: Sendable {
         // Errors are the kernel's "I did not have that" (ENOENT), or the end of the session.
         for event in batch.events {
             switch event {
-            case .settled(let id): state.withLock { $0.waiters.removeValue(forKey: id) }?.resume(returning: true)
+            case .settled(let ticket): state.change { _, queue in queue.answer { $0 == ticket ? true : nil } }
             case .inode(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, 0, 0)
             // Below 0 is no page.
             case .attributes(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, -1, 0)

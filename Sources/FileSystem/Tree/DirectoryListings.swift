@@ -114,17 +114,15 @@ final class DirectoryListing: Sendable {
         var forgotten: ByteString?
         /// Nobody wanted another page.
         var isLeft = false
-        var nextID: UInt64 = 0
-        var waiters: [UInt64: CheckedContinuation<Bool, Never>] = [:]
-        var cancelled: Set<UInt64> = []
     }
 
     let directory: InodeNumber
-    private let state: Mutex<State>
+    /// Who waits has so many pages, and wants more.
+    private let state: Monitor<State, Int, Bool>
 
     fileprivate init(directory: InodeNumber, _ pages: Int) {
         self.directory = directory
-        state = Mutex(State(readers: [pages]))
+        state = Monitor(State(readers: [pages]))
     }
 
     var progress: Progress { state.withLock { $0.progress } }
@@ -196,28 +194,9 @@ final class DirectoryListing: Sendable {
 
     /// Waits until more than `pages` pages are in or the listing has ended.
     func wait(after pages: Int) async throws(FileSystemError) {
-        let id = state.withLock { state in
-            state.nextID += 1
-            return state.nextID
+        let isDone = await state.wait(whenCancelled: false) { state, _ in
+            state.progress.isEnded || state.progress.pages > pages ? .answer(true) : .wait(pages)
         }
-        let isDone = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let answer: Bool? = state.withLock { state in
-                    if state.cancelled.contains(id) { return false }
-                    if state.progress.isEnded || state.progress.pages > pages { return true }
-                    state.waiters[id] = continuation
-                    return nil
-                }
-                if let answer { continuation.resume(returning: answer) }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                state.cancelled.insert(id)
-                return state.waiters.removeValue(forKey: id)
-            }
-            waiter?.resume(returning: false)
-        }
-        state.withLock { _ = $0.cancelled.remove(id) }
         if !isDone { throw .interrupted }
     }
 
@@ -242,12 +221,9 @@ final class DirectoryListing: Sendable {
     }
 
     private func wake<Answer: Sendable>(_ change: (inout State) -> Answer) -> Answer {
-        let (answer, waiters) = state.withLock { state in
-            let answer = change(&state)
-            defer { state.waiters = [:] }
-            return (answer, state.waiters)
+        state.change { state, queue in
+            defer { queue.answer { _ in true } }
+            return change(&state)
         }
-        for waiter in waiters.values { waiter.resume(returning: true) }
-        return answer
     }
 }

@@ -1,25 +1,12 @@
 import Basics
-import Synchronization
 
 /// One run of the same work for everybody who asks while it runs.
 ///
-/// The work runs as a task of its own, so a caller that is interrupted leaves without ending it for the others.
-/// Flights live in the mutex, a leaf; nothing is awaited or resumed under it.
+/// The work runs as a task of its own, so a caller that is interrupted leaves without ending it for the others. The lock is a leaf.
 final class SharedFlights<Key: Hashable & Sendable, Value: Sendable>: Sendable {
-    private struct Flight {
-        var waiters: [UInt64: CheckedContinuation<Result<Value, FileSystemError>, Never>] = [:]
-    }
-
-    private enum Step { case start, wait, leave }
-
-    private struct State {
-        var flights: [Key: Flight] = [:]
-        var nextID: UInt64 = 0
-        var cancelled: Set<UInt64> = []
-    }
-
     private let pool: WorkerPool
-    private let state = Mutex(State())
+    /// The keys of the work that runs; who waits does so for that of one.
+    private let flights = Monitor<Set<Key>, Key, Result<Value, FileSystemError>>([])
 
     init(pool: WorkerPool) { self.pool = pool }
 
@@ -27,38 +14,21 @@ final class SharedFlights<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     func value(
         for key: Key, _ work: @escaping @Sendable () async -> Result<Value, FileSystemError>
     ) async throws(FileSystemError) -> Value {
-        let id = state.withLock { state in
-            state.nextID += 1
-            return state.nextID
+        var isNew = false
+        let result = await flights.wait(whenCancelled: .failure(.interrupted)) { flights, _ in
+            isNew = flights.insert(key).inserted
+            return .wait(key)
+        } onceWaiting: {
+            if isNew { pool.start { self.land(key, await work()) } }
         }
-        let result = await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let step: Step = state.withLock { state in
-                    if state.cancelled.contains(id) { return .leave }
-                    let isNew = state.flights[key] == nil
-                    state.flights[key, default: Flight()].waiters[id] = continuation
-                    return isNew ? .start : .wait
-                }
-                switch step {
-                case .leave: continuation.resume(returning: .failure(.interrupted))
-                case .wait: break
-                case .start: pool.start { self.land(key, await work()) }
-                }
-            }
-        } onCancel: {
-            let waiter = state.withLock { state in
-                state.cancelled.insert(id)
-                return state.flights[key]?.waiters.removeValue(forKey: id)
-            }
-            waiter?.resume(returning: .failure(.interrupted))
-        }
-        state.withLock { _ = $0.cancelled.remove(id) }
         return try result.get()
     }
 
     private func land(_ key: Key, _ result: Result<Value, FileSystemError>) {
-        let flight = state.withLock { $0.flights.removeValue(forKey: key) }
-        for waiter in flight?.waiters.values ?? [:].values { waiter.resume(returning: result) }
+        flights.change { flights, queue in
+            flights.remove(key)
+            queue.answer { $0 == key ? result : nil }
+        }
     }
 }
 

@@ -29,8 +29,6 @@ final class TreeListing: Sendable {
         /// How many pages there were when the walk last asked.
         var askedAt = 0
         var isEnded = false
-        /// Each is to look again.
-        var waiters: [CheckedContinuation<Bool, Never>] = []
     }
 
     /// Pages it goes ahead of the walk.
@@ -40,12 +38,13 @@ final class TreeListing: Sendable {
 
     let root: InodeNumber
     private let prefix: ByteString
-    private let state: Mutex<State>
+    /// Who waits is to look again.
+    private let state: Monitor<State, Void, Void>
 
     /// `prefix` is the key of `root`, and `start` what the listing begins after.
     init(root: InodeNumber, prefix: ByteString, after start: ByteString) {
         (self.root, self.prefix) = (root, prefix)
-        state = Mutex(State(position: start))
+        state = Monitor(State(position: start))
     }
 
     // MARK: The walk's side
@@ -62,15 +61,11 @@ final class TreeListing: Sendable {
         let first = state.withLock { $0.pages }
         var isOver = false
         while !isOver {
-            isOver = await withCheckedContinuation { continuation in
-                let isOver = state.withLock { state in
-                    state.askedAt = state.pages
-                    let isPast = key <= state.position && !state.open.contains(key)
-                    guard !state.isEnded, !isPast, state.pages - first < Self.mostOfOne else { return true }
-                    state.waiters.append(continuation)
-                    return false
-                }
-                if isOver { continuation.resume(returning: true) }
+            await state.waitRegardless { state, _ in
+                state.askedAt = state.pages
+                let isPast = key <= state.position && !state.open.contains(key)
+                isOver = state.isEnded || isPast || state.pages - first >= Self.mostOfOne
+                return isOver ? .answer(()) : .wait(())
             }
         }
     }
@@ -182,11 +177,9 @@ final class TreeListing: Sendable {
     }
 
     private func report(_ change: (inout State) -> Void) {
-        let waiters = state.withLock { state in
+        state.change { state, queue in
             change(&state)
-            defer { state.waiters = [] }
-            return state.waiters
+            queue.answer { () }
         }
-        for waiter in waiters { waiter.resume(returning: false) }
     }
 }

@@ -17,7 +17,6 @@ package final class RenewingCredentials: CredentialsProvider {
         /// No renewal of credentials that still work before this; of the time source's `uptime`.
         var earliest = Duration.zero
         var replacement: Replaced?
-        var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     /// The last reading of the source that a refusal asked for.
@@ -38,7 +37,8 @@ package final class RenewingCredentials: CredentialsProvider {
     private let source: Source
     private let margin: Duration
     private let time: any TimeSource
-    private let state = Mutex(State())
+    /// Who waits does so for the end of a renewal.
+    private let state = Monitor<State, Void, Void>(State())
     private static let pause = Duration.seconds(10)
     private static let silence = ObjectStoreError(
         .unreachable, .checkAccess, code: "NoCredentials",
@@ -118,7 +118,7 @@ package final class RenewingCredentials: CredentialsProvider {
             if credentials == nil, state.withLock({ $0.credentials != nil }) { throw Self.silence }
             result = .success(credentials)
         } catch { result = .failure(error) }
-        let waiting = state.withLock { state in
+        state.change { state, queue in
             if case .success(let credentials) = result { (state.credentials, state.isKnown) = (credentials, true) }
             // A source that fails, or that has nothing newer, is not asked at every request.
             state.earliest = time.uptime() + Self.pause
@@ -127,23 +127,15 @@ package final class RenewingCredentials: CredentialsProvider {
                 state.replacement = Replaced(at: now, length: now - began, result: result.map { $0 != used })
             }
             state.isRenewing = false
-            defer { state.waiting = [] }
-            return state.waiting
+            queue.answer { () }
         }
-        for continuation in waiting { continuation.resume() }
         if let fallback, case .failure(let error) = result, error.kind != .cancelled { return fallback }
         return try result.get()
     }
 
     /// Returns when the renewal under way has ended, well or not: whoever still has nothing then tries for itself.
     private func awaitRenewal() async {
-        await withCheckedContinuation { continuation in
-            let isOver = state.withLock { state in
-                if state.isRenewing { state.waiting.append(continuation) }
-                return !state.isRenewing
-            }
-            if isOver { continuation.resume() }
-        }
+        await state.waitRegardless { state, _ in state.isRenewing ? .wait(()) : .answer(()) }
     }
 }
 

@@ -1,0 +1,135 @@
+import Synchronization
+
+/// A lock under which tasks wait, without holding a thread, for what somebody else under it decides.
+///
+/// `State` is its owner's. Those who wait are beside it, in the order they came, each with what it wants; whoever changes the
+/// state answers them, and they are resumed when the lock is free again. A task that is cancelled stops waiting, whether it had
+/// begun to or not. The lock is a leaf.
+package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: Sendable {
+    /// Those who wait.
+    package struct Queue: Sendable {
+        fileprivate struct Waiter {
+            let id: UInt64
+            let want: Want
+            let continuation: CheckedContinuation<Answer, Never>
+        }
+
+        fileprivate var waiters: [Waiter] = []
+        /// To be resumed when the lock is free.
+        fileprivate var answered: [(continuation: CheckedContinuation<Answer, Never>, answer: Answer)] = []
+        /// Tasks that were cancelled before they could wait.
+        fileprivate var cancelled: Set<UInt64> = []
+
+        package var isEmpty: Bool { waiters.isEmpty }
+
+        package var count: Int { waiters.count }
+
+        /// What the one wants who has waited longest.
+        package var first: Want? { waiters.first?.want }
+
+        /// What all of them want, the oldest first.
+        package var wants: [Want] { waiters.map(\.want) }
+
+        /// Answers the one who has waited longest.
+        package mutating func answerFirst(_ answer: Answer) {
+            let waiter = waiters.removeFirst()
+            answered.append((waiter.continuation, answer))
+        }
+
+        /// Asks for the answer to each want, the oldest first. Who gets nil goes on waiting.
+        package mutating func answer(_ answer: (Want) -> Answer?) {
+            waiters.removeAll { waiter in
+                guard let answer = answer(waiter.want) else { return false }
+                answered.append((waiter.continuation, answer))
+                return true
+            }
+        }
+
+        fileprivate mutating func leave(_ id: UInt64, _ answer: Answer) -> Want? {
+            guard let index = waiters.firstIndex(where: { $0.id == id }) else { return nil }
+            let waiter = waiters.remove(at: index)
+            answered.append((waiter.continuation, answer))
+            return waiter.want
+        }
+    }
+
+    /// What becomes of who asks.
+    package enum Decision {
+        case answer(Answer)
+        case wait(Want)
+    }
+
+    private struct Contents {
+        var state: State
+        var queue = Queue()
+    }
+
+    private let contents: Mutex<Contents>
+    private let lastID = Atomic<UInt64>(0)
+
+    package init(_ state: State) { contents = Mutex(Contents(state: state)) }
+
+    /// Looks at the state, or changes what nobody waits for.
+    package func withLock<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
+        contents.withLock { body(&$0.state) }
+    }
+
+    /// Changes the state, and answers those who waited for that.
+    @discardableResult
+    package func change<Value: Sendable>(_ body: (inout State, inout Queue) -> Value) -> Value {
+        let (value, answered) = contents.withLock { contents in
+            let value = body(&contents.state, &contents.queue)
+            defer { contents.queue.answered = [] }
+            return (value, contents.queue.answered)
+        }
+        for (continuation, answer) in answered { continuation.resume(returning: answer) }
+        return value
+    }
+
+    /// The answer that `decide` has at once, or that somebody gives later: `cancelled` when the task is cancelled before.
+    /// `onceWaiting` is called, without the lock, after it has begun to wait; `leaving` when a cancelled task has stopped.
+    package func wait(
+        whenCancelled cancelled: Answer, _ decide: (inout State, inout Queue) -> Decision,
+        onceWaiting: () -> Void = {},
+        leaving: @Sendable (inout State, inout Queue, Want) -> Void = { _, _, _ in }
+    ) async -> Answer {
+        let id = lastID.wrappingAdd(1, ordering: .relaxed).newValue
+        let answer = await withTaskCancellationHandler {
+            await wait(id, whenCancelled: cancelled, decide, onceWaiting: onceWaiting)
+        } onCancel: {
+            change { state, queue in
+                if let want = queue.leave(id, cancelled) {
+                    leaving(&state, &queue, want)
+                } else {
+                    queue.cancelled.insert(id)
+                }
+            }
+        }
+        // It may have come after the answer.
+        if Task.isCancelled { contents.withLock { _ = $0.queue.cancelled.remove(id) } }
+        return answer
+    }
+
+    /// The same whether or not the task is cancelled.
+    package func waitRegardless(_ decide: (inout State, inout Queue) -> Decision) async -> Answer {
+        await wait(lastID.wrappingAdd(1, ordering: .relaxed).newValue, whenCancelled: nil, decide) {}
+    }
+
+    private func wait(
+        _ id: UInt64, whenCancelled cancelled: Answer?, _ decide: (inout State, inout Queue) -> Decision,
+        onceWaiting: () -> Void
+    ) async -> Answer {
+        await withCheckedContinuation { continuation in
+            let answer: Answer? = change { state, queue in
+                if let cancelled, queue.cancelled.contains(id) { return cancelled }
+                switch decide(&state, &queue) {
+                case .answer(let answer): return answer
+                case .wait(let want):
+                    queue.waiters.append(Queue.Waiter(id: id, want: want, continuation: continuation))
+                    return nil
+                }
+            }
+            if let answer { continuation.resume(returning: answer) } else { onceWaiting() }
+        }
+    }
+}
