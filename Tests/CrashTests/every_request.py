@@ -62,6 +62,7 @@ copy/big:kodo:remote:CHANGE-1-before copy/open:kodo:remote:CHANGE-1-before
 rename/dir-of-a-shared-name:s3:remote:LIST-3-before rename/dir-of-a-shared-name:s3:remote:BATCH-1-after
 rename/dir-over-nothing:s3:remote:LIST-1-overwritten
 rmdir/dir-of-a-shared-name:s3:remote:DELETE-1-seen rmdir/tree-with-shared-names:s3:remote:DELETE-1-seen
+rmdir/tree-with-shared-names:cssp:local:DELETE-5-seen chmod/file:cssp:local:POST-1-overwritten
 rename/big-over-nothing:s3:remote:HEAD-2-overwritten chmod/dirty:s3:remote:PUT-1-overwritten
 rename/link-over-nothing:oss:remote:native:GETLINK-1-overwritten
 rename/link-over-nothing:oss:remote:native:GETLINK-2-overwritten

@@ -127,7 +127,7 @@ extension FileLife {
         switch (content, base, link) {
         case (.opened, .copied, .named): "a draft that copies another object counts as unchanged"
         case (.stored, .copied, .named), (.stored, .copied, .superseded):
-            "what is stored rests on another file's object"
+            "the stored content rests on another file's object"
         case (.acknowledged, .copied, _): "acknowledged, and not on this disk"
         case (_, .own, .lostConflict), (_, .copied, .lostConflict): "a file that lost a conflict rests on an object"
         case (.opened, _, .lostConflict), (.dirty, _, .lostConflict), (.acknowledged, _, .lostConflict):
@@ -180,7 +180,7 @@ extension FileLife {
     /// A first write needs a draft. Two may come at once: the draft that counts is returned.
     mutating func begin(_ draft: Draft, condition: WriteCondition) -> Draft {
         if let winner = self.draft { return winner }
-        assert(!hasLostConflict, "a write goes on after a conflict was lost")
+        assert(!hasLostConflict, "a file that lost a conflict gets a draft")
         (content, self.condition) = (.opened(draft), condition)
         return draft
     }

@@ -112,7 +112,17 @@ extension BucketFileSystem {
             return .success(target.text)
         }
         return later { [self] () async throws(FileSystemError) in
-            try await asking(about: ino) { () async throws(FileSystemError) in try await target(of: ino) }
+            try await asking(about: ino) { () async throws(FileSystemError) in try await targetIfItStays(ino) }
+        }
+    }
+
+    /// While a call of this mount takes the link away its object may be gone before its entry is: then the answer waits for the end
+    /// of that, and is that of the name then.
+    private func targetIfItStays(_ ino: InodeNumber) async throws(FileSystemError) -> ByteString {
+        do throws(FileSystemError) { return try await target(of: ino) } catch {
+            guard leaving.contains(ino) else { throw error }
+            try await leaving.wait(ino)
+            return try await target(of: ino)
         }
     }
 
