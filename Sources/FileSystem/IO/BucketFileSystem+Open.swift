@@ -212,7 +212,11 @@ extension BucketFileSystem {
                 !changing.contains(place), let pass = names.tryEnter()
             {
                 defer { names.leave(pass) }
-                return .success(try makeFile(name, in: parent, mode, flags, caller))
+                do throws(FileSystemError) {
+                    return .success(try makeFile(name, in: parent, mode, flags, caller))
+                } catch  where error.kind == .exists && !flags.exclusive {
+                    // A listing has brought the file of another host since.
+                }
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
@@ -229,8 +233,14 @@ extension BucketFileSystem {
         while true {
             guard var entry = try await resolve(name, in: parent) else {
                 try await requireStorable(try newKey(name, in: parent, kind: .file).key)
-                return try await changingNames([place]) { () async throws(FileSystemError) in
-                    try makeFile(name, in: parent, mode, flags, caller)
+                do throws(FileSystemError) {
+                    return try await changingNames([place]) { () async throws(FileSystemError) in
+                        try makeFile(name, in: parent, mode, flags, caller)
+                    }
+                } catch {
+                    // A listing has brought the file of another host since.
+                    guard error.kind == .exists, !flags.exclusive else { throw error }
+                    continue
                 }
             }
             if flags.exclusive { throw FileSystemError(.exists, "\(name) already exists") }
