@@ -50,15 +50,50 @@ extension BucketFileSystem {
         noteFormer(entry)
         let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
         defer { metadata.release(hold) }
+        let removal = try await prepareToRemove(entry, file, key)
+        try writeDown(removal, of: file)
+        try await takeName(removal, of: file)
+        try await giveUpDraft(removal, of: file)
+        if removal.isWrittenDown, !removal.isNeeded { forgetJob(removal.job, at: key.bytes) }
+        files.settle(file)
+    }
+
+    /// What the removal of an active file has to see to.
+    private struct FileRemoval {
+        let entry: Entry
+        let key: ObjectKey
+        let draft, behind: ActiveFile.Draft?
+        /// The object that its commit would have replaced.
+        let replaced: ETag?
+        /// Bytes that only the object has are still needed by open handles: it goes with the last of them.
+        let isNeeded: Bool
+        let isOpen: Bool
+        let deletion: ActiveFile.Deletion
+        /// The change of the file that the removal is.
+        let time: Timestamp
+
+        let hasObject: Bool
+        /// What was acknowledged goes with it, and must not come back.
+        let endsAcknowledged: Bool
+
+        var job: IntentID { deletion.job }
+
+        /// A process that goes on with the mount has to know that what is open has no name any more.
+        var isWrittenDown: Bool { isNeeded || endsAcknowledged || isOpen && hasObject }
+    }
+
+    /// Inside `writing`, alone.
+    private func prepareToRemove(
+        _ entry: Entry, _ file: ActiveFile, _ key: ObjectKey
+    ) async throws(FileSystemError) -> FileRemoval {
         let (draft, behind, base, replaced) = file.state.withLock {
             ($0.life.draft, $0.life.behind, $0.life.isCopy ? nil : $0.life.object, $0.life.replacedObject)
         }
-        // Bytes that only the object has are still needed by open handles: it goes with the last of them.
         let isNeeded = files.isOpen(entry.ino) && base.map { !pinWhole($0, for: file) } ?? false
         let job = rooms.journal.newID()
         await file.quiesce()
         let hasObject = !entry.isPending || replaced != nil
-        let replacesPromise = hasObject && draft?.record.intent.isAcknowledged ?? false || behind != nil
+        let endsAcknowledged = hasObject && draft?.record.intent.isAcknowledged ?? false || behind != nil
         if isNeeded {
             // Nobody waits for this deletion.
             try await requireDeletable(in: key.directory)
@@ -67,62 +102,75 @@ extension BucketFileSystem {
         let deletion = ActiveFile.Deletion(
             key: key, parent: entry.parent, component: entry.component, version: entry.attributes.version, job: job,
             commits: draft?.record.commits ?? [])
-        let isOpen = files.isOpen(entry.ino)
-        // A process that goes on with the mount has to know that what is open has no name any more.
-        let isWrittenDown = isNeeded || replacesPromise || isOpen && hasObject
-        // From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process.
-        let now = time.now()
-        if isOpen {
-            keepUnlinked(file, deletion: isNeeded ? deletion : nil, job: isWrittenDown ? job : nil, changed: now)
+        return FileRemoval(
+            entry: entry, key: key, draft: draft, behind: behind, replaced: replaced, isNeeded: isNeeded,
+            isOpen: files.isOpen(entry.ino), deletion: deletion, time: time.now(), hasObject: hasObject,
+            endsAcknowledged: endsAcknowledged)
+    }
+
+    /// From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process. The name is gone
+    /// when the call returns, so the object has to go whatever happens; and where it goes, what was promised of it must not come
+    /// back.
+    private func writeDown(_ removal: FileRemoval, of file: ActiveFile) throws(FileSystemError) {
+        if removal.isOpen {
+            keepUnlinked(
+                file, deletion: removal.isNeeded ? removal.deletion : nil,
+                job: removal.isWrittenDown ? removal.job : nil, changed: removal.time)
         }
-        if isWrittenDown {
-            // The name is gone when this call returns, so the object has to go whatever happens to the process; and where it
-            // goes, what was promised of it must not come back.
-            let removal = RemovalRecord(
-                key: key.bytes, etag: (entry.attributes.version?.etag ?? replaced)?.text,
-                commits: draft?.record.commits ?? [])
-            try journalled { journal throws(JournalingError) in
-                try journal.write(
-                    [.job(job, .removal(removal), items: [])], flushed: isNeeded || replacesPromise)
-            }
+        guard removal.isWrittenDown else { return }
+        let etag = removal.entry.attributes.version?.etag ?? removal.replaced
+        let record = RemovalRecord(key: removal.key.bytes, etag: etag?.text, commits: removal.deletion.commits)
+        try journalled { journal throws(JournalingError) in
+            try journal.write(
+                [.job(removal.job, .removal(record), items: [])],
+                flushed: removal.isNeeded || removal.endsAcknowledged)
         }
+    }
+
+    /// The entry goes, and the object with it unless handles need that.
+    private func takeName(_ removal: FileRemoval, of file: ActiveFile) async throws(FileSystemError) {
+        let (entry, key) = (removal.entry, removal.key)
         // Nothing else will know them.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
         do throws(FileSystemError) {
-            if !hasObject || isNeeded {
+            if !removal.hasObject || removal.isNeeded {
                 // What may be there until a job is done must not be listed.
-                let isHidden = isNeeded || jobs.removes(key.bytes) || draft?.record.hasReachedStore ?? false
-                try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: isHidden) }
+                let mayBeThere = jobs.removes(key.bytes) || removal.draft?.record.hasReachedStore ?? false
+                try cached { metadata throws(MetadataError) in
+                    try metadata.remove(entry.ino, pending: removal.isNeeded || mayBeThere)
+                }
             } else {
                 try await removeObject(entry, mayWait: false)
             }
         } catch {
             // The program is told that it failed: it must not happen later.
-            if isWrittenDown { forgetJob(job, at: key.bytes) }
+            if removal.isWrittenDown { forgetJob(removal.job, at: key.bytes) }
             try? metadata.forget(unlinked: entry.ino)
             throw error
         }
-        if isNeeded { doomed[key] = file }
+        if removal.isNeeded { doomed[key] = file }
         file.state.withLock { state in
-            state.life.unlink(isNeeded ? deletion : nil)
-            state.attributes.noteChange(at: now)
+            state.life.unlink(removal.isNeeded ? removal.deletion : nil)
+            state.attributes.noteChange(at: removal.time)
             state.metadata = state.metadata ?? headers
         }
         // The last handle may have gone meanwhile, and not have seen that there was anything to do.
-        if isOpen || isNeeded, forgetUnlinked(file) { await carryOutDeletion(of: file) }
-        if let draft {
-            // Nobody wants these bytes after a crash, open as the file may be.
-            do throws(FileSystemError) { try await endForGood(draft, behind, of: entry, at: key) } catch {
-                endLater(draft, behind, at: key, because: error)
-                throw error
-            }
-            file.state.withLock { _ = $0.life.forgetAcknowledged() }
-            await draft.commit.abandon()
-            draft.staged.keep(false)
-            if let behind { await giveUp(behind) }
+        if removal.isOpen || removal.isNeeded, forgetUnlinked(file) { await carryOutDeletion(of: file) }
+    }
+
+    /// Nobody wants the bytes of a draft after a crash, open as the file may be.
+    private func giveUpDraft(_ removal: FileRemoval, of file: ActiveFile) async throws(FileSystemError) {
+        guard let draft = removal.draft else { return }
+        do throws(FileSystemError) {
+            try await endForGood(draft, removal.behind, of: removal.entry, at: removal.key)
+        } catch {
+            endLater(draft, removal.behind, at: removal.key, because: error)
+            throw error
         }
-        if isWrittenDown, !isNeeded { forgetJob(job, at: key.bytes) }
-        files.settle(file)
+        file.state.withLock { _ = $0.life.forgetAcknowledged() }
+        await draft.commit.abandon()
+        draft.staged.keep(false)
+        if let behind = removal.behind { await giveUp(behind) }
     }
 
     /// The journal could not be written after the entry had gone: whatever comes to the key waits until these rows, which

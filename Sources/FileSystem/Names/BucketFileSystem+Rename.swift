@@ -149,191 +149,30 @@ extension BucketFileSystem {
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
+        let isAcknowledged = replacedFile?.hasPromise ?? false
         if let file {
-            try await settleJobs(at: try key(of: source.ino))
-            // What was written belongs to the object that is copied; a file never committed just takes the new key, unless it
-            // has taken the place of an object, which must not come back.
-            let needsCommit = file.state.withLock {
-                $0.life.replacedObject != nil || $0.life.draft?.record.hasReachedStore ?? false
-            }
-            if !(try entry(source.ino)).isPending || needsCommit { try await commitAlone(file) }
-            // What was promised of the target ends with the rename, and a link's object goes with it: until then, what takes its
-            // place is promised as well.
-            let mustStay = replacedFile?.hasPromise ?? false || displaced?.etag != nil
-            if mustStay, !file.hasPromise { try await promiseAlone(file) }
+            try await prepare(file, toReplaceAcknowledged: isAcknowledged || displaced?.etag != nil)
         }
         let hold = metadata.hold(
             [source.ino, target?.ino].compactMap(\.self), [(source.parent, source.name), (newParent, newName)])
         defer { metadata.release(hold) }
-        var current = try entry(source.ino)
-        if current.isPending {
-            let replaced = target?.component == component ? target?.attributes.version : nil
-            let condition =
-                replaced.map { WriteCondition.match($0.etag) }
-                ?? replacedFile?.state.withLock { target?.component == component ? $0.life.replacedObject : nil }
-                .map { .match($0) } ?? .absent
-            let rows = file?.state.withLock { ($0.life.draft, $0.life.behind) }
-            let (draft, behind) = (rows?.0, rows?.1)
-            // What is promised under the new name from now on takes the place of what was, in one step.
-            let removal = displaced.flatMap { $0.etag == nil ? nil : Removal(of: $0, as: rooms.journal.newID()) }
-            let replacedRows = (target.map { self.rows(of: $0) } ?? []) + (removal.map { [$0.row] } ?? [])
-            let commits = replacedFile?.state.withLock { $0.life.draft?.record.commits } ?? []
-            let key = try key(of: source.ino)
-            var moved = file?.attributes ?? current.attributes
-            moved.noteChange(at: time.now())
-            let retyped = { [types = policy.contentTypes, changed = moved.ctime] (headers: ObjectMetadata) in
-                AttributeCodec.dating(types.renamed(headers, from: key, to: newKey), changed: changed)
-            }
-            // A process that ends now leaves this one to who finds another file in its place.
-            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
-            do throws(JournalingError) {
-                let move = FileRecord.Move(
-                    to: newKey, of: source.ino.rawValue, condition: condition, replacing: commits, retyping: retyped)
-                try (behind ?? draft)?.record.moved(
-                    move, with: behind == nil ? nil : draft?.record, also: replacedRows)
-            } catch {
-                if let replacedFile { try? metadata.forget(unlinked: replacedFile.ino) }
-                throw FileSystemError(error)
-            }
-            file?.state.withLock { state in
-                state.life.require(condition)
-                state.metadata = state.metadata.map(retyped)
-            }
-            for commit in [draft?.commit, behind?.commit] {
-                commit?.replaces(commits)
-                commit?.moved(to: newKey)
-            }
-            try await detach(target, unlessAt: component, removal)
-            try moveEntry(current, to: newParent, component)
-            file?.state.withLock { [changed = moved.ctime] in $0.attributes.noteChange(at: changed) }
-            return
-        }
-        let key = try key(of: source.ino)
-        let replaced = target?.component == component ? target?.attributes.version : nil
-        // One request takes the old name away with it.
-        var moves = store.capabilities.move
-        if !moves { try await requireDeletable(in: key.directory) }
-        let version: ObjectVersion?
-        try await settleJobs(at: key)
-        // What was removed there, and is still read, is replaced like any other target.
-        let takeover = await takeOverDoomed(newKey)
-        let removal = takeover?.deletion.job
-        // A write that the journal has refused has left nothing that would have to be called off.
-        var (job, isWrittenDown) = (rooms.journal.newID(), false)
-        let began = time.uptime()
-        var headers = try headersForRename(of: current, from: key, to: newKey)
-        do throws(FileSystemError) {
-            try await settleJobs(at: newKey)
-            let replaced = replaced ?? takeover?.version
-            // A process that ends from here on leaves this one to who finds the new object in its place.
-            if let replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
-            try begin(job, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: removal)
-            isWrittenDown = true
-            // The parent's marker has to be there before its last file is gone.
-            try await keepDirectory(current.parent, without: current)
-            do { (version, moves) = try await transfer(current, from: key, to: newKey, headers) } catch {
-                // The headers of a link of the store's own kind would be those of what it leads to.
-                guard error.kind == .stale, file == nil, !isNative(current) else { throw error }
-                // Changed behind our back since it was listed: what is there now is what gets renamed.
-                current = try await learnHeaders(of: current, forHolder: true)
-                let second = rooms.journal.newID()
-                headers = try headersForRename(of: current, from: key, to: newKey)
-                try begin(second, current, key, to: newKey, headers, replacing: replaced, displaced, insteadOf: job)
-                job = second
-                (version, moves) = try await transfer(current, from: key, to: newKey, headers)
-            }
-            try await detach(target, unlessAt: component)
-        } catch {
-            if isWrittenDown { callOff(job, of: key.bytes, to: newKey, giving: takeover) }
-            if let replacedFile, !replacedFile.state.withLock({ $0.life.isUnlinked }) {
-                try? metadata.forget(unlinked: replacedFile.ino)
-            }
-            if let takeover { await giveBack(takeover) }
-            throw error
-        }
-        var (isLeft, isOthers) = (false, false)
-        if !moves {
-            do throws(ObjectStoreError) {
-                isOthers = try await !deleteCopied(key, current.attributes.version, since: began)
-            } catch {
-                let hasReplaced = target != nil || takeover != nil
-                guard hasReplaced || error.isRetryable || error.kind == .cancelled else {
-                    let rest = await deleteCopy(newKey, version, ofObjectAt: key)
-                    callOff(job, of: key.bytes, to: newKey)
-                    let refusal = FileSystemError(error)
-                    throw FileSystemError(refusal.kind, refusal.reason + rest)
-                }
-                // The copy has taken the target's place, so there is no way back: the rest is done later.
-                try leaveSource(of: current, key, job, because: error)
-                isLeft = true
-            }
-        }
-        defer { if !isLeft { forgetJob(job, at: key.bytes) } }
-        var attributes = file?.attributes ?? current.attributes
-        if let old = current.attributes.version, let version { rooms.blocks.move(key, old, to: newKey, version) }
-        attributes.version = version
-        attributes.noteChange(at: time.now())
-        try moveEntry(current, to: newParent, component, pending: isLeft)
-        if isOthers { try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) } }
-        let known = try cached { metadata throws(MetadataError) in try metadata.metadata(of: source.ino) }
-        try cached { [headers] metadata throws(MetadataError) in
-            try metadata.update(source.ino, attributes, metadata: headers ?? known, pending: false)
-        }
-        active?.rebase(on: version.map { rooms.blocks.open(newKey, $0) }, attributes)
-        guard !isLeft else { return }
-        // It is renamed, whatever becomes of this.
-        do throws(FileSystemError) { try await keepDirectory(current.parent, havingLost: key) } catch {
-            remember(error, "rename", current.parent)
-        }
+        let rename = FileRename(
+            active: active, file: file, newParent: newParent, component: component, newKey: newKey, target: target,
+            replacedFile: replacedFile, displaced: displaced)
+        let current = try entry(source.ino)
+        if current.isPending { try await moveUnstored(current, rename) } else { try await moveStored(current, rename) }
     }
 
-    /// The intent to rename, before the first request; it takes the place of the one that it goes without.
-    private func begin(
-        _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?,
-        replacing replaced: ObjectVersion?, _ displaced: RemovalRecord?, insteadOf other: IntentID?
-    ) throws(FileSystemError) {
-        var changes = other.map { [JournalChange.endJob($0)] } ?? []
-        if let version = entry.attributes.version {
-            let record = RenameRecord(
-                source: VersionRecord(key, version), to: newKey.bytes, storageClass: entry.attributes.storageClass,
-                replaced: replaced?.etag.text, headers: headers.map { HeadersRecord($0) }, displaced: displaced)
-            changes.append(.job(job, .rename(record), items: []))
+    /// Inside the source's `writing`, alone. What was written belongs to the object that is copied; a file never committed just takes
+    /// the new key, unless it has taken the place of an object, which must not come back.
+    private func prepare(_ file: ActiveFile, toReplaceAcknowledged: Bool) async throws(FileSystemError) {
+        try await settleJobs(at: try key(of: file.ino))
+        let needsCommit = file.state.withLock {
+            $0.life.replacedObject != nil || $0.life.draft?.record.hasReachedStore ?? false
         }
-        guard !changes.isEmpty else { return }
-        try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
-    }
-
-    /// The program is told that the rename of `key` failed: it must not happen later. What is at the new key now is to be asked
-    /// for. What was to be deleted there is so again.
-    func callOff(_ job: IntentID, of key: ByteString, to newKey: ObjectKey, giving takeover: Takeover? = nil) {
-        forgetJob(job, at: key, also: takeover.map { [removalAgain(of: $0)] } ?? [])
-        try? metadata.distrust(newKey.bytes)
-    }
-
-    func removalAgain(of takeover: Takeover) -> JournalChange {
-        let deletion = takeover.deletion
-        let removal = RemovalRecord(
-            key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
-        return .job(deletion.job, .removal(removal), items: [])
-    }
-
-    /// Of a rename only the removal of the source is left. To be called before programs see the new name.
-    private func leaveSource(
-        of entry: Entry, _ key: ObjectKey, _ job: IntentID, because error: ObjectStoreError
-    ) throws(FileSystemError) {
-        let removal = JobIntent.removal(
-            RemovalRecord(key: key.bytes, etag: entry.attributes.version?.etag.text, commits: []))
-        try journalled { journal throws(JournalingError) in try journal.write([.advance(job, removal)], flushed: true) }
-        removeLater(
-            job, JournalContents.Job(intent: removal, items: []), entry.component, in: entry.parent,
-            because: "\(error)")
-    }
-
-    private func moveEntry(
-        _ entry: Entry, to parent: InodeNumber, _ component: ByteString, pending: Bool = false
-    ) throws(FileSystemError) {
-        try cached { metadata throws(MetadataError) in
-            _ = try metadata.rename(entry.ino, to: parent, component, pending: pending)
-        }
+        if !(try entry(file.ino)).isPending || needsCommit { try await commitAlone(file) }
+        // What was promised of the target ends with the rename, and a link's object goes with it: until then, what takes its place is
+        // promised as well.
+        if toReplaceAcknowledged, !file.hasPromise { try await promiseAlone(file) }
     }
 }

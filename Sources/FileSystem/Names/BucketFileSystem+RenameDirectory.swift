@@ -38,25 +38,7 @@ extension BucketFileSystem {
             }
             try await requireEmpty(target)
         }
-        for file in files.all where try isBelow(file.ino, oldPrefix) && !file.isDirty {
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { files.leaveAlone(file) }
-            try dropUntouched(file)
-        }
-        // Of files that wait for their upload the object moves. What is a copy of another object is stored first: whoever stores
-        // that one, elsewhere, would not wait for this.
-        for file in files.dirty
-        where try isBelow(file.ino, oldPrefix)
-            && (!isPending(file.ino)
-                || file.state.withLock {
-                    $0.life.isAcknowledged || $0.life.isCopy || $0.life.behind != nil || $0.life.replacedObject != nil
-                        || $0.life.draft?.staged.needsItsUpload ?? false
-                })
-        {
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { files.leaveAlone(file) }
-            try await commitAlone(file)
-        }
+        try await storeWhatCannotMove(below: oldPrefix)
         try await settleCopies(below: oldPrefix)
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
@@ -73,12 +55,8 @@ extension BucketFileSystem {
             let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
             try journal.write([.job(job, tree, items: Self.items(objects))], flushed: true)
         }
-        // What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
-        var takeovers: [Takeover] = []
-        let targets = Set(objects.map { $0.key.moved(from: oldPrefix, to: newKey.bytes) })
-        for key in doomed.keys(below: newKey.bytes) where targets.contains(key) {
-            if let takeover = await takeOverDoomed(key) { takeovers.append(takeover) }
-        }
+        let takeovers = await takeOverDoomed(
+            Set(objects.map { $0.key.moved(from: oldPrefix, to: newKey.bytes) }), below: newKey)
         let ended = takeovers.map { JournalChange.endJob($0.deletion.job) }
         var copies: [ObjectKey: ObjectVersion] = [:]
         directoryRenames.noteTried(from: oldPrefix, to: newKey.bytes)
@@ -126,6 +104,45 @@ extension BucketFileSystem {
             throw error
         }
         directoryRenames.forgetTried(from: oldPrefix, to: newKey.bytes)
+        try await deleteSources(copied, of: source, below: oldPrefix, job, unless: lack)
+    }
+
+    /// A draft in which nothing is changed is dropped. Of files that wait for their upload the object moves. What is a copy of
+    /// another object is stored first: whoever stores that one, elsewhere, would not wait for this.
+    private func storeWhatCannotMove(below prefix: ByteString) async throws(FileSystemError) {
+        for file in files.all where try isBelow(file.ino, prefix) && !file.isDirty {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { files.leaveAlone(file) }
+            try dropUntouched(file)
+        }
+        for file in files.dirty
+        where try isBelow(file.ino, prefix)
+            && (!isPending(file.ino)
+                || file.state.withLock {
+                    $0.life.isAcknowledged || $0.life.isCopy || $0.life.behind != nil || $0.life.replacedObject != nil
+                        || $0.life.draft?.staged.needsItsUpload ?? false
+                })
+        {
+            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
+            defer { files.leaveAlone(file) }
+            try await commitAlone(file)
+        }
+    }
+
+    /// What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
+    private func takeOverDoomed(_ targets: Set<ObjectKey>, below newKey: ObjectKey) async -> [Takeover] {
+        var takeovers: [Takeover] = []
+        for key in doomed.keys(below: newKey.bytes) where targets.contains(key) {
+            if let takeover = await takeOverDoomed(key) { takeovers.append(takeover) }
+        }
+        return takeovers
+    }
+
+    /// The end of a rename that programs see. `lack` is what could not be written down of it.
+    private func deleteSources(
+        _ copied: [ListedObject], of source: Entry, below oldPrefix: ByteString, _ job: IntentID,
+        unless lack: FileSystemError?
+    ) async throws(FileSystemError) {
         let rest = JournalContents.Job(intent: .removals(below: oldPrefix), items: Self.items(copied))
         let areAllGone: Bool
         do throws(FileSystemError) {
