@@ -16,12 +16,9 @@ struct OptionEffect: Sendable, CustomTestStringConvertible {
 }
 
 extension RealMountsAlone {
-    /// Every option of the table is tested by what it does.
+    /// Every option of the table is tested by what it does; these by times or by how many requests there are.
     @Suite struct OptionEffects {
-        @Test(
-            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact"),
-            .timeLimit(.minutes(5)),
-            arguments: OptionEffect.ofView + OptionEffect.ofMachine + OptionEffect.ofRequests + OptionEffect.ofStores)
+        @Test(.timeLimit(.minutes(5)), arguments: OptionEffect.ofMachine + OptionEffect.ofRequests)
         func anOptionDoesWhatItSays(_ effect: OptionEffect) async throws { try await effect.show() }
 
         /// Options that a test with another subject shows, by its name.
@@ -48,6 +45,16 @@ extension RealMountsAlone {
                 #expect(has, "no test \(test) gives \(option)")
             }
         }
+    }
+}
+
+extension RealMounts {
+    /// The same of options that show in names, bytes or requests, whatever runs beside them.
+    @Suite struct OptionEffects {
+        @Test(
+            .rule("statfs", "symlink", "conflict.overwrite", "attr.exact"),
+            .timeLimit(.minutes(5)), arguments: OptionEffect.ofView + OptionEffect.ofStores)
+        func anOptionDoesWhatItSays(_ effect: OptionEffect) async throws { try await effect.show() }
     }
 }
 
