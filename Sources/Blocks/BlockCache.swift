@@ -36,6 +36,8 @@ package final class BlockCache: Sendable {
         var queued: [CachedObject] = []
         /// Files that have left their objects, as long as rows name them.
         var abandoned: Set<Int64> = []
+        /// Callers of `flush` that have not come back.
+        var flushes = 0
         var isFlushScheduled = false
         /// When rows may be written again, since the system's start.
         var nextFlush = Duration.zero
@@ -314,9 +316,15 @@ package final class BlockCache: Sendable {
     }
 
     /// Writes all rows that wait, in one transaction: what is on the disk is found there by the next process, too. Those that
-    /// another caller has taken are written when this returns as well, unless nothing else waited.
+    /// another caller has taken are written when this returns as well.
     package func flush() {
-        if state.withLock({ $0.queued.isEmpty && $0.abandoned.isEmpty }) { return }
+        let isIdle = state.withLock { state in
+            if state.queued.isEmpty, state.abandoned.isEmpty, state.flushes == 0 { return true }
+            state.flushes += 1
+            return false
+        }
+        if isIdle { return }
+        defer { state.withLock { $0.flushes -= 1 } }
         // Kept until their rows are committed: the next instance of an object reads them.
         var objects: [CachedObject] = []
         var written: [(object: CachedObject, chunks: Set<Int>)] = []
