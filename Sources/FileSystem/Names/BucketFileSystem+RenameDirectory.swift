@@ -86,25 +86,32 @@ extension BucketFileSystem {
             lack = try switchView(
                 of: source, to: newParent, component, newKey.bytes, copies, of: Dictionary(sources) { $1 })
         } catch {
-            // Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to
-            // be replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot
-            // be taken back the copies stay as well.
-            if isMoved {
-                try journalled { journal throws(JournalingError) in
-                    let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
-                    try journal.write([.advance(job, tree)], flushed: true)
-                }
-            }
             if target != nil { copies[newKey] = nil }
-            let made = copies.sorted { $0.key.bytes > $1.key.bytes }.map { ($0.key, $0.value) }
-            _ = try? await delete(made, below: newKey.bytes)
-            forgetJob(job, at: oldPrefix, also: takeovers.map(removalAgain))
-            try? metadata.distrust(newKey.bytes)
-            for takeover in takeovers { await giveBack(takeover) }
+            try await undo(job, from: oldPrefix, to: newKey, isMoved: isMoved, copies, takeovers)
             throw error
         }
         directoryRenames.forgetTried(from: oldPrefix, to: newKey.bytes)
         try await deleteSources(copied, of: source, below: oldPrefix, job, unless: lack)
+    }
+
+    /// Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to be
+    /// replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot be taken
+    /// back the copies stay as well.
+    private func undo(
+        _ job: IntentID, from oldPrefix: ByteString, to newKey: ObjectKey, isMoved: Bool,
+        _ copies: [ObjectKey: ObjectVersion], _ takeovers: [Takeover]
+    ) async throws(FileSystemError) {
+        if isMoved {
+            try journalled { journal throws(JournalingError) in
+                let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
+                try journal.write([.advance(job, tree)], flushed: true)
+            }
+        }
+        let made = copies.sorted { $0.key.bytes > $1.key.bytes }.map { ($0.key, $0.value) }
+        _ = try? await delete(made, below: newKey.bytes)
+        forgetJob(job, at: oldPrefix, also: takeovers.map(removalAgain))
+        try? metadata.distrust(newKey.bytes)
+        for takeover in takeovers { await giveBack(takeover) }
     }
 
     /// A draft in which nothing is changed is dropped. Of files that wait for their upload the object moves. What is a copy of
