@@ -240,8 +240,10 @@ final class Composition: Sendable {
         watch.stop()
         blocks.close()
         index.close()
-        metadata.close()
+        // Before the metadata cache: what is stored from now on stays in the journal, and the next process looks after it. A row
+        // that ends while the metadata cache cannot take the new version down would leave that process the version before.
         journal.close()
+        metadata.close()
     }
 
     /// The same for a process that goes at once afterwards, whatever of it still runs.
