@@ -1,6 +1,5 @@
 /// Lets tasks wait until something has changed. Its lock is a leaf.
 package final class ChangeSignal: Sendable {
-    /// How many changes there were.
     private let state = Monitor<UInt64, Void, Void>(0)
 
     package init() {}

@@ -43,7 +43,7 @@ package final class KeyGate: Sendable {
             return Request(id: nextID, places: places, alone: alone)
         }
 
-        /// Lets it in, unless it would be with whom it cannot be, or before somebody who waits for the same.
+        /// Admits a request that conflicts with no request inside, and with none of `others`, which have waited longer.
         mutating func tryAdmit(_ request: Request, after others: @autoclosure () -> [Request]) -> Bool {
             if alone > 0 || request.alone {
                 guard !inside.values.contains(where: { $0.conflicts(with: request) }),

@@ -1,10 +1,11 @@
 import Synchronization
 
-/// A lock under which tasks wait, without holding a thread, for what somebody else under it decides.
+/// A mutex with a queue of tasks. A task that cannot go on joins the queue and gives its thread back; the task that changes the
+/// state later answers it.
 ///
-/// `State` is its owner's. Those who wait are beside it, in the order they came, each with what it wants; whoever changes the
-/// state answers them, and they are resumed when the lock is free again. A task that is cancelled stops waiting, whether it had
-/// begun to or not. The lock is a leaf.
+/// The owner defines `State`, `Want` (what a waiting task asks for) and `Answer`. The queue is in the order of arrival. Answered
+/// tasks are resumed after the mutex is released. A task that is cancelled leaves the queue, or does not join it. The mutex is a
+/// leaf.
 package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: Sendable {
     /// Those who wait.
     package struct Queue: Sendable {
@@ -24,7 +25,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
 
         package var count: Int { waiters.count }
 
-        /// What the one wants who has waited longest.
+        /// The want of the task that has waited longest.
         package var first: Want? { waiters.first?.want }
 
         /// What all of them want, the oldest first.
@@ -69,7 +70,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
 
     package init(_ state: State) { contents = Mutex(Contents(state: state)) }
 
-    /// Looks at the state, or changes what nobody waits for.
+    /// Reads the state, or makes a change that answers no waiting task.
     package func withLock<Value: Sendable>(_ body: (inout State) -> Value) -> Value {
         contents.withLock { body(&$0.state) }
     }
@@ -86,7 +87,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         return value
     }
 
-    /// The answer that `decide` has at once, or that somebody gives later: `cancelled` when the task is cancelled before.
+    /// Returns the answer of `decide`, or the one that a later `change` gives; `cancelled` if the task is cancelled first.
     /// `onceWaiting` is called, without the lock, after it has begun to wait; `leaving` when a cancelled task has stopped.
     package func wait(
         whenCancelled cancelled: Answer, _ decide: (inout State, inout Queue) -> Decision,

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// The transport's thread is the only writer of the buffer; readers see bytes below the published count alone, and those
 /// are never written again. The last byte waits until the fetch is vouched for, and everything of a whole object's. Its mutex is a
-/// leaf. Lives as long as somebody reads from it, and its buffer as long as it lives.
+/// leaf. Readers keep the fetch alive, and the fetch its buffer.
 final class Fetch: ByteSink {
     private struct State {
         var buffer: Buffer?

@@ -11,10 +11,12 @@ package final class UploadLimiter: Sendable {
         var slots: UploadSlots
         var lastFile: UInt64 = 0
 
-        /// Gives free slots to those who wait.
-        mutating func admit(_ queue: inout Room.Queue) {
+        /// Gives free slots to those who wait. Returns whose they are now.
+        @discardableResult
+        mutating func admit(_ queue: inout Room.Queue) -> Set<UploadSlots.ID> {
             let granted = Set(slots.grant())
             if !granted.isEmpty { queue.answer { granted.contains($0) ? true : nil } }
+            return granted
         }
     }
 
@@ -57,11 +59,7 @@ package final class UploadLimiter: Sendable {
         let isGranted = await state.wait(whenCancelled: false) { state, queue in
             let id = state.slots.request(for: file)
             slot = Slot(id: id)
-            var isGranted = false
-            for granted in state.slots.grant() {
-                if granted == id { isGranted = true } else { queue.answer { $0 == granted ? true : nil } }
-            }
-            return isGranted ? .answer(true) : .wait(id)
+            return state.admit(&queue).contains(id) ? .answer(true) : .wait(id)
         } leaving: { state, _, id in
             _ = state.slots.cancel(id)
         }

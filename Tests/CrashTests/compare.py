@@ -70,16 +70,6 @@ def result_differences(expected, found):
     return lines[:6]
 
 
-def is_before_the_write(point):
-    """Between a copy and the removal of its source; and where the store does not compare, between the look and the write, with
-    what is asked before that to be restated."""
-    # rule: conflict.gap
-    gap = {"DELETE", "BATCH"}
-    if point.variant.store != "s3":
-        gap |= {"PUT", "PUTLINK", "COMPLETE", "GETACL", "GETTAGGING"}
-    return point.target[0] in gap
-
-
 def another_hosts_bytes(tree):
     """The tree without what is beside the bytes of another host's files. A store that does not compare gives the headers of a change
     to it (conflict.gap), and a mount shows them when it has asked for them: by itself with attrs=exact only."""
@@ -94,9 +84,15 @@ def after_another_host(point, request, expected, results, tree):
     lines += [f"in the mount: {path} is {what}" for path, what in tree.items() if what[0] == "listed, but"]
     kept = [path for path, what in tree.items()
             if what[0] == "file" and isinstance(what[1], bytes) and what[1].startswith(OTHER)]
+    # Between a copy and the removal of its source; and where the store does not compare, between the look and the write, with what
+    # is asked before that to be restated.
+    # rule: conflict.gap
+    gap = {"DELETE", "BATCH"}
+    if point.variant.store != "s3":
+        gap |= {"PUT", "PUTLINK", "COMPLETE", "GETACL", "GETTAGGING"}
     # A listing of CSSP ends with a page that is empty, after the one that was the look before the removal.
     is_last_page = point.variant.store == "cssp" and point.target[0] == "LIST" and "marker=" in request
-    is_in_gap = is_before_the_write(point) or is_last_page
+    is_in_gap = point.target[0] in gap or is_last_page
     if point.what.endswith("-overwritten") and point.act.startswith("rename/") and not kept and not is_in_gap:
         # rule: rename.directory
         lines.append("what the other host stored is gone")

@@ -269,8 +269,8 @@ import Testing
 
     // MARK: URLs without a token
 
-    /// The vector of the Swift dossier, section 2.4.
-    @Test func aTemporaryURLIsSignedAsTheServerDoes() async throws {
+    /// A store that has heard which server it talks to.
+    private func fixtureWithAKeyOfURLs() async throws -> SwiftFixture {
         let fixture = try SwiftFixture {
             $0.container = "c1"
             $0.temporaryURLKey = Secret("mykey")
@@ -278,6 +278,12 @@ import Testing
             LocalAnswer(200, LocalAnswer.object(""), body: "")
         }
         _ = try await fixture.store.head("k", condition: nil)
+        return fixture
+    }
+
+    /// The vector of the Swift dossier, section 2.4.
+    @Test func aTemporaryURLIsSignedAsTheServerDoes() async throws {
+        let fixture = try await fixtureWithAKeyOfURLs()
         let url = try fixture.store.presign("dir/a.txt", lifetime: .seconds(3600))
         let query = "temp_url_sig=68c653b6382a4e50a78c35cfee3228579ac8c56b54892406de800ef6b08a9a25"
         #expect(
@@ -287,13 +293,7 @@ import Testing
     }
 
     @Test func aTemporaryURLCanStoreAndNameTheFile() async throws {
-        let fixture = try SwiftFixture {
-            $0.container = "c1"
-            $0.temporaryURLKey = Secret("mykey")
-        } answer: { _, _ in
-            LocalAnswer(200, LocalAnswer.object(""), body: "")
-        }
-        _ = try await fixture.store.head("k", condition: nil)
+        let fixture = try await fixtureWithAKeyOfURLs()
         var request = PresignRequest("dir/a.txt", lifetime: .seconds(3600), use: .put)
         let signature = "c7a8d59379db68fb57d7930c3dd9705900db4311b6d13852bc1aa42183fba95c"
         #expect(try fixture.store.presign(request).hasSuffix("?temp_url_sig=\(signature)&temp_url_expires=1700003600"))

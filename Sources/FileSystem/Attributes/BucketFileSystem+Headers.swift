@@ -97,7 +97,7 @@ extension BucketFileSystem {
         guard let file = files.find(known.ino) else { return }
         let (object, attributes) = (rooms.blocks.open(key, info.version), try entry(known.ino).attributes)
         file.state.withLock { state in
-            guard state.life.draft == nil, !state.life.isDirty, !state.life.isNameless,
+            guard state.life.draft == nil, !state.life.isNameless,
                 state.life.object?.version.etag.text == update.source.etag
             else { return }
             state.attributes = attributes

@@ -40,9 +40,7 @@ extension BucketFileSystem {
         rooms.logger.warning(
             "another host changed a file; this host's version is stored as a conflict file", metadata: ["key": "\(key)"]
         )
-        let (behind, isAcknowledged) = file.state.withLock {
-            ($0.life.behind, $0.life.isAcknowledged || $0.life.behind != nil)
-        }
+        let (behind, isAcknowledged) = file.state.withLock { ($0.life.behind, $0.life.survivor != nil) }
         if isAcknowledged {
             let reason = "another host changed the file; this host's version is stored as \(key)"
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
@@ -109,9 +107,7 @@ extension BucketFileSystem {
         _ file: ActiveFile, _ draft: ActiveFile.Draft, because error: FileSystemError
     ) async throws(FileSystemError) {
         let (id, name) = (draft.record.id, draft.staged.name)
-        let (behind, isAcknowledged) = file.state.withLock {
-            ($0.life.behind, $0.life.isAcknowledged || $0.life.behind != nil)
-        }
+        let (behind, isAcknowledged) = file.state.withLock { ($0.life.behind, $0.life.survivor != nil) }
         await draft.commit.quiesce()
         // Nothing is given up before the row says so: whoever is told of an error tries again.
         do throws(StagingError) {

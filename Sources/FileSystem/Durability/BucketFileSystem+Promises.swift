@@ -36,10 +36,10 @@ extension BucketFileSystem {
     func promiseAlone(_ file: ActiveFile) async throws(FileSystemError) {
         guard file.isDirty else { return }
         let (draft, behind, condition) = file.state.withLock { ($0.life.draft, $0.life.behind, $0.life.condition) }
-        // Attributes alone have no staged bytes that could be promised, and what is copied from another object can go with it.
-        guard let draft, !file.state.withLock({ $0.life.isCopy }) else { return try await commitAlone(file) }
-        // What is not on this disk cannot be promised by it.
-        if draft.staged.needsItsUpload { return try await commitAlone(file) }
+        // What another object or an upload has is not on this disk, and cannot be promised by it.
+        guard let draft, !file.state.withLock({ $0.life.isCopy }), !draft.staged.needsItsUpload else {
+            return try await commitAlone(file)
+        }
         try await learnHeadersToKeep(of: file)
         try promise(file, draft, insteadOf: behind, condition)
         if let behind { await retire(behind, of: file) }
@@ -57,8 +57,7 @@ extension BucketFileSystem {
         guard file.writing.tryEnter(alone: true) else { return false }
         defer { file.writing.leave(alone: true) }
         let state = file.state.withLock { $0 }
-        guard state.life.isDirty, !state.life.isUnlinked, !state.life.isAcknowledged, !state.life.isCopy,
-            state.life.behind == nil,
+        guard state.life.isDirty, !state.life.isUnlinked, !state.life.isCopy, state.life.survivor == nil,
             let draft = state.life.draft, !draft.staged.needsItsUpload,
             let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
         else { return false }
@@ -81,9 +80,7 @@ extension BucketFileSystem {
                 draft.staged, in: rooms.staging, key: key, metadata: headersForCommit(of: file, to: key),
                 condition: condition, now: time.now(), also: superseded)
         } catch { throw FileSystemError(error) }
-        file.state.withLock { state in
-            state.life.acknowledge()
-        }
+        file.state.withLock { $0.life.acknowledge() }
     }
 
     /// Puts a copy in the place of promised bytes, or has them stored.
@@ -110,9 +107,7 @@ extension BucketFileSystem {
             throw FileSystemError(error)
         }
         let fresh = self.draft(copy, on: base, record)
-        file.state.withLock { state in
-            state.life.rewrite(in: fresh)
-        }
+        file.state.withLock { $0.life.rewrite(in: fresh) }
     }
 
     /// Brings a promised file to the store in the background.

@@ -1,13 +1,13 @@
 import Metadata
 import ObjectStorage
 
-/// What has become of a file that is open or has bytes the bucket does not have: what its content is, which object is below it,
-/// and what leads to it.
+/// The state of a file that is open, or has bytes that the bucket does not have: its content, the object below it, and its name.
 ///
 /// A pure value. Its owner, `ActiveFile`, keeps it in a mutex, changes it by the events below, and carries out
 /// what follows: staged bytes, rows of the journal, requests. It does not know what a draft, an object or a removal is, so that
 /// tests can try every order of events with numbers in their place.
-/// A crash loses it. What the next process makes of the file is in the journal: `survivor`, or a draft somebody has open.
+/// A crash loses the value. The next process restores the file from the journal: as `survivor`, or with the draft that a program
+/// has open.
 struct FileLife<Draft, Object, Removal> {
     /// What programs see.
     enum Content {
@@ -50,7 +50,7 @@ struct FileLife<Draft, Object, Removal> {
     private(set) var content: Content
     private(set) var base: Base
     private(set) var link: Link
-    /// What the draft's commit requires at its name.
+    /// The condition of the draft's next PUT.
     private(set) var condition: WriteCondition?
     /// Counts the changes of `base` by acts of this mount, which every handle follows.
     private(set) var epoch = 0
@@ -58,7 +58,7 @@ struct FileLife<Draft, Object, Removal> {
     var isUnrecorded = false
 }
 
-// MARK: What is asked of it
+// MARK: Queries
 
 extension FileLife {
     var draft: Draft? {
@@ -68,7 +68,7 @@ extension FileLife {
         }
     }
 
-    /// What was acknowledged before the draft was changed.
+    /// The draft that programs were told is safe before they changed it.
     var behind: Draft? { if case .dirty(_, let behind) = content { behind } else { nil } }
 
     /// The draft that a crash goes back to.
@@ -232,8 +232,7 @@ extension FileLife {
 
     /// Nothing of it is to come back after a crash any more: its rows have ended, or end with that. Returns what was behind.
     mutating func forgetAcknowledged() -> Draft? {
-        let behind = behind
-        if case .dirty(let draft, _) = content { content = .dirty(draft, behind: nil) }
+        let behind = takeBehind()
         if case .acknowledged(let draft) = content { content = .dirty(draft, behind: nil) }
         return behind
     }

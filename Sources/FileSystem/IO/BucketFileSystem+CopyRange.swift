@@ -66,7 +66,7 @@ extension BucketFileSystem {
         let (base, epoch, isOther) = handle.file.state.withLock { state in
             (
                 state.life.object, state.life.epoch,
-                state.life.isDirty || state.life.draft != nil || state.life.isNameless
+                state.life.draft != nil || state.life.isNameless
             )
         }
         guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }

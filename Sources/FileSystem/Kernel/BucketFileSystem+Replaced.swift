@@ -28,7 +28,7 @@ extension BucketFileSystem {
         guard let base, !base.version.hasContent(of: version) else {
             let object = base ?? committed(known)
             file.state.withLock { state in
-                guard state.life.epoch == epoch, state.life.draft == nil, !state.life.isDirty, !state.life.isUnlinked
+                guard state.life.epoch == epoch, state.life.draft == nil, !state.life.isUnlinked
                 else { return }
                 state.attributes = known.attributes
                 state.life.renew(object)

@@ -126,7 +126,7 @@ extension BucketFileSystem {
         where try isBelow(file.ino, prefix)
             && (!isPending(file.ino)
                 || file.state.withLock {
-                    $0.life.isAcknowledged || $0.life.isCopy || $0.life.behind != nil || $0.life.replacedObject != nil
+                    $0.life.survivor != nil || $0.life.isCopy || $0.life.replacedObject != nil
                         || $0.life.draft?.staged.needsItsUpload ?? false
                 })
         {

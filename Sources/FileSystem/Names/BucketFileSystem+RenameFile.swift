@@ -22,16 +22,17 @@ struct FileRename {
     let displaced: RemovalRecord?
 
     /// The version at the new key that the copy replaces.
-    var replaced: ObjectVersion? { target?.component == component ? target?.attributes.version : nil }
+    var replaced: ObjectVersion? { hasKeyOfTarget ? target?.attributes.version : nil }
+
+    var hasKeyOfTarget: Bool { target?.component == component }
 }
 
 extension BucketFileSystem {
     /// A file without an object: what its commit will carry, and where to, is written down.
     func moveUnstored(_ current: Entry, _ rename: FileRename) async throws(FileSystemError) {
-        let isSameKey = rename.target?.component == rename.component
         let replaced =
             rename.replaced?.etag
-            ?? rename.replacedFile?.state.withLock { isSameKey ? $0.life.replacedObject : nil }
+            ?? rename.replacedFile?.state.withLock { rename.hasKeyOfTarget ? $0.life.replacedObject : nil }
         let condition = replaced.map { WriteCondition.match($0) } ?? .absent
         let rows = rename.file?.state.withLock { ($0.life.draft, $0.life.behind) }
         let (draft, behind) = (rows?.0, rows?.1)

@@ -87,7 +87,7 @@ final class ActiveFile: Sendable {
     /// The object whose bytes are all of the file's, if it is worth the kernel's own reading.
     var cleanBase: CachedObject? {
         state.withLock { state in
-            guard state.life.draft == nil, !state.life.isDirty, !state.life.isNameless, let base = state.life.object,
+            guard state.life.draft == nil, !state.life.isNameless, let base = state.life.object,
                 base.version.size == state.attributes.size, base.version.size >= KernelReads.smallest
             else { return nil }
             return base
