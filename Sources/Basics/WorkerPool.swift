@@ -13,23 +13,33 @@ package final class WorkerPool: TaskExecutor {
     }
 
     private let queue = Mutex(Queue())
-    private let available: Semaphore
+    private let available = Semaphore()
+    /// Takes the jobs of a pool that has no threads.
+    private let scheduler: (@Sendable (UnownedJob) -> Void)?
 
     /// Starts `threads` threads named `name` (15 bytes at most are kept).
     package init(threads: Int, name: String) {
-        available = Semaphore()
+        scheduler = nil
         for _ in 0..<threads {
             startThread(name: name) { [self] in
                 while true {
                     available.wait()
-                    if let job = next() { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+                    if let job = next() { run(job) }
                 }
             }
         }
     }
 
+    /// Makes a pool without threads. `scheduler` gets each job and calls `run` for it once, on any thread: a test chooses the
+    /// order in this way.
+    package init(scheduler: @escaping @Sendable (UnownedJob) -> Void) { self.scheduler = scheduler }
+
+    /// Runs a job of this pool on the calling thread.
+    package func run(_ job: UnownedJob) { unsafe job.runSynchronously(on: asUnownedTaskExecutor()) }
+
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
+        if let scheduler { return scheduler(job) }
         queue.withLock { $0.jobs.append(job) }
         available.signal()
     }

@@ -20,7 +20,7 @@ final class MountedTree {
     /// The process that is mounted now, as far as the store is concerned.
     private var life = Life()
     let time: ManualTime
-    let pool = WorkerPool(threads: 4, name: "test")
+    let pool: WorkerPool
     private let directory: TemporaryDirectory
     private let capacity: Int64
     private let ttl: Duration
@@ -48,9 +48,10 @@ final class MountedTree {
         capabilities: Capabilities = Capabilities(), ttl: Duration = .seconds(60), capacity: Int64 = 1 << 30,
         deliverySize: Int = 64 << 10, over front: (any ObjectStore)? = nil,
         durability: MountPolicy.Durability = .remote, partSize: Int64 = CommitOptions().partSize,
-        codec: NameCodec = NameCodec()
+        codec: NameCodec = NameCodec(), pool: WorkerPool = WorkerPool(threads: 4, name: "test"),
+        time: ManualTime = ManualTime()
     ) throws {
-        time = ManualTime()
+        (self.pool, self.time) = (pool, time)
         store = MemoryStore(capabilities: capabilities, time: time, deliverySize: deliverySize)
         self.front = front ?? store
         directory = try TemporaryDirectory()
@@ -70,7 +71,10 @@ final class MountedTree {
     }
 
     /// A process that has ended has no descriptors: those of all tests together would pass the limit of the one that runs them.
-    deinit { crash() }
+    deinit {
+        rooms.blocks.close()
+        crash()
+    }
 
     /// What the kernel has open, in place of the memory that the processes of a mount share.
     private final class OpenFiles: OpenFileLog {
@@ -197,6 +201,7 @@ final class MountedTree {
         life.state.isOver.withLock { $0 = true }
         rooms.journal.close()
         rooms.blocks.close()
+        for database in databases { database.close() }
         life = Life()
         let store = Self.lasting(front, life, time)
         let journal = try Journal(path: directory.path("journal.db"))

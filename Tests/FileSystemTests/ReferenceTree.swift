@@ -2,7 +2,7 @@ import FileSystem
 
 /// What a POSIX tree holds after the same acts: the truth that the model test compares with. Symlinks are never followed.
 struct ReferenceTree {
-    indirect enum Node: Equatable {
+    indirect enum Node: Sendable, Equatable {
         case file([UInt8], mode: UInt16)
         case link(String)
         case directory([String: Node])

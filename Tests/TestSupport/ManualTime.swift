@@ -33,6 +33,11 @@ package final class ManualTime: TimeSource {
     package func now() -> Timestamp { state.withLock { $0.now } }
     package func uptime() -> Duration { state.withLock { $0.uptime } }
 
+    /// How long it is until the next task wakes; nil while no task sleeps.
+    package var untilNextWake: Duration? {
+        state.withLock { state in state.sleepers.map(\.deadline).min().map { $0 - state.uptime } }
+    }
+
     /// How many tasks sleep now.
     package var sleepers: Int { state.withLock { $0.sleepers.count } }
 
