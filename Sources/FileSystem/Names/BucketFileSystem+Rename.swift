@@ -99,14 +99,12 @@ extension BucketFileSystem {
 
     // MARK: Files
 
-    /// The file is active meanwhile, so that a program that opens it while the store copies waits with what it writes, and goes on
-    /// with the object at the new key; so does one that is open already, whose last descriptor may be closed meanwhile. One that
-    /// waits for the store is active without.
+    /// The rename is one of the file's users, so that the file stays in the table of active files: a program that opens it while the
+    /// store copies waits with what it writes, and goes on with the object at the new key.
     private func renameHeld(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
     ) async throws(FileSystemError) {
-        let isActive = files.find(source.ino) != nil
-        guard source.attributes.kind == .file, !isActive || files.isOpen(source.ino) else {
+        guard source.attributes.kind == .file else {
             return try await renameFile(source, to: newName, in: newParent, replacing: target, held: nil)
         }
         let held = activate(source)
