@@ -43,6 +43,19 @@ extension BucketFileSystem {
         return try await change()
     }
 
+    /// Does what removes a directory, while no other call makes, moves or removes a name in it.
+    func removing<Value: Sendable>(
+        _ directory: Entry, _ act: () async throws(FileSystemError) -> Value
+    ) async throws(FileSystemError) -> Value {
+        while true {
+            let prefix = try key(of: directory.ino).bytes
+            let pass: KeyGate.Pass
+            do { pass = try await names.enter(alone: [prefix]) } catch { throw .interrupted }
+            defer { names.leave(pass) }
+            if try key(of: directory.ino).bytes == prefix { return try await act() }
+        }
+    }
+
     /// Does what changes the object of an inode and neither its bytes nor its name.
     func changingHeaders<Value: Sendable>(
         of ino: InodeNumber, _ change: () async throws(FileSystemError) -> Value

@@ -254,7 +254,7 @@ extension BucketFileSystem {
                 }
                 try requireBucket(name, in: parent)
                 try await noting("rmdir", of: place) { () async throws(FileSystemError) in
-                    try await changingNames([place]) { () async throws(FileSystemError) in
+                    try await removing(entry) { () async throws(FileSystemError) in
                         try await remove(directory: entry)
                     }
                 }
