@@ -68,17 +68,21 @@ package final class KeyGate: Sendable {
 
     /// Who waits hears whether it is inside.
     private let room = Room(State())
+    private let place: LockPlace?
 
-    package init() {}
+    /// `place` is where the gate is in the order of locks.
+    package init(_ place: LockPlace? = nil) { self.place = place }
 
     /// Enters at once, sharing every key, if nobody is alone anywhere or waits for it; for what does not take long.
     package func tryEnter() -> Pass? {
-        room.withLock { state in
+        let pass: Pass? = room.withLock { state in
             guard state.alone == 0 else { return nil }
             let request = state.makeRequest(nil, alone: false)
             state.inside[request.id] = request
             return Pass(id: request.id)
         }
+        if pass != nil { LockOrder.hasEntered(place) }
+        return pass
     }
 
     /// Waits for its turn to share `keys`; throws when the task is cancelled before.
@@ -92,6 +96,7 @@ package final class KeyGate: Sendable {
     }
 
     private func enter(_ places: [ByteString], alone: Bool) async throws(CancellationError) -> Pass {
+        LockOrder.willWait(for: place)
         var pass = Pass(id: 0)
         let isInside = await room.wait(whenCancelled: false) { state, queue in
             let request = state.makeRequest(places, alone: alone)
@@ -102,10 +107,12 @@ package final class KeyGate: Sendable {
             state.admitWaiters(&queue)
         }
         if !isInside { throw CancellationError() }
+        LockOrder.hasEntered(place)
         return pass
     }
 
     package func leave(_ pass: Pass) {
+        LockOrder.hasLeft(place)
         room.change { state, queue in
             guard let request = state.inside.removeValue(forKey: pass.id) else {
                 preconditionFailure("left a gate that was not entered")

@@ -30,32 +30,41 @@ package final class TaskGate: Sendable {
 
     /// Who waits says whether it wants to be alone, and hears whether it is inside.
     private let room = Room(Inside())
+    private let place: LockPlace?
 
-    package init() {}
+    /// `place` is where the gate is in the order of locks.
+    package init(_ place: LockPlace? = nil) { self.place = place }
 
     /// Enters at once, or not at all.
     package func tryEnter(alone: Bool = false) -> Bool {
-        room.change { inside, queue in inside.tryAdmit(alone: alone, queue) }
+        let isInside = room.change { inside, queue in inside.tryAdmit(alone: alone, queue) }
+        if isInside { LockOrder.hasEntered(place) }
+        return isInside
     }
 
     /// Waits for its turn; throws when the task is cancelled before.
     package func enter(alone: Bool = false) async throws(CancellationError) {
+        LockOrder.willWait(for: place)
         let isInside = await room.wait(whenCancelled: false) { inside, queue in
             inside.tryAdmit(alone: alone, queue) ? .answer(true) : .wait(alone)
         } leaving: { inside, queue, _ in
             inside.admitWaiters(&queue)
         }
         if !isInside { throw CancellationError() }
+        LockOrder.hasEntered(place)
     }
 
     /// Waits for its turn whether or not the task is cancelled: for steps that must follow one already taken.
     package func enterRegardless(alone: Bool = false) async {
+        LockOrder.willWait(for: place)
         _ = await room.waitRegardless { inside, queue in
             inside.tryAdmit(alone: alone, queue) ? .answer(true) : .wait(alone)
         }
+        LockOrder.hasEntered(place)
     }
 
     package func leave(alone: Bool = false) {
+        LockOrder.hasLeft(place)
         room.change { inside, queue in
             precondition(alone ? inside.count == -1 : inside.count > 0, "left a gate that was not entered")
             inside.count = alone ? 0 : inside.count - 1

@@ -47,7 +47,7 @@ package final class WorkerPool: TaskExecutor {
     /// Starts `body` on the pool and returns at once.
     @discardableResult
     package func start<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) -> Task<Value, Never> {
-        Task(executorPreference: self, operation: body)
+        Task(executorPreference: self) { await LockOrder.withoutLocks(body) }
     }
 
     private func next() -> UnownedJob? {

@@ -186,8 +186,10 @@ package final class JobQueue: Sendable {
             while !isAway, let job = await claim(where: { !seen.contains($0.id) }) {
                 seen.insert(job.shown.id)
                 group.addTask { [self] in
-                    do throws(CommitError) { try await attempt(job) } catch { return error.isOfAStoreThatIsAway }
-                    return false
+                    await LockOrder.inChild {
+                        do throws(CommitError) { try await attempt(job) } catch { return error.isOfAStoreThatIsAway }
+                        return false
+                    }
                 }
                 if seen.count >= 2 * Self.width { isAway = await group.next() ?? false }
             }

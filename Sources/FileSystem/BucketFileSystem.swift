@@ -66,18 +66,18 @@ package final class BucketFileSystem: FileSystemOperations {
     let refusals = Mutex(Refusals())
     /// Targets of symbolic links.
     let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
-    let namespace = KeyGate()
-    let names = KeyGate()
+    let namespace = KeyGate(.namespace)
+    let names = KeyGate(.names)
     /// What a call makes, moves or removes.
-    let changing = Claims<Place>()
+    let changing = Claims<Place>(.name(0))
     /// Files whose names are about to go, by an unlink or because another file takes the name. What open handles need of them is
     /// seen to before the object goes, so nobody may come to have one open meanwhile: who wants to waits, and finds then what the
     /// name leads to. To be claimed before it is looked who has the file open, and looked for when one has.
-    let leaving = Claims<InodeNumber>()
+    let leaving = Claims<InodeNumber>(.leaving)
     let formers = FormerInodes()
     let doomed: DoomedObjects
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
-    let deletions = TaskGate()
+    let deletions = TaskGate(.deletions)
     let kept = KeptFiles()
     let copies = Copies([:])
     let directoryRenames = DirectoryRenames()

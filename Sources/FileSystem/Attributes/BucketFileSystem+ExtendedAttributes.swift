@@ -227,18 +227,25 @@ extension BucketFileSystem {
                 try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                     let file = try await holdFile(ino)
                     defer { if let file { letGo(file) } }
-                    try await file?.enterAlone(isAway: watch.isAway)
-                    defer { file?.writing.leave(alone: true) }
-                    try await changeNow(ino, file, edit)
+                    if let file {
+                        try await changeNow(ino, try await lock(file), edit)
+                    } else {
+                        try await changeNow(ino, nil, edit)
+                    }
                 }
             }
         }
     }
 
-    /// Inside the file's `writing`, alone, if it is one.
+    /// `lock` is nil of what is no file.
     private func changeNow(
-        _ ino: InodeNumber, _ file: ActiveFile?, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
+        _ ino: InodeNumber, _ lock: borrowing FileLock?, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
     ) async throws(FileSystemError) {
+        let file: ActiveFile?
+        switch lock {
+        case .some(let lock): file = lock.file
+        case nil: file = nil
+        }
         if let file, !file.needsRelease {
             try await settleJobs(at: try key(of: ino))
             try await learnHeadersToKeep(of: file)
@@ -283,7 +290,11 @@ extension BucketFileSystem {
         }
         if isUnlinked { return keepUnlinked(file) }
         try describe(file)
-        if isAcknowledged { try await promiseAlone(file) }
+        guard isAcknowledged else { return }
+        switch lock {
+        case .some(let lock): try await promise(lock)
+        case nil: break
+        }
     }
 
     private func storeHeaders(

@@ -25,7 +25,6 @@ extension BucketFileSystem {
                 .argumentTooLong,
                 "the attributes exceed the \(store.capabilities.metadataBudget) bytes of metadata that the store keeps")
         }
-        try await settleCopies(of: key)
         guard let version else {
             _ = try await remote { store throws(ObjectStoreError) in
                 try await store.updateMetadata(key, to: headers, ifMatch: nil)

@@ -92,11 +92,14 @@ extension BucketFileSystem {
         defer { namespace.leave(pass) }
         let file = try await holdFile(ino)
         defer { if let file { letGo(file) } }
-        try await file?.enterAlone(isAway: watch.isAway)
-        defer { file?.writing.leave(alone: true) }
-        if let file { try await commitAlone(file) }
+        let named = try entry(ino)
+        guard let file else {
+            throw FileSystemError(.notSupported, "\(named.name) is not an object that has properties")
+        }
+        let lock = try await lock(file)
+        try await commit(lock)
         let entry = try entry(ino)
-        guard let file, let version = entry.attributes.version else {
+        guard let version = entry.attributes.version else {
             throw FileSystemError(.notSupported, "\(entry.name) is not an object that has properties")
         }
         let key = try key(of: ino)
@@ -109,7 +112,6 @@ extension BucketFileSystem {
         case .restore(let request):
             try await remote { store throws(ObjectStoreError) in try await store.restore(key, request) }
         case .storageClass(let name):
-            try await settleCopies(of: key)
             let answer = try await remote { store throws(ObjectStoreError) in
                 try await store.setStorageClass(of: key, to: name, ifMatch: version.etag)
             }

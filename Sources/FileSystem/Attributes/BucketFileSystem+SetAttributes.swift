@@ -121,8 +121,7 @@ extension BucketFileSystem {
     }
 
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
-        try await file.enterAlone(isAway: watch.isAway)
-        defer { file.writing.leave(alone: true) }
+        let lock = try await lock(file)
         if !file.needsRelease {
             try await settleJobs(at: try key(of: file.ino))
             // Headers that nobody looked at yet would be lost by the change.
@@ -144,7 +143,7 @@ extension BucketFileSystem {
             }
             if isUnlinked { return keepUnlinked(file) }
             try describe(file)
-            if file.state.withLock({ $0.life.isAcknowledged }) { try await promiseAlone(file) }
+            if file.state.withLock({ $0.life.isAcknowledged }) { try await promise(lock) }
             return
         }
         let stored = try await store(attributes, of: try entry(file.ino))

@@ -108,14 +108,16 @@ extension BucketFileSystem {
             func addNext() {
                 guard let ino = rest.next() else { return }
                 group.addTask { [self] in
-                    guard let file = files.find(ino) else { return nil }
-                    if let error = outage.error.withLock({ $0 }), file.isDirty { return (file, error) }
-                    do throws(FileSystemError) { try await act(file) } catch {
-                        let isOutage = watch.isAway && error.mayPass && error.kind != .interrupted
-                        if isOutage { outage.error.withLock { $0 = $0 ?? error } }
-                        return (file, error)
+                    await LockOrder.inChild {
+                        guard let file = files.find(ino) else { return nil }
+                        if let error = outage.error.withLock({ $0 }), file.isDirty { return (file, error) }
+                        do throws(FileSystemError) { try await act(file) } catch {
+                            let isOutage = watch.isAway && error.mayPass && error.kind != .interrupted
+                            if isOutage { outage.error.withLock { $0 = $0 ?? error } }
+                            return (file, error)
+                        }
+                        return nil
                     }
-                    return nil
                 }
             }
             for _ in 0..<Self.barrierWidth { addNext() }

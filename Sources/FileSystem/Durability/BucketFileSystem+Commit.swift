@@ -106,18 +106,17 @@ extension BucketFileSystem {
     func commit(_ file: ActiveFile, onlyPromised: Bool = false) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-        defer { file.writing.leave(alone: true) }
+        let lock = try await lock(file, interrupting: false)
         if onlyPromised, !file.state.withLock({ $0.life.isAcknowledged }) { return }
-        try await commitAlone(file)
+        try await commit(lock)
     }
 
-    /// Inside `writing`, alone. Of a file that is `leaving` its name nobody wants what cannot be stored.
-    func commitAlone(_ file: ActiveFile, leaving: Bool = false) async throws(FileSystemError) {
+    /// The same with the file locked. Of a file that is `leaving` its name nobody wants what cannot be stored.
+    func commit(_ lock: borrowing FileLock, leaving: Bool = false) async throws(FileSystemError) {
+        let file = lock.file
         guard file.isDirty else { return }
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
-        try await settleCopies(of: key)
         guard let draft = file.state.withLock({ $0.life.draft }) else { return }
         let takeover = await takeOverDoomed(key)
         let condition = file.state.withLock { state in
@@ -127,7 +126,7 @@ extension BucketFileSystem {
         }
         if let takeover { draft.commit.replaces(takeover.deletion.commits) }
         do throws(FileSystemError) {
-            try await commitAlone(file, draft, key, replacing: takeover?.deletion.job, leaving: leaving)
+            try await commit(lock, draft, key, replacing: takeover?.deletion.job, leaving: leaving)
         } catch {
             guard let takeover else { throw error }
             if error.kind == .stale {
@@ -142,10 +141,11 @@ extension BucketFileSystem {
     }
 
     /// `removal` is the intent to delete what the object replaces.
-    private func commitAlone(
-        _ file: ActiveFile, _ draft: ActiveFile.Draft, _ key: ObjectKey, replacing removal: IntentID?,
+    private func commit(
+        _ lock: borrowing FileLock, _ draft: ActiveFile.Draft, _ key: ObjectKey, replacing removal: IntentID?,
         leaving: Bool
     ) async throws(FileSystemError) {
+        let file = lock.file
         try await settleJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
         let (base, condition, behind, superseded) = file.state.withLock {
@@ -166,7 +166,7 @@ extension BucketFileSystem {
                 !draft.staged.needsTheObject
             {
                 file.state.withLock { $0.life.require(.absent) }
-                return try await commitAlone(file, draft, key, replacing: removal, leaving: leaving)
+                return try await commit(lock, draft, key, replacing: removal, leaving: leaving)
             }
             switch error {
             case .conflict where !leaving, .baseGone where !leaving:

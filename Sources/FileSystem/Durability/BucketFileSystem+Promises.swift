@@ -26,22 +26,21 @@ extension BucketFileSystem {
             file.interruptUpload(isAway: watch.isAway)
             let pass = try await enterNamespace(of: file.ino)
             defer { namespace.leave(pass) }
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { file.writing.leave(alone: true) }
-            try await promiseAlone(file)
+            try await promise(try await lock(file))
         }
     }
 
-    /// Inside `writing`, alone.
-    func promiseAlone(_ file: ActiveFile) async throws(FileSystemError) {
+    /// The same with the file locked.
+    func promise(_ lock: borrowing FileLock) async throws(FileSystemError) {
+        let file = lock.file
         guard file.isDirty else { return }
         let (draft, behind, condition) = file.state.withLock { ($0.life.draft, $0.life.behind, $0.life.condition) }
         // What another object or an upload has is not on this disk, and cannot be promised by it.
         guard let draft, !file.state.withLock({ $0.life.isCopy }), !draft.staged.needsItsUpload else {
-            return try await commitAlone(file)
+            return try await commit(lock)
         }
         try await learnHeadersToKeep(of: file)
-        try promise(file, draft, insteadOf: behind, condition)
+        try promise(lock, draft, insteadOf: behind, condition)
         if let behind { await retire(behind, of: file) }
         queue(file)
     }
@@ -54,25 +53,25 @@ extension BucketFileSystem {
         defer { promisesNow.leave(alone: true) }
         guard let pass = namespace.tryEnter() else { return false }
         defer { namespace.leave(pass) }
-        guard file.writing.tryEnter(alone: true) else { return false }
-        defer { file.writing.leave(alone: true) }
+        guard let lock = tryLock(file) else { return false }
         let state = file.state.withLock { $0 }
         guard state.life.isDirty, !state.life.isUnlinked, !state.life.isCopy, state.life.survivor == nil,
             let draft = state.life.draft, !draft.staged.needsItsUpload,
             let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
         else { return false }
-        do throws(FileSystemError) { try promise(file, draft, insteadOf: nil, state.life.condition) } catch {
+        do throws(FileSystemError) { try promise(lock, draft, insteadOf: nil, state.life.condition) } catch {
             return false
         }
         queue(file)
         return true
     }
 
-    /// Inside `writing`, alone: the row that promises the bytes.
+    /// The row that promises the bytes.
     private func promise(
-        _ file: ActiveFile, _ draft: ActiveFile.Draft, insteadOf behind: ActiveFile.Draft?,
+        _ lock: borrowing FileLock, _ draft: ActiveFile.Draft, insteadOf behind: ActiveFile.Draft?,
         _ condition: WriteCondition?
     ) throws(FileSystemError) {
+        let file = lock.file
         let key = try key(of: file.ino)
         let superseded = behind.map { [JournalChange.endFile($0.record.id)] } ?? []
         do throws(CommitError) {
@@ -87,13 +86,12 @@ extension BucketFileSystem {
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
-        try await file.enterAlone(isAway: watch.isAway)
-        defer { file.writing.leave(alone: true) }
+        let lock = try await lock(file)
         let (draft, base, isAcknowledged) = file.state.withLock {
             ($0.life.draft, $0.life.object, $0.life.isAcknowledged)
         }
         guard isAcknowledged, let draft else { return }
-        guard emptying || draft.staged.reservedBytes <= Self.largestCopy else { return try await commitAlone(file) }
+        guard emptying || draft.staged.reservedBytes <= Self.largestCopy else { return try await commit(lock) }
         let id = rooms.journal.newID()
         let record: FileRecord
         do throws(JournalingError) { record = try draft.record.successor(id, now: time.now()) } catch {

@@ -46,7 +46,7 @@ final class SpaceRelief: Sendable {
     private let time: any TimeSource
     private let state = Mutex(State())
     /// Those who wait, in the order they came: the first alone tries.
-    let line = TaskGate()
+    let line = TaskGate(.space)
 
     init(staging: StagingArea, files: ActiveFiles, time: any TimeSource) {
         (ledger, traffic, self.files, self.time) = (staging.ledger, staging.traffic, files, time)
@@ -198,12 +198,11 @@ extension BucketFileSystem {
     private func giveSpaceBack(_ file: ActiveFile) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-        defer { file.writing.leave(alone: true) }
+        let lock = try await lock(file, interrupting: false)
         let (draft, isAcknowledged) = file.state.withLock { ($0.life.draft, $0.life.isAcknowledged) }
         guard let draft, !isAcknowledged else { return }
         do throws(CommitError) { if try draft.commit.dropSent() { return } } catch { throw FileSystemError(error) }
-        if draft.commit.relief == .commit { try await commitAlone(file) }
+        if draft.commit.relief == .commit { try await commit(lock) }
     }
 
     /// Begins to store what takes local space, if space is short. Does not wait.

@@ -11,7 +11,7 @@ import Synchronization
 ///
 /// The target's draft lies over the source's version instead of its own; so its commit is one copy request, or part copies
 /// and the parts that were written since. Until then the source is only pinned by its ETag: whoever changes it here has the
-/// copies of it committed first (`settleCopies`); if somebody else does, the target's close fails. For the same reason such a
+/// copies of it committed first (`lock`); if somebody else does, the target's close fails. For the same reason such a
 /// file is committed where others are promised. Everything else, such as ranges that move to another offset, the kernel
 /// copies by reading and writing.
 extension BucketFileSystem {
@@ -110,53 +110,47 @@ extension BucketFileSystem {
         }
     }
 
-    /// Before an object goes: what copies it is committed while it is there. Callers hold no gate.
-    func settleCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
+    /// Commits the files that copy an inode's object, while that is there.
+    ///
+    /// Locks: none.
+    func commitCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
         guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: ino) else { return }
         let pass = try await enterNamespace(of: ino)
         defer { namespace.leave(pass) }
-        try await settleCopies(of: key)
+        try await commitCopies(of: key)
     }
 
-    /// Enters `writing` of a file whose object is about to go, alone, when what copies it is committed: from then on nothing
-    /// begins to.
-    func enterToLose(_ file: ActiveFile) async throws(FileSystemError) {
-        while true {
-            try await file.enterAlone(isAway: watch.isAway)
-            guard let key = try? key(of: file.ino), isCopied(key) else { return }
-            file.writing.leave(alone: true)
-            try await settleCopies(of: key)
-        }
-    }
+    func isCopied(_ key: ObjectKey) -> Bool { !copies(of: key).isEmpty }
 
-    private func isCopied(_ key: ObjectKey) -> Bool {
+    /// The uncommitted files that copy an object.
+    func copies(of key: ObjectKey) -> [ActiveFile] {
         copies.withLock { copies in
             Self.forgetStored(&copies)
-            return copies[key] != nil
+            return copies[key] ?? []
         }
     }
 
-    /// Before an object gets another version. No directory above it is renamed meanwhile.
-    func settleCopies(of key: ObjectKey) async throws(FileSystemError) {
-        try await settleCopies { $0 == key }
+    /// Commits the files that copy an object.
+    ///
+    /// Locks: none of a file. No directory above the object is renamed meanwhile.
+    func commitCopies(of key: ObjectKey) async throws(FileSystemError) {
+        try await commit(copies(of: key), copiesOf: key)
     }
 
     /// The same for every object below a prefix.
-    func settleCopies(below prefix: ByteString) async throws(FileSystemError) {
-        try await settleCopies { $0.bytes.hasPrefix(prefix) }
-    }
-
-    /// A caller may be inside `writing` of a file that is to be stored. That one is not waited for in turn: what others copy was
-    /// clean when they took it, so files that copy each other in a circle do not come about.
-    private func settleCopies(_ isMeant: (ObjectKey) -> Bool) async throws(FileSystemError) {
+    func commitCopies(below prefix: ByteString) async throws(FileSystemError) {
         let waiting = copies.withLock { copies in
             Self.forgetStored(&copies)
-            return copies.filter { isMeant($0.key) }.flatMap { entry in entry.value.map { ($0, entry.key) } }
+            return copies.filter { $0.key.bytes.hasPrefix(prefix) }
         }
-        for (file, key) in waiting {
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { files.leaveAlone(file) }
-            if file.isCopy(of: key) { try await commitAlone(file) }
+        for (key, files) in waiting { try await commit(files, copiesOf: key) }
+    }
+
+    /// Comes to an end: a file copies only what is stored, so no files copy each other in a circle.
+    func commit(_ copies: [ActiveFile], copiesOf key: ObjectKey) async throws(FileSystemError) {
+        for file in copies {
+            let lock = try await lock(file, interrupting: false)
+            if file.isCopy(of: key) { try await commit(lock) }
         }
     }
 }

@@ -220,41 +220,59 @@ extension BucketFileSystem {
             }
         } catch { return .ready(.failure(error)) }
         return later { [self] () async throws(FileSystemError) in
-            try await claiming([place]) { () async throws(FileSystemError) in
-                try await openOrMake(place, mode, flags, caller)
+            while true {
+                let found = try await claiming([place]) { () async throws(FileSystemError) in
+                    try await findOrMake(place, mode, flags, caller)
+                }
+                switch found {
+                case .made(let reply): return reply
+                // The file may wait for local space to be emptied: without the claim on its name.
+                case .existing(let entry): if let reply = try await openExisting(entry, flags) { return reply }
+                }
             }
         }
     }
 
-    private func openOrMake(
+    private enum FoundOrMade {
+        case existing(Entry)
+        case made(CreateReply)
+    }
+
+    private func findOrMake(
         _ place: Place, _ mode: UInt16, _ flags: OpenFlags, _ caller: Caller
-    ) async throws(FileSystemError) -> CreateReply {
+    ) async throws(FileSystemError) -> FoundOrMade {
         let (parent, name) = (place.parent, place.name)
         while true {
-            guard var entry = try await resolve(name, in: parent) else {
-                try await requireStorable(try newKey(name, in: parent, kind: .file).key)
-                do throws(FileSystemError) {
-                    return try await changingNames([place]) { () async throws(FileSystemError) in
-                        try makeFile(name, in: parent, mode, flags, caller)
-                    }
-                } catch {
-                    // A listing has brought the file of another host since.
-                    guard error.kind == .exists, !flags.exclusive else { throw error }
-                    continue
+            if let entry = try await resolve(name, in: parent) {
+                if flags.exclusive { throw FileSystemError(.exists, "\(name) already exists") }
+                guard entry.attributes.kind == .file else {
+                    throw FileSystemError(.isDirectory, "\(name) is not a file")
                 }
+                return .existing(entry)
             }
-            if flags.exclusive { throw FileSystemError(.exists, "\(name) already exists") }
-            guard entry.attributes.kind == .file else {
-                throw FileSystemError(.isDirectory, "\(name) is not a file")
-            }
-            entry = current(entry)
-            switch try await openEmptying(entry, flags) {
-            case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
-            case .leaving: try await leaving.wait(entry.ino)
-            // The answer tells it.
-            case .outdated(let size): kernel.note(size: size, of: entry.ino)
+            try await requireStorable(try newKey(name, in: parent, kind: .file).key)
+            do throws(FileSystemError) {
+                return .made(
+                    try await changingNames([place]) { () async throws(FileSystemError) in
+                        try makeFile(name, in: parent, mode, flags, caller)
+                    })
+            } catch {
+                // A listing has brought the file of another host since.
+                guard error.kind == .exists, !flags.exclusive else { throw error }
             }
         }
+    }
+
+    /// nil when the name has to be looked up again.
+    private func openExisting(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> CreateReply? {
+        let entry = current(entry)
+        switch try await openEmptying(entry, flags) {
+        case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
+        case .leaving: try await leaving.wait(entry.ino)
+        // The answer tells it.
+        case .outdated(let size): kernel.note(size: size, of: entry.ino)
+        }
+        return nil
     }
 
     private func makeFile(

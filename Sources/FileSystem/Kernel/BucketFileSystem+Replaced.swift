@@ -36,11 +36,8 @@ extension BucketFileSystem {
             return known
         }
         // Whoever is changing the file knows better than the entry. One who has done so since has begun another epoch.
-        guard !directoryRenames.isSwitching, file.writing.tryEnter(alone: true) else {
-            return entry
-        }
-        defer { file.writing.leave(alone: true) }
-        guard file.isSettled, file.state.withLock({ $0.life.epoch == epoch }),
+        guard !directoryRenames.isSwitching, let lock = tryLock(file) else { return entry }
+        guard lock.file.isSettled, file.state.withLock({ $0.life.epoch == epoch }),
             let renumbered = (try? metadata.renumber(entry.ino)) ?? nil
         else { return entry }
         file.state.withLock { $0.life.supersede(by: renumbered.ino) }

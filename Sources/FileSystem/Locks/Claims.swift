@@ -7,9 +7,14 @@ import Synchronization
 /// The mutex is a leaf; whoever waits holds none of the file system's gates.
 final class Claims<Claimed: Hashable & Sendable>: Sendable {
     private let gates = Mutex<[Claimed: TaskGate]>([:])
+    private let place: LockPlace
 
-    /// Waits until nobody else has it. Throws EINTR.
-    func begin(_ claimed: Claimed) async throws(FileSystemError) {
+    init(_ place: LockPlace) { self.place = place }
+
+    /// Waits until nobody else has it. `place` is where the claim is in the order of locks. Throws EINTR.
+    func begin(_ claimed: Claimed, as place: LockPlace? = nil) async throws(FileSystemError) {
+        LockOrder.willWait(for: place ?? self.place)
+        defer { LockOrder.hasEntered(place ?? self.place) }
         while true {
             let other = gates.withLock { gates -> TaskGate? in
                 if let other = gates[claimed] { return other }
@@ -23,7 +28,10 @@ final class Claims<Claimed: Hashable & Sendable>: Sendable {
         }
     }
 
-    func end(_ claimed: Claimed) { gates.withLock { $0.removeValue(forKey: claimed) }?.leave(alone: true) }
+    func end(_ claimed: Claimed, as place: LockPlace? = nil) {
+        LockOrder.hasLeft(place ?? self.place)
+        gates.withLock { $0.removeValue(forKey: claimed) }?.leave(alone: true)
+    }
 
     var all: [Claimed] { gates.withLock { Array($0.keys) } }
 
@@ -31,6 +39,7 @@ final class Claims<Claimed: Hashable & Sendable>: Sendable {
 
     /// Comes back when whoever has it is through. Throws EINTR.
     func wait(_ claimed: Claimed) async throws(FileSystemError) {
+        LockOrder.willWait(for: place)
         if let gate = gates.withLock({ $0[claimed] }) { try await wait(gate) }
     }
 

@@ -19,7 +19,7 @@ extension BucketFileSystem {
                 guard entry.attributes.kind != .directory else {
                     throw FileSystemError(.isDirectory, "\(name) is a directory")
                 }
-                try await settleCopies(ofObject: entry.ino)
+                try await commitCopies(ofObject: entry.ino)
                 try await noting("unlink", of: place) { () async throws(FileSystemError) in
                     try await changingNames([place]) { () async throws(FileSystemError) in try await remove(entry) }
                 }
@@ -40,22 +40,20 @@ extension BucketFileSystem {
             defer { metadata.release(hold) }
             return try await removeObject(entry, mayWait: true)
         }
-        try await enterToLose(file)
-        defer { file.writing.leave(alone: true) }
+        let lock = try await lock(file)
         let key = try key(of: entry.ino)
         try await settleJobs(at: key)
-        try await storeForHandles(of: file)
+        try await storeForHandles(lock)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
         noteFormer(entry)
         let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
         defer { metadata.release(hold) }
-        let removal = try await prepareToRemove(entry, file, key)
+        let removal = try await prepareToRemove(entry, lock, key)
         try writeDown(removal, of: file)
-        try await takeName(removal, of: file)
-        try await giveUpDraft(removal, of: file)
+        try await takeName(removal, of: lock)
+        try await giveUpDraft(removal, of: lock)
         if removal.isWrittenDown, !removal.isNeeded { forgetJob(removal.job, at: key.bytes) }
-        files.settle(file)
     }
 
     /// What the removal of an active file has to see to.
@@ -82,10 +80,10 @@ extension BucketFileSystem {
         var isWrittenDown: Bool { isNeeded || endsAcknowledged || isOpen && hasObject }
     }
 
-    /// Inside `writing`, alone.
     private func prepareToRemove(
-        _ entry: Entry, _ file: ActiveFile, _ key: ObjectKey
+        _ entry: Entry, _ lock: borrowing FileLock, _ key: ObjectKey
     ) async throws(FileSystemError) -> FileRemoval {
+        let file = lock.file
         let (draft, behind, base, replaced) = file.state.withLock {
             ($0.life.draft, $0.life.behind, $0.life.isCopy ? nil : $0.life.object, $0.life.replacedObject)
         }
@@ -128,7 +126,8 @@ extension BucketFileSystem {
     }
 
     /// The entry goes, and the object with it unless handles need that.
-    private func takeName(_ removal: FileRemoval, of file: ActiveFile) async throws(FileSystemError) {
+    private func takeName(_ removal: FileRemoval, of lock: borrowing FileLock) async throws(FileSystemError) {
+        let file = lock.file
         let (entry, key) = (removal.entry, removal.key)
         // Nothing else will know them.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
@@ -159,7 +158,8 @@ extension BucketFileSystem {
     }
 
     /// Nobody wants the bytes of a draft after a crash, open as the file may be.
-    private func giveUpDraft(_ removal: FileRemoval, of file: ActiveFile) async throws(FileSystemError) {
+    private func giveUpDraft(_ removal: FileRemoval, of lock: borrowing FileLock) async throws(FileSystemError) {
+        let file = lock.file
         guard let draft = removal.draft else { return }
         do throws(FileSystemError) {
             try await endForGood(draft, removal.behind, of: removal.entry, at: removal.key)

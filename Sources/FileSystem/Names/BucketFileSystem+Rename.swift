@@ -46,8 +46,8 @@ extension BucketFileSystem {
         if target == nil, kind == .directory || isPending {
             try await requireStorable(try newKey(newName, in: newParent, kind: kind).key)
         }
-        try await settleCopies(ofObject: source.ino)
-        if let target { try await settleCopies(ofObject: target.ino) }
+        try await commitCopies(ofObject: source.ino)
+        if let target { try await commitCopies(ofObject: target.ino) }
         if source.attributes.kind == .directory {
             let prefix = try key(of: source.ino).bytes
             for file in files.dirty where try isBelow(file.ino, prefix) { file.interruptUpload(isAway: watch.isAway) }
@@ -129,27 +129,27 @@ extension BucketFileSystem {
         let active = held?.ino == source.ino ? held : files.find(source.ino)
         // The target's own bytes must not reach the store any more once something else takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }
-        if let replacedFile { try await enterToLose(replacedFile) }
-        defer { replacedFile?.writing.leave(alone: true) }
-        if let replacedFile { try await storeForHandles(of: replacedFile) }
+        let locks = try await lock(renaming: active, over: replacedFile)
+        switch locks.target {
+        case .some(let lock): try await storeForHandles(lock)
+        case nil: break
+        }
         await replacedFile?.quiesce()
         if let replacedFile { await saveForHandles(of: replacedFile) }
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
         let displaced = try displaced(target, by: component)
-        if let active {
-            // A target that copies the source goes itself, and is not to be waited for: it is entered.
-            let isCopy = try replacedFile?.isCopy(of: key(of: source.ino)) ?? false
-            if isCopy { try await active.enterAlone(isAway: watch.isAway) } else { try await enterToLose(active) }
-        }
-        defer { if let active { files.leaveAlone(active) } }
         if let active { try dropUntouched(active) }
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
         let isAcknowledged = replacedFile?.hasPromise ?? false
-        if let file {
-            try await prepare(file, toReplaceAcknowledged: isAcknowledged || displaced?.etag != nil)
+        if !isUnopened {
+            switch locks.source {
+            case .some(let lock):
+                try await prepare(lock, toReplaceAcknowledged: isAcknowledged || displaced?.etag != nil)
+            case nil: break
+            }
         }
         let hold = metadata.hold(
             [source.ino, target?.ino].compactMap(\.self), [(source.parent, source.name), (newParent, newName)])
@@ -161,16 +161,19 @@ extension BucketFileSystem {
         if current.isPending { try await moveUnstored(current, rename) } else { try await moveStored(current, rename) }
     }
 
-    /// Inside the source's `writing`, alone. What was written belongs to the object that is copied; a file never committed just takes
-    /// the new key, unless it has taken the place of an object, which must not come back.
-    private func prepare(_ file: ActiveFile, toReplaceAcknowledged: Bool) async throws(FileSystemError) {
+    /// What was written belongs to the object that is copied; a file never committed just takes the new key, unless it has taken the
+    /// place of an object, which must not come back.
+    private func prepare(
+        _ lock: borrowing FileLock, toReplaceAcknowledged: Bool
+    ) async throws(FileSystemError) {
+        let file = lock.file
         try await settleJobs(at: try key(of: file.ino))
         let needsCommit = file.state.withLock {
             $0.life.replacedObject != nil || $0.life.draft?.record.hasReachedStore ?? false
         }
-        if !(try entry(file.ino)).isPending || needsCommit { try await commitAlone(file) }
+        if !(try entry(file.ino)).isPending || needsCommit { try await commit(lock) }
         // What was promised of the target ends with the rename, and a link's object goes with it: until then, what takes its place is
         // promised as well.
-        if toReplaceAcknowledged, !file.hasPromise { try await promiseAlone(file) }
+        if toReplaceAcknowledged, !file.hasPromise { try await promise(lock) }
     }
 }

@@ -39,7 +39,7 @@ extension BucketFileSystem {
             try await requireEmpty(target)
         }
         try await storeWhatCannotMove(below: oldPrefix)
-        try await settleCopies(below: oldPrefix)
+        try await commitCopies(below: oldPrefix)
         try await settleJobs(at: ObjectKey(oldPrefix))
         try await settleJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
@@ -118,9 +118,8 @@ extension BucketFileSystem {
     /// another object is stored first: whoever stores that one, elsewhere, would not wait for this.
     private func storeWhatCannotMove(below prefix: ByteString) async throws(FileSystemError) {
         for file in files.all where try isBelow(file.ino, prefix) && !file.isDirty {
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { files.leaveAlone(file) }
-            try dropUntouched(file)
+            let lock = try await lock(file, interrupting: false)
+            try dropUntouched(lock.file)
         }
         for file in files.dirty
         where try isBelow(file.ino, prefix)
@@ -130,9 +129,7 @@ extension BucketFileSystem {
                         || $0.life.draft?.staged.needsItsUpload ?? false
                 })
         {
-            do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-            defer { files.leaveAlone(file) }
-            try await commitAlone(file)
+            try await commit(try await lock(file, interrupting: false))
         }
     }
 

@@ -69,8 +69,8 @@ final class ActiveFile: Sendable {
     }
 
     let ino: InodeNumber
-    let writing = TaskGate()
-    let content = TaskGate()
+    let writing: TaskGate
+    let content: TaskGate
     let state: Mutex<State>
     /// Reads whose answers the kernel has in its page cache, one that nobody here knows of among them, and how many of them it
     /// has forgotten again.
@@ -79,6 +79,7 @@ final class ActiveFile: Sendable {
 
     init(ino: InodeNumber, state: sending State) {
         self.ino = ino
+        (writing, content) = (TaskGate(.file(ino)), TaskGate(.content(ino)))
         self.state = Mutex(state)
     }
 
@@ -119,12 +120,6 @@ final class ActiveFile: Sendable {
             return task
         }
         task?.cancel()
-    }
-
-    /// Takes `writing` alone for a program, ahead of an upload in the background.
-    func enterAlone(isAway: Bool) async throws(FileSystemError) {
-        interruptUpload(isAway: isAway)
-        do { try await writing.enter(alone: true) } catch { throw .interrupted }
     }
 
     /// Whether the metadata cache knows all there is to know of the file.
@@ -262,12 +257,6 @@ final class ActiveFiles: Sendable {
                 slots[file.ino] = nil
             }
         }
-    }
-
-    /// Leaves the file's `writing`, in which it may have been stored, and forgets it then as `settle` does.
-    func leaveAlone(_ file: ActiveFile) {
-        file.writing.leave(alone: true)
-        settle(file)
     }
 
     /// Whether more than one user holds the file.

@@ -65,14 +65,15 @@ extension BucketFileSystem {
     /// So long, and one piece more, whoever replaces the object waits for that.
     private static let fetchPatience = Duration.seconds(10)
 
-    /// Inside `writing`, alone, before an open file loses its name: bytes that only the store can put together, from the parts
-    /// of an upload or from another object, become the file's own object while it may have one.
-    func storeForHandles(of file: ActiveFile) async throws(FileSystemError) {
+    /// Before an open file loses its name: bytes that only the store can put together, from the parts of an upload or from another
+    /// object, become the file's own object while it may have one.
+    func storeForHandles(_ lock: borrowing FileLock) async throws(FileSystemError) {
+        let file = lock.file
         let isScattered = file.state.withLock { state in
             state.life.isDirty && (state.life.isCopy || state.life.draft?.staged.needsItsUpload ?? false)
         }
         guard isScattered, files.isOpen(file.ino) else { return }
-        do throws(FileSystemError) { try await commitAlone(file, leaving: true) } catch {
+        do throws(FileSystemError) { try await commit(lock, leaving: true) } catch {
             // Somebody else has changed what it rests on: there is nothing to save.
             guard error.kind == .stale else { throw error }
             remember(error, "unlink", file.ino)

@@ -135,10 +135,9 @@ extension BucketFileSystem {
     private func promiseRestored(_ file: ActiveFile, _ intent: FileIntent)
         async throws(FileSystemError)
     {
-        let (draft, condition) = file.state.withLock { ($0.life.draft, $0.life.condition) }
+        let lock = try await lock(file, interrupting: false)
+        let (draft, condition) = lock.file.state.withLock { ($0.life.draft, $0.life.condition) }
         guard let draft else { return }
-        do { try await file.writing.enter(alone: true) } catch { throw .interrupted }
-        defer { file.writing.leave(alone: true) }
         do throws(CommitError) {
             try draft.record.acknowledge(
                 draft.staged, in: rooms.staging, key: ObjectKey(intent.key),
