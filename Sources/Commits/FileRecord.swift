@@ -8,8 +8,8 @@ import Synchronization
 /// A dirty file's rows in the journal, kept in step with what happens to it.
 ///
 /// Each call is made before the act that it speaks of, except for `began` and `sent`, which follow the store's answer. What
-/// programs were told is safe is flushed; the rest outlives the process but perhaps not a power cut, after which nobody was
-/// promised anything. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. What could not be
+/// was acknowledged is flushed; the rest outlives the process but perhaps not a power cut, after which nothing is
+/// acknowledged. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. What could not be
 /// written is not so here either. Two locks: `turn` orders the changes of one row and is held across their writes, of two
 /// records the older one's last; `state` is a leaf inside it.
 package final class FileRecord: Sendable {
@@ -22,7 +22,7 @@ package final class FileRecord: Sendable {
         var isIdentityNew = false
     }
 
-    /// A file of at most so many bytes is promised in the journal.
+    /// The bytes of a file of at most so many bytes are in the journal when it is acknowledged.
     private static let largestContent = 8 << 10
 
     package let id: IntentID
@@ -152,13 +152,13 @@ package final class FileRecord: Sendable {
     /// The next commits go to keys beside the file with this inode number, which whoever has open has to hear of.
     package func goes(besideOf ino: UInt64) throws(JournalingError) { try change(.never) { $0.besideOf = ino } }
 
-    /// The headers that the next commit carries, as they are now. Nothing is promised by it.
+    /// The headers that the next commit carries, as they are now. Acknowledges nothing.
     package func describe(_ metadata: ObjectMetadata) throws(JournalingError) {
         guard !intent.isAcknowledged else { return }
         try change(.never) { $0.headers = HeadersRecord(metadata) }
     }
 
-    /// Promises the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
+    /// Acknowledges the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
     /// committed to `key` whatever happens. Few bytes are written into the journal, with one flush for all; of others `area`
     /// has the file. Callers keep writers out while it runs.
     package func acknowledge(
@@ -286,7 +286,7 @@ package final class FileRecord: Sendable {
     }
 
     /// The object is in the bucket, or the file is given up; with `isRemoved` programs are told that it is gone, and no power
-    /// cut may bring back what was promised of it. `also` is written in the same moment. Where nothing was promised a row that
+    /// cut may bring back its acknowledged bytes. `also` is written in the same moment. Where nothing was acknowledged a row that
     /// cannot be removed is no error: the next start finds nothing to go on with.
     package func end(isRemoved: Bool = false, also others: [JournalChange] = []) throws(JournalingError) {
         let (isFirst, isAcknowledged) = state.withLock { state in

@@ -105,7 +105,7 @@ package final class JobQueue: Sendable {
     let pool: WorkerPool
     let time: any TimeSource
     private let logger: Logger
-    /// Promised, and not sent yet.
+    /// Acknowledged, and not sent yet.
     let removals = RemovalBatch()
     private let state = Mutex(State())
     private let signal = ChangeSignal()
@@ -161,7 +161,7 @@ package final class JobQueue: Sendable {
     /// To be called before anything is done at `key` (for a directory: below it) that a job may meet: tries the jobs that act
     /// there now. Throws when one cannot be done yet. One that the store will not do at all and that no program was told is
     /// done is given up instead.
-    package func settle(_ key: ByteString) async throws(CommitError) {
+    package func finishJobs(at key: ByteString) async throws(CommitError) {
         await sendRemovals(at: key)
         while let job = await claim(where: { $0.touches(key) }) {
             do throws(CommitError) { try await attempt(job) } catch {

@@ -62,7 +62,7 @@ extension ObjectKey {
 }
 
 extension JobIntent {
-    /// Whether what was promised of `file`, in row `row`, ends with this job, whose row is `job`. What came to that name
+    /// Whether the acknowledged bytes of `file`, in row `row`, end with this job, whose row is `job`. What came to that name
     /// later stays.
     func ends(_ file: FileIntent, _ row: IntentID, job: IntentID) -> Bool {
         switch self {

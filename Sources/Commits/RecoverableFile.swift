@@ -4,7 +4,7 @@ package import Journaling
 import ObjectStorage
 package import Staging
 
-/// A file that was being written when a process died, and that nobody was promised: its row and what there is of its
+/// A file that was being written when a process died, and was not acknowledged: its row and what there is of its
 /// bytes.
 ///
 /// A value, made from the row and the staging directory; reads the disk when it is made. The row and the bytes stay until
@@ -21,15 +21,15 @@ package struct RecoverableFile: Sendable {
     package let changed: Timestamp
     private let staging: String
 
-    /// `directory` is where the staging file is, `boot` names the system that runs now. `promised` is what a promise said of
-    /// the bytes; without one that was ever made the staging file's own log counts.
+    /// `directory` is where the staging file is, `boot` names the system that runs now. `acknowledged` is what the row said of
+    /// the bytes when they were acknowledged; without it the staging file's own log counts.
     package init(
-        _ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String, promised: ExtentMap? = nil
+        _ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String, acknowledged: ExtentMap? = nil
     ) {
         (self.id, self.intent) = (id, intent)
         staging = "\(directory)/\(intent.staging)"
         let recorded =
-            promised ?? (intent.isWithdrawn ? intent.map : nil)
+            acknowledged ?? (intent.isWithdrawn ? intent.map : nil)
             ?? StagingArea.recordedMap(of: intent.staging, in: directory, baseSize: intent.baseSize)
         // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
         let length = (try? File(staging).size) ?? 0

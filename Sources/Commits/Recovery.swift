@@ -13,9 +13,9 @@ package struct Recovery: Sendable {
     /// What there is to go on with.
     package struct Plan: Sendable {
         /// Files that a program was told are safe and that are not in the bucket yet, the oldest first.
-        package var promised: [(id: IntentID, intent: FileIntent)] = []
-        /// Files that nobody was promised: kept for whoever wants them, and not committed unasked.
-        package var unpromised: [(id: IntentID, intent: FileIntent)] = []
+        package var acknowledged: [(id: IntentID, intent: FileIntent)] = []
+        /// Files that were not acknowledged: kept for whoever wants them, and not committed unasked.
+        package var unacknowledged: [(id: IntentID, intent: FileIntent)] = []
         /// Files that a program was told are safe, in a copy of the journal: its original may have stored them, and they may have
         /// been removed since.
         package var withheld: [(id: IntentID, intent: FileIntent)] = []
@@ -56,7 +56,7 @@ package struct Recovery: Sendable {
 
         /// Names in `staging/` that rows speak of.
         package var stagedNames: Set<String> {
-            var names = Set((promised + unpromised + withheld + open).map(\.intent.staging))
+            var names = Set((acknowledged + unacknowledged + withheld + open).map(\.intent.staging))
             for case .job(_, _, let files) in left.map(\.row) { names.formUnion(files.values.map(\.staging)) }
             return names
         }
@@ -65,7 +65,7 @@ package struct Recovery: Sendable {
     /// A row that could not be worked off, and why.
     package struct Left: Sendable {
         package enum Row: Sendable {
-            /// `replaced` are files promised before the job, under the name that it gives to something else or removes: they
+            /// `replaced` are files acknowledged before the job, under the name that it gives to something else or removes: they
             /// end with it, and are not to be stored before.
             case job(IntentID, JournalContents.Job, replaced: [IntentID: FileIntent])
             case upload(IntentID, UploadRecord)
@@ -224,9 +224,9 @@ package struct Recovery: Sendable {
                 if !intent.isAcknowledged, isStillOpen(intent), let ino = intent.besideOf {
                     plan.beside.append((ino, intent.key))
                 }
-                // What had been promised before it was written over is no longer wanted.
-                let superseded = plan.promised.filter { intent.isLater(than: $0.intent) }.map(\.id)
-                plan.promised.removeAll { superseded.contains($0.id) }
+                // The draft that was acknowledged before this one is no longer wanted.
+                let superseded = plan.acknowledged.filter { intent.isLater(than: $0.intent) }.map(\.id)
+                plan.acknowledged.removeAll { superseded.contains($0.id) }
                 let made = uploads.filter { $0.upload.record.attempt == intent.attempt }
                 plan.ended += ([id] + superseded).map { .endFile($0) } + made.map { .endUpload($0.id) }
                 let others = uploads.filter { $0.upload.record.attempt != intent.attempt }
@@ -246,19 +246,19 @@ package struct Recovery: Sendable {
                 continue
             }
             if intent.isAcknowledged {
-                plan.promised.append((id, intent))
+                plan.acknowledged.append((id, intent))
                 plan.uploads[id] = uploads
                 continue
             }
             if intent.needsUpload {
                 // Parts at the store are all there is of some bytes: they stay as long as the file does.
                 plan.uploads[id] = uploads
-                plan.unpromised.append((id, intent))
+                plan.unacknowledged.append((id, intent))
                 continue
             }
             // Its bytes are here, and nobody may ever want them: parts at the store would cost for good.
             for upload in uploads { await abort(upload.id, upload.upload.record, &plan) }
-            plan.unpromised.append((id, intent))
+            plan.unacknowledged.append((id, intent))
         }
         return plan
     }
@@ -267,7 +267,7 @@ package struct Recovery: Sendable {
     package func look() throws(JournalingError) -> Plan {
         let contents = try journal.contents()
         var plan = Plan()
-        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) { plan.unpromised.append((id, intent)) }
+        for (id, intent) in contents.files.sorted(by: { $0.key < $1.key }) { plan.unacknowledged.append((id, intent)) }
         return plan
     }
 
@@ -325,7 +325,7 @@ package struct Recovery: Sendable {
 }
 
 extension FileIntent {
-    /// Whether it is what a program made of the other's bytes, which were promised and stay as they are.
+    /// Whether it is what a program made of the other's bytes, which were acknowledged and stay as they are.
     fileprivate func isLater(than other: FileIntent) -> Bool {
         key == other.key && !Set(ancestors).isDisjoint(with: [other.identity] + other.ancestors)
     }

@@ -3,7 +3,7 @@ package import Journaling
 import Synchronization
 
 /// A removal that a program was told is done.
-package struct PromisedRemoval: Sendable {
+package struct AcknowledgedRemoval: Sendable {
     /// Its row in the journal.
     package let id: IntentID
     package let record: RemovalRecord
@@ -23,7 +23,7 @@ package struct PromisedRemoval: Sendable {
 /// sends holds `sending` alone.
 final class RemovalBatch: Sendable {
     private struct State {
-        var waiting: [PromisedRemoval] = []
+        var waiting: [AcknowledgedRemoval] = []
         /// Of those that wait and those under way.
         var keys: Set<ByteString> = []
         /// How many have come so far; the last of `waiting` was that number.
@@ -62,7 +62,7 @@ final class RemovalBatch: Sendable {
     func endRow() { state.withLock { $0.inARow = 0 } }
 
     /// Answers how many wait, and whether the caller has to see to it that they leave in time.
-    func add(_ removal: PromisedRemoval) -> (count: Int, isFirst: Bool) {
+    func add(_ removal: AcknowledgedRemoval) -> (count: Int, isFirst: Bool) {
         state.withLock { state in
             state.waiting.append(removal)
             state.added += 1
@@ -95,7 +95,7 @@ final class RemovalBatch: Sendable {
     var added: Int { state.withLock { $0.added } }
 
     /// The first of them, if they fill a request of `most` or one of the first `added` is among them; else none.
-    func take(_ most: Int, ofFirst added: Int) -> [PromisedRemoval] {
+    func take(_ most: Int, ofFirst added: Int) -> [AcknowledgedRemoval] {
         state.withLock { state in
             guard state.waiting.count >= most || state.added - state.waiting.count < added else { return [] }
             let taken = Array(state.waiting.prefix(most))
@@ -105,7 +105,7 @@ final class RemovalBatch: Sendable {
     }
 
     /// They are done, or jobs of the queue.
-    func finished(_ removals: [PromisedRemoval]) {
+    func finished(_ removals: [AcknowledgedRemoval]) {
         state.withLock { state in for removal in removals { state.keys.remove(removal.record.key) } }
     }
 }
@@ -119,7 +119,7 @@ extension JobQueue {
     package var isRemovingInARow: Bool { removals.isInARow(at: time.uptime()) }
 
     /// Takes a removal whose row is in the journal, flushed. Waits while too many others have not left yet.
-    package func gather(_ removal: PromisedRemoval) async {
+    package func gather(_ removal: AcknowledgedRemoval) async {
         let (count, isFirst) = removals.add(removal)
         if isFirst { pool.start { [self] in await sendRemovalsInTime() } }
         let batch = runner.removalBatch
@@ -164,7 +164,7 @@ extension JobQueue {
         }
     }
 
-    private func send(_ taken: [PromisedRemoval]) async {
+    private func send(_ taken: [AcknowledgedRemoval]) async {
         let outcomes = await runner.finish(removals: taken.map { ($0.id, $0.record) })
         for removal in taken {
             switch outcomes[removal.id] ?? .done {

@@ -57,8 +57,8 @@ package final class BucketFileSystem: FileSystemOperations {
     let listings: DirectoryListings
     let lookups: SharedFlights<LookupKey, Entry?>
     let uploads: UploadQueue
-    /// Who makes a promise on the thread of the kernel's request.
-    let promisesNow = TaskGate()
+    /// Held while a close is acknowledged on the thread of the kernel's request.
+    let acknowledgingNow = TaskGate()
     let jobs: JobQueue
     let space: SpaceRelief
     /// When a name nothing was known of was last asked for, by directory.
@@ -69,16 +69,16 @@ package final class BucketFileSystem: FileSystemOperations {
     let namespace = KeyGate(.namespace)
     let names = KeyGate(.names)
     /// What a call makes, moves or removes.
-    let changing = Claims<Place>(.name(0))
+    let nameClaims = Claims<Place>(.name(0))
     /// Files whose names are about to go, by an unlink or because another file takes the name. What open handles need of them is
     /// seen to before the object goes, so nobody may come to have one open meanwhile: who wants to waits, and finds then what the
     /// name leads to. To be claimed before it is looked who has the file open, and looked for when one has.
-    let leaving = Claims<InodeNumber>(.leaving)
+    let namesBeingRemoved = Claims<InodeNumber>(.leaving)
     let formers = FormerInodes()
-    let doomed: DoomedObjects
+    let pendingDeletions: PendingDeletions
     /// Shared by those who delete a doomed object and taken alone by a commit to its key.
     let deletions = TaskGate(.deletions)
-    let kept = KeptFiles()
+    let recoverableFiles = RecoverableFiles()
     let copies = Copies([:])
     let directoryRenames = DirectoryRenames()
     /// A task forgets names that take more than their share.
@@ -121,21 +121,21 @@ package final class BucketFileSystem: FileSystemOperations {
             return nil
         }
         store = InterceptedStore(bare, watch)
-        doomed = DoomedObjects()
+        pendingDeletions = PendingDeletions()
         listings = DirectoryListings(
-            metadata: rooms.metadata, store: store, doomed: doomed, pool: rooms.pool
+            metadata: rooms.metadata, store: store, pendingDeletions: pendingDeletions, pool: rooms.pool
         ) { [handles] directory in
             handles.openDirectories.count { $0 == directory } == 1
         }
         lookups = SharedFlights(pool: rooms.pool)
-        uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.settle() }
+        uploads = UploadQueue(pool: rooms.pool, time: rooms.time) { [journal = rooms.journal] in journal.flush() }
         jobs = JobQueue(
             store: InterceptedStore(bare, LastRequests(watch: watch)), journal: rooms.journal, pool: rooms.pool,
             time: rooms.time, logger: rooms.logger)
         space = SpaceRelief(staging: rooms.staging, files: files, time: rooms.time)
         rooms.metadata.attach(dirtyFiles: { [files] in Set(files.dirty.map(\.ino)) })
-        rooms.metadata.attach(openInodes: { [files, handles, changing] in
-            Set(files.all.map(\.ino)).union(handles.openDirectories).union(changing.all.map(\.parent))
+        rooms.metadata.attach(openInodes: { [files, handles, nameClaims] in
+            Set(files.all.map(\.ino)).union(handles.openDirectories).union(nameClaims.all.map(\.parent))
         })
         giveRootATime()
     }

@@ -302,8 +302,8 @@ package protocol KernelNotifier: Sendable {
     func invalidate(_ name: ByteString, in parent: InodeNumber)
     /// Returns when the kernel has heard everything up to now that is about the inode, which takes as long as reads of it that have
     /// begun; throws when the task is cancelled before. Callers hold no gate.
-    func settle(_ ino: InodeNumber) async throws(CancellationError)
+    func awaitInvalidation(of ino: InodeNumber) async throws(CancellationError)
     /// The same, and of names in `parent`. Not for requests of the kernel: one may hold the lock of a directory that the
     /// invalidation of a name waits for, or of a file that the holder of that one waits for.
-    func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError)
+    func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError)
 }

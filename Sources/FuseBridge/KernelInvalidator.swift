@@ -26,9 +26,9 @@ package final class KernelInvalidator: KernelNotifier {
         names.enqueue(.name(name, parent: parent), in: parent)
     }
 
-    package func settle(_ ino: InodeNumber) async throws(CancellationError) { try await inodes.settle(ino) }
+    package func awaitInvalidation(of ino: InodeNumber) async throws(CancellationError) { try await inodes.settle(ino) }
 
-    package func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
+    package func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
         try await inodes.settle(ino)
         try await names.settle(parent)
     }

@@ -7,7 +7,7 @@ package struct IntentID: RawRepresentable, Sendable, Hashable, Comparable {
     package static func < (left: IntentID, right: IntentID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// One dirty file: which staged bytes there are, what object they shall become, and what was promised about them.
+/// One dirty file: which staged bytes there are, what object they shall become, and whether they were acknowledged.
 ///
 /// Its owner is the process that holds the lock on the cache directory. The row is there from before the first staged byte
 /// until the object is in the bucket or the file is given up, and the staging file is removed after the row. So a staging

@@ -4,7 +4,7 @@ import Synchronization
 
 /// The durable intents of one mount: `journal.db` in its cache directory.
 ///
-/// A row is written before the act it speaks of, and staged bytes are flushed before the row that promises them; what each
+/// A row is written before the act it speaks of, and staged bytes are flushed before the row that acknowledges them; what each
 /// row means and what a crash beside it leaves is said at the records. Owns the database; asks no store. A write that
 /// returned outlives the process; one that was to be `flushed` outlives the machine's power too, and so does whatever was
 /// written before it. Writers that come together share one transaction and one flush: the first of them carries the
@@ -158,7 +158,7 @@ package final class Journal: Sendable {
         do { return try database.read(JournalSchema.jobs) } catch { throw .write(error) }
     }
 
-    /// The bytes of a small file that were promised beside its row; nil when they are in `staging/`.
+    /// The bytes of a small file that were acknowledged beside its row; nil when they are in `staging/`.
     package func content(of file: IntentID) throws(JournalingError) -> [UInt8]? {
         do {
             return try database.read { (connection) throws(SQLiteError) in
@@ -196,7 +196,7 @@ package final class Journal: Sendable {
     }
 
     /// Flushes what was to be flushed soon: for whoever has nothing more to write for now.
-    package func settle() {
+    package func flush() {
         guard unflushed.load(ordering: .relaxed) > 0 else { return }
         // What fails here is no caller's: the next start settles what a power cut took back.
         try? database.write { (connection) throws(SQLiteError) in

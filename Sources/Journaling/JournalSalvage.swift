@@ -7,7 +7,7 @@ import SQLite
 package struct JournalSalvage: Sendable {
     /// The rows that could be read.
     package private(set) var contents = JournalContents()
-    /// The bytes of small files that were promised beside their rows.
+    /// The bytes of small files that were acknowledged beside their rows.
     package private(set) var small: [IntentID: [UInt8]] = [:]
     /// What could not, and why; empty when everything was there.
     package private(set) var lost: [String] = []

@@ -115,7 +115,7 @@ extension MetadataCache {
     }
 
     /// Removes an entry and leaves a tombstone, so that older listings cannot bring it back. `pending` while the store
-    /// does not know yet: then no listing can, until `settleRemoval`. A directory takes what the cache knows below it
+    /// does not know yet: then no listing can, until `endRemoval`. A directory takes what the cache knows below it
     /// along. An inode number that is gone is no error.
     package func remove(_ ino: InodeNumber, pending: Bool = false) throws(MetadataError) {
         let clock = clock
@@ -130,7 +130,7 @@ extension MetadataCache {
     }
 
     /// Says that the store has carried out a removal (or the removal of a rename's source) that was left pending.
-    package func settleRemoval(of component: ByteString, in parent: InodeNumber) throws(MetadataError) {
+    package func endRemoval(of component: ByteString, in parent: InodeNumber) throws(MetadataError) {
         let clock = clock
         try write { (connection) throws(SQLiteError) in
             guard let tombstone = try Tombstone.find(connection, parent: parent.row, component: component),
@@ -142,14 +142,14 @@ extension MetadataCache {
     }
 
     /// The same for a key, whose directory may be known or not.
-    package func settleRemoval(of key: ByteString) throws(MetadataError) {
+    package func endRemoval(of key: ByteString) throws(MetadataError) {
         var directory = InodeNumber.root
         let components = Self.components(of: key)
         for component in components.dropLast() {
             guard let known = try child(component, of: directory) else { return }
             directory = known.ino
         }
-        if let component = components.last { try settleRemoval(of: component, in: directory) }
+        if let component = components.last { try endRemoval(of: component, in: directory) }
     }
 
     /// Moves an entry, in one step for whoever looks; what lies below a directory moves with it at no cost. A live entry

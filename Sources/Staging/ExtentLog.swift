@@ -6,7 +6,7 @@ import Glibc
 /// The file `N.map` beside the staging file `N`: records of 32 bytes, each a change of the map, in order. It exists only
 /// while the map cannot be told without it, as it can of a new file written without gaps, where everything is staged, and
 /// of a version that nothing was done to (`isNeeded`). A record follows its bytes, so what it says is there; with a process that is killed the
-/// last change may be missing, which nobody was promised. It is not flushed: after a power cut it means nothing. Its space
+/// last change may be missing, which was not acknowledged. It is not flushed: after a power cut it means nothing. Its space
 /// is taken from the ledger first. Owned by its `StagedFile`, and used under that one's `disk` lock.
 struct ExtentLog {
     /// One change.

@@ -126,7 +126,7 @@ package final class StagedFile: Sendable {
         }
     }
 
-    /// Whether the file outlives this object: somebody was promised its bytes.
+    /// Whether the file outlives this object: its bytes were acknowledged.
     package func keep(_ isKept: Bool) { self.isKept.store(isKept, ordering: .relaxed) }
 
     /// Sets what the file's own modification time says, which each later write moves on, and nothing else: that of the dirty

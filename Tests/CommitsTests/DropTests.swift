@@ -51,7 +51,7 @@ import Testing
 
     /// What a process finds that starts after the first one has died.
     private func second(keeping plan: Recovery.Plan, _ journal: Journal) throws -> Life {
-        let (id, intent) = try #require(plan.unpromised.first)
+        let (id, intent) = try #require(plan.unacknowledged.first)
         let uploads = plan.uploads[id] ?? []
         let staged = try area(journal, kept: plan.stagedNames).open(
             intent.staging, extents: #require(intent.map), baseSize: intent.baseSize)
@@ -166,7 +166,7 @@ import Testing
             store: store, journal: journal, time: SystemTime(), logger: Logger(label: "drop")
         ).run()
         #expect(store.uploadsInProgress.count == 1, "parts are all there is of some bytes")
-        let map = try #require(plan.unpromised.first?.intent.map)
+        let map = try #require(plan.unacknowledged.first?.intent.map)
         #expect(map.isEntirely(.stored, in: 0..<Int64(6 * part)))
         store.forgetRequests()
         let next = try second(keeping: plan, journal)

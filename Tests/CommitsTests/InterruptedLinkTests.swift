@@ -129,7 +129,7 @@ import Testing
         #expect(store.info("g")?.metadata.user == link.user)
     }
 
-    @Test("ends what was promised of a replaced file with the same bytes", .rule("rename.replace"))
+    @Test("ends what was acknowledged of a replaced file with the same bytes", .rule("rename.replace"))
     func promiseBelowEqualBytes() async throws {
         let etag = store.setObject("g", body).etag.text
         let source = store.setObject("f", body)
@@ -144,7 +144,7 @@ import Testing
         let plan = try await Recovery(
             store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs")
         ).run()
-        #expect(plan.promised.isEmpty)
+        #expect(plan.acknowledged.isEmpty)
     }
 
     /// `mv l g`, where `g` was promised, and stored before anybody heard of that.
@@ -164,7 +164,7 @@ import Testing
             store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs")
         ).run()
         #expect(store.keys == ["g.rclonelink"])
-        #expect(plan.promised.isEmpty && plan.landed.isEmpty)
+        #expect(plan.acknowledged.isEmpty && plan.landed.isEmpty)
         #expect(plan.touched.contains("g"))
         #expect(try journal.contents(after: plan).isEmpty)
     }

@@ -111,13 +111,13 @@ struct ResumeTests {
         #expect(lives.store.content("file") == [1])
     }
 
-    @Test("of bytes nobody was promised is left to people, without its upload")
-    func unpromised() async throws {
+    @Test("of unacknowledged bytes is left to people, without its upload")
+    func unacknowledged() async throws {
         try await dieAfter(parts: 2, acknowledged: false)
         let others = try await lives.store.createUpload(PutRequest("file"))
         let plan = try await lives.recover()
-        #expect(plan.unpromised.map(\.intent.key) == ["file"])
-        #expect(plan.promised.isEmpty)
+        #expect(plan.unacknowledged.map(\.intent.key) == ["file"])
+        #expect(plan.acknowledged.isEmpty)
         #expect(lives.store.uploadsInProgress.map(\.upload) == [others])
         #expect(lives.store.content("file") == nil)
     }
@@ -127,7 +127,7 @@ struct ResumeTests {
         let life = try lives.first()
         try await lives.write(life)
         let plan = try await lives.recover()
-        #expect(plan.promised.isEmpty && plan.unpromised.isEmpty)
+        #expect(plan.acknowledged.isEmpty && plan.unacknowledged.isEmpty)
         #expect(plan.touched == ["file"])
         #expect(try life.journal.contents(after: plan).isEmpty)
     }
@@ -240,13 +240,13 @@ struct JobTests {
         ).run()
     }
 
-    @Test("ends with a removal what was promised of the file that goes, not what has come to its name")
+    @Test("ends with a removal what was acknowledged of the file that goes, not what has come to its name")
     func promisesOfTheRemoved() async throws {
         let etag = store.setObject("a", body).etag.text
         _ = try promise("gone")
         let renamed = try promise("renamed")
         let plan = try await recovered(removing: etag, commits: ["gone"])
-        #expect(plan.promised.map(\.id) == [renamed])
+        #expect(plan.acknowledged.map(\.id) == [renamed])
         #expect(store.content("a") == nil)
     }
 
@@ -255,8 +255,8 @@ struct JobTests {
         let etag = store.setObject("a", body).etag.text
         let id = try promise("new", condition: .match(etag: etag), attempt: "new-1")
         let plan = try await recovered(removing: etag, commits: [])
-        #expect(plan.promised.map(\.id) == [id])
-        #expect(plan.promised.first?.intent.condition == .absent)
+        #expect(plan.acknowledged.map(\.id) == [id])
+        #expect(plan.acknowledged.first?.intent.condition == .absent)
         #expect(store.content("a") == nil)
     }
 
@@ -266,14 +266,15 @@ struct JobTests {
         let etag = store.setObject("a", body, metadata: headers).etag.text
         _ = try promise("new", condition: .match(etag: etag), attempt: "new-1")
         let plan = try await recovered(removing: etag, commits: [])
-        #expect(plan.promised.isEmpty)
+        #expect(plan.acknowledged.isEmpty)
         #expect(store.content("a") == body)
         #expect(try journal.contents(after: plan).isEmpty)
     }
 
     /// Of `mv b a`, whose source is gone: by the rename, or because somebody else has removed it before.
     @Test(
-        "ends with a rename what was promised of the file it replaces, if it has replaced it", arguments: [true, false])
+        "ends with a rename what was acknowledged of the file it replaces, if it has replaced it",
+        arguments: [true, false])
     func promiseBelowARename(isRenamed: Bool) async throws {
         let replaced = store.setObject("a", [1])
         let id = try promise("replaced", condition: .match(etag: replaced.etag.text))
@@ -286,7 +287,7 @@ struct JobTests {
         let plan = try await Recovery(
             store: store, journal: journal, time: SystemTime(), logger: Logger(label: "jobs")
         ).run()
-        #expect(plan.promised.map(\.id) == (isRenamed ? [] : [id]))
+        #expect(plan.acknowledged.map(\.id) == (isRenamed ? [] : [id]))
         #expect(store.content("a") == (isRenamed ? body : [1]))
         #expect(plan.left.isEmpty)
     }

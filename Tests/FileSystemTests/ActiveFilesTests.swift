@@ -32,10 +32,10 @@ import Testing
         // Opened again, written to and closed before whoever uploaded the first version gets to say that it is done.
         let second = files.retain(ino) { file(draft) }
         #expect(files.release(second))
-        files.settle(first)
+        files.forgetIfIdle(first)
         #expect(files.find(ino) === second, "it has bytes that the bucket does not have")
         second.state.withLock { $0.life.land(as: object) }
-        files.settle(second)
+        files.forgetIfIdle(second)
         #expect(files.find(ino) == nil)
     }
 

@@ -39,7 +39,7 @@ import Testing
 
     /// What can be had of the one file that is kept, in the place of what is gone zeros.
     private func saved(_ tree: MountedTree) async throws -> [UInt8] {
-        let kept = tree.system.recoverableFiles()
+        let kept = tree.system.listRecoverableFiles()
         try #require(kept.count == 1)
         let directory = try TemporaryDirectory()
         let path = directory.path("saved")
@@ -79,7 +79,7 @@ import Testing
             }
         } else {
             try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
-            try await tree.waitUntil("it can be recovered") { !tree.system.recoverableFiles().isEmpty }
+            try await tree.waitUntil("it can be recovered") { !tree.system.listRecoverableFiles().isEmpty }
             await #expect(throws: stale) { try await tree.run(tree.system.flush(file.0, handle: file.1) { false }) }
         }
         try await tree.close(file)
@@ -101,7 +101,7 @@ import Testing
         await #expect(throws: MountedTree.Failure.self) {
             try await tree.run(tree.system.sync(file.0, handle: file.1, dataOnly: false))
         }
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
         try FileManager.default.moveItem(atPath: staging + "-away", toPath: staging)
         await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
         #expect(try await saved(tree) == expected)
@@ -114,7 +114,7 @@ import Testing
     @Test(.rule("conflict.keep")) func aPromiseThatCannotBeKeptIsNamedAtTheEnd() async throws {
         let (tree, file) = try await conflict(.local)
         try await tree.close(file)
-        try await tree.waitUntil("it can be recovered") { !tree.system.recoverableFiles().isEmpty }
+        try await tree.waitUntil("it can be recovered") { !tree.system.listRecoverableFiles().isEmpty }
         #expect(try await saved(tree) == expected)
         #expect(try await tree.load("f") == Self.theirs)
         let unstored = await tree.system.shutDown()
@@ -144,11 +144,11 @@ import Testing
         try await tree.write(file, Self.ours, at: 0)
         tree.store.setObject("f", Self.theirs)
         await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
-        let kept = tree.system.recoverableFiles()
+        let kept = tree.system.listRecoverableFiles()
         #expect(kept.map(\.here) == [[0..<Int64(Self.ours.count)]])
         try await expectTheirs(tree)
         try await tree.system.discardRecoverable(try #require(kept.first).id)
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
     }
 
     /// There is no name beside it: one that begins so would be another's, or the store allows none that long.
@@ -165,7 +165,7 @@ import Testing
         try await tree.write(file, Self.ours, at: 0)
         tree.store.setObject(key, Self.theirs)
         await #expect(throws: MountedTree.Failure(kind: .stale, reason: "")) { try await tree.close(file) }
-        #expect(tree.system.recoverableFiles().map(\.here) == [[0..<Int64(Self.ours.count)]])
+        #expect(tree.system.listRecoverableFiles().map(\.here) == [[0..<Int64(Self.ours.count)]])
         #expect(try await tree.load(name) == Self.theirs)
         #expect(tree.store.content(key) == Self.theirs)
         #expect(tree.store.keys.count == 2)
@@ -332,6 +332,6 @@ import Testing
         #expect(tree.store.content("big") == Self.theirs)
         #expect(tree.store.keys == ["big"])
         #expect(tree.store.uploadsInProgress.map(\.key) == ["big"])
-        #expect(try #require(tree.system.recoverableFiles().first).uploaded.isEmpty == false)
+        #expect(try #require(tree.system.listRecoverableFiles().first).uploaded.isEmpty == false)
     }
 }

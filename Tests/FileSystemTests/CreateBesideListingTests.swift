@@ -21,7 +21,7 @@ import Testing
         let creation = Task {
             await system.create("f", in: .root, mode: 0o644, flags: asked, caller: caller).value()
         }
-        while !system.changing.contains(Place(parent: .root, name: "f")) { await Task.yield() }
+        while !system.nameClaims.contains(Place(parent: .root, name: "f")) { await Task.yield() }
         for _ in 0..<50 { await Task.yield() }
         tree.store.setObject("f", Array("theirs".utf8))
         tree.time.advance(by: .seconds(2))

@@ -16,22 +16,22 @@ import Testing
         return store
     }
 
-    private func doomed(_ keys: [ObjectKey]) -> DoomedObjects {
-        let doomed = DoomedObjects()
+    private func pendingDeletions(_ keys: [ObjectKey]) -> PendingDeletions {
+        let pendingDeletions = PendingDeletions()
         let attributes = Attributes(kind: .file, size: 1, mtime: .epoch, version: nil)
         for (index, key) in keys.enumerated() {
-            doomed[key] = ActiveFile(
+            pendingDeletions[key] = ActiveFile(
                 ino: InodeNumber(rawValue: UInt64(index) + 2),
                 state: ActiveFile.State(attributes: attributes, life: FileLife(opening: nil)))
         }
-        return doomed
+        return pendingDeletions
     }
 
     @Test(arguments: 1...5)
     func whoAsksForSoManyKeysLearnsOfSoMany(_ limit: Int) async throws {
         let store = store(["d/", "d/a", "d/b", "d/c", "d/x", "d/y"])
         let page = try await store.list(
-            ListRequest(prefix: "d/", limit: limit), without: doomed(["d/a", "d/b", "d/c"]))
+            ListRequest(prefix: "d/", limit: limit), without: pendingDeletions(["d/a", "d/b", "d/c"]))
         #expect(page.objects.prefix(limit).map(\.key) == Array(["d/", "d/x", "d/y"].prefix(limit)))
     }
 
@@ -39,11 +39,11 @@ import Testing
     func aPrefixWithNothingElseBelowIsNone(untilEmptyPage: Bool) async throws {
         let store = store(["a/gone", "b/gone", "b/stays", "c", "d/e/gone", "d/e/gone too"])
         store.listsUntilEmptyPage = untilEmptyPage
-        let doomed = doomed(["a/gone", "b/gone", "d/e/gone", "d/e/gone too", "nowhere"])
+        let pendingDeletions = pendingDeletions(["a/gone", "b/gone", "d/e/gone", "d/e/gone too", "nowhere"])
         var request = ListRequest(delimiter: UInt8(ascii: "/"))
         var names: [ObjectKey] = []
         while true {
-            let page = try await store.list(request, without: doomed)
+            let page = try await store.list(request, without: pendingDeletions)
             names += page.objects.map(\.key) + page.commonPrefixes
             guard let next = page.next else { break }
             request.cursor = next

@@ -198,6 +198,6 @@ import Testing
         #expect(tree.store.keys == ["f"])
         #expect(tree.store.content("f") == Array("what was written after that".utf8))
         #expect(try tree.rooms.journal.contents().isEmpty)
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
     }
 }

@@ -23,7 +23,7 @@ import Testing
         }
         try await waitUntil("the file is open") { system.files.all.contains { system.files.isOpen($0.ino) } }
         for _ in 0..<100 { await Task.yield() }
-        #expect(system.changing.all.isEmpty)
+        #expect(system.nameClaims.all.isEmpty)
         system.space.line.leave(alone: true)
         system.space.endWait()
         let made = try await opening.value.get()

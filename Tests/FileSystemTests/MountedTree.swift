@@ -218,14 +218,14 @@ final class MountedTree {
         system = BucketFileSystem(
             rooms: rooms, policy: policy, commitOptions: commitOptions, generation: generation, openFiles: openFiles)
         listener.system.withLock { [system] in $0.system = system }
-        try await system.takeUp(plan, unlinked: unlinked, openFiles: isRestart ? openFiles.all : nil)
+        try await system.recover(plan, unlinked: unlinked, openFiles: isRestart ? openFiles.all : nil)
     }
 
     /// Open files without a name that the process before this one has left word of.
-    private func unlinkedFiles() throws -> [UnlinkedFile] {
+    private func unlinkedFiles() throws -> [Orphan] {
         let database = try Database(.file(directory.path("meta.db")), migrations: MetadataCache.migrations)
         defer { database.close() }
-        return UnlinkedFile.all(
+        return Orphan.all(
             in: try MetadataCache(
                 database: database, time: time, ttl: ttl, negativeTTL: .seconds(1), codec: codec,
                 keepingPending: true))

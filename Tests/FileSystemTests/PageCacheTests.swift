@@ -14,12 +14,12 @@ import Testing
         func invalidate(_ ino: InodeNumber) { forgotten.withLock { $0.append(ino) } }
         func invalidateAttributes(of ino: InodeNumber) {}
         func invalidate(_ name: ByteString, in parent: InodeNumber) {}
-        func settle(_ ino: InodeNumber) async throws(CancellationError) {
+        func awaitInvalidation(of ino: InodeNumber) async throws(CancellationError) {
             await gate.pass()
             if Task.isCancelled { throw CancellationError() }
         }
-        func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
-            try await settle(ino)
+        func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError) {
+            try await awaitInvalidation(of: ino)
         }
     }
 

@@ -55,7 +55,7 @@ import Testing
         let staged = try await crashWithoutStagedBytes()
         try await tree.mountAgain()
         let first = tree.system
-        #expect(first.recoverableFiles().map(\.intent.key) == ["f"])
+        #expect(first.listRecoverableFiles().map(\.intent.key) == ["f"])
         try await tree.store("f", body)
         tree.crash()
         try FileManager.default.moveItem(atPath: staged.from, toPath: staged.to)
@@ -63,7 +63,7 @@ import Testing
         try await tree.mountAgain()
         try await tree.expectStored("f", body)
         #expect(tree.store.keys == ["f"])
-        let kept = tree.system.recoverableFiles()
+        let kept = tree.system.listRecoverableFiles()
         #expect(kept.count == 1 && kept.first?.missing.isEmpty == true)
         #expect(await tree.system.shutDown().map(\.path) == ["f"])
         withExtendedLifetime((dead, first)) {}
@@ -80,7 +80,7 @@ import Testing
         tree.store.setObject(
             "f", Self.big, metadata: ObjectMetadata(user: [CommitOptions.commitHeader: identity + "-1"]))
         try await tree.mountAgain()
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
         #expect(try await tree.load("f") == Self.big)
         try await tree.remount()
         #expect(try tree.rooms.journal.contents().isEmpty)

@@ -164,8 +164,8 @@ import Testing
         try await tree.store("f", [UInt8](repeating: 1, count: 50_000))
         try await tree.remount()
         tree.refuseWrites()
-        let promised = [UInt8](repeating: 2, count: 40_000)
-        try await tree.store("f", promised)
+        let acknowledged = [UInt8](repeating: 2, count: 40_000)
+        try await tree.store("f", acknowledged)
         let flags = OpenFlags(reads: true, writes: change != "emptied", truncate: change != "written to")
         let file = try await tree.open("f", flags)
         if change != "emptied" { try await tree.write(file, Array("news".utf8), at: 0) }
@@ -173,7 +173,7 @@ import Testing
             switch change {
             case "emptied": []
             case "written anew": Array("news".utf8)
-            default: Array("news".utf8) + promised[4...]
+            default: Array("news".utf8) + acknowledged[4...]
             }
         for _ in 0..<2 {
             try await tree.restart()
@@ -294,9 +294,9 @@ import Testing
 
     /// pailfs-semantics(7), close.rewrite: of a file of more than 4 MiB a write waits for the upload.
     @Test(.rule("close.rewrite", "object.whole")) func writingOnToABigFileWaitsForItsUpload() async throws {
-        let promised = [UInt8](repeating: 1, count: 5 << 20)
+        let acknowledged = [UInt8](repeating: 1, count: 5 << 20)
         let gate = tree.store.hold(.completeUpload)
-        try await tree.store("f", promised)
+        try await tree.store("f", acknowledged)
         let file = try await tree.open("f", OpenFlags(reads: false, writes: true))
         let isOver = Atomic(false)
         let write = Task { [system = tree.system] in
@@ -310,9 +310,9 @@ import Testing
         #expect(hasWaited && tree.store.content("f") == nil)
         gate.open()
         #expect(try await write.value.get() == 1)
-        #expect(tree.store.content("f") == promised)
+        #expect(tree.store.content("f") == acknowledged)
         try await tree.close(file)
-        try await tree.expectStored("f", promised + [2])
+        try await tree.expectStored("f", acknowledged + [2])
     }
 
     /// pailfs-semantics(7), conflict: each descriptor of the file is stale, and the end of the mount names the file.

@@ -181,7 +181,7 @@ import Testing
             try await tree.remount()
             #expect(tree.store.keys == [links == .objects ? "g.rclonelink" : "g"], comment)
             #expect(try await tree.readLink("g") == "x", comment)
-            #expect(tree.system.recoverableFiles().isEmpty, comment)
+            #expect(tree.system.listRecoverableFiles().isEmpty, comment)
         }
     }
 
@@ -223,7 +223,7 @@ import Testing
             #expect(tree.store.content("g") == Array("!".utf8) + expected[1...])
         } else if tree.store.content("f") != expected {
             // Nobody was promised them.
-            let kept = tree.system.recoverableFiles()
+            let kept = tree.system.listRecoverableFiles()
             #expect(kept.count == 1 && kept.first?.map != nil && kept.first?.missing == [])
         }
         withExtendedLifetime(system) {}

@@ -77,9 +77,9 @@ import Testing
     }
 
     /// Where a process is killed that unlinks an open file: before the store has heard of it, and after.
-    @Test(.rule("crash.process"), arguments: [false, true], ["cached", "partly cached", "promised", "dirty"])
+    @Test(.rule("crash.process"), arguments: [false, true], ["cached", "partly cached", "acknowledged", "dirty"])
     func anUnlinkIsCarriedOnAndWhatIsOpenStays(isDone: Bool, state: String) async throws {
-        let tree = try MountedTree(durability: state == "promised" ? .local : .remote)
+        let tree = try MountedTree(durability: state == "acknowledged" ? .local : .remote)
         var content = [UInt8](repeating: 7, count: 1_200_000)
         if state == "partly cached" {
             tree.store.setObject("f", content)
@@ -88,13 +88,13 @@ import Testing
             if state != "cached" { try await tree.remount() }
         }
         let file = try await tree.open("f", readWrite)
-        if state == "promised" || state == "dirty" {
+        if state == "acknowledged" || state == "dirty" {
             try await tree.write(file, Array("changed".utf8), at: 600_000)
             content.replaceSubrange(600_000..<600_007, with: Array("changed".utf8))
             // The object has to outlive the name: not all of its bytes are here.
             tree.rooms.blocks.prune(to: 0)
         }
-        if state == "promised" {
+        if state == "acknowledged" {
             let again = try await tree.open("f", readWrite)
             tree.store.fault = { operation, key in
                 operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
@@ -131,7 +131,7 @@ import Testing
         #expect(try await tree.names("") == [])
         try await tree.remount()
         #expect(tree.store.keys.isEmpty)
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
     }
 
     @Test(.rule("rename.replace", "crash.jobs")) func aRenameThatTwoProcessesDidNotComeToTheEndOfIsThere() async throws
@@ -293,7 +293,7 @@ import Testing
         await #expect(throws: failure) { try await tree.close(file) }
         // What the store has is there for whoever opens it now, and the bytes are kept.
         #expect(try await tree.load("f") == Array("stored".utf8))
-        #expect(tree.system.recoverableFiles().count == 1)
+        #expect(tree.system.listRecoverableFiles().count == 1)
     }
 
     /// The bytes of another mount, kept for "pailfs recover", are not what a program has open when the next process goes on.
@@ -308,7 +308,7 @@ import Testing
         defer { withExtendedLifetime(killed) {} }
         tree.crash()
         try await tree.mountAgain()
-        #expect(tree.system.recoverableFiles().count == 1)
+        #expect(tree.system.listRecoverableFiles().count == 1)
         let refused = tree.store
         refused.fault = { operation, key in
             operation == .put ? ObjectStoreError(.unreachable, .put, key: key, message: "away") : nil
@@ -317,10 +317,10 @@ import Testing
         try await tree.restart()
         try await tree.restart()
         #expect(try await tree.load("f") == Array("promised".utf8))
-        #expect(tree.system.recoverableFiles().map(\.here) == [[0..<4]])
+        #expect(tree.system.listRecoverableFiles().map(\.here) == [[0..<4]])
         refused.fault = nil
         try await tree.remount()
         #expect(refused.content("f") == Array("promised".utf8))
-        #expect(tree.system.recoverableFiles().count == 1)
+        #expect(tree.system.listRecoverableFiles().count == 1)
     }
 }

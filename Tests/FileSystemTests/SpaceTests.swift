@@ -129,7 +129,7 @@ import Testing
         defer { withExtendedLifetime(dead) {} }
         tree.crash()
         try await tree.mountAgain()
-        let left = try #require(tree.system.recoverableFiles().first)
+        let left = try #require(tree.system.listRecoverableFiles().first)
         #expect(left.map?.size == Int64(content.count) && !left.uploaded.isEmpty)
         #expect(tree.rooms.staging.ledger.used <= 1 << 20)
         let path = NSTemporaryDirectory() + "/pailfs-recovered-\(UInt64.random(in: 0...(.max)))"
@@ -145,7 +145,7 @@ import Testing
         }
         #expect(tree.store.uploadsInProgress.isEmpty)
         #expect(tree.rooms.staging.ledger.staged == 0)
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
     }
 
     @Test func anInterruptedWaitHasChangedNothing() async throws {

@@ -32,7 +32,7 @@ import Testing
             defer { withExtendedLifetime(dead) {} }
             tree.crash()
             try await tree.mountAgain()
-            #expect(tree.system.recoverableFiles().count == 1, "nobody was promised it, and it is kept")
+            #expect(tree.system.listRecoverableFiles().count == 1, "it was not acknowledged, and is kept")
         }
     }
 }

@@ -53,11 +53,11 @@ import Testing
         invalidator.invalidate(held)
         let isHeard = Atomic(false)
         let waiter = Task { [invalidator] in
-            try? await invalidator.settle(held)
+            try? await invalidator.awaitInvalidation(of: held)
             isHeard.store(true, ordering: .releasing)
         }
         invalidator.invalidate(other)
-        try await invalidator.settle(other)
+        try await invalidator.awaitInvalidation(of: other)
         let isOver = isHeard.load(ordering: .acquiring)
         #expect(!isOver, "its pages are locked")
         #expect(!isReleased)
@@ -72,10 +72,10 @@ import Testing
         holdUp("mkdir d/stuck")
         invalidator.invalidate("x", in: directory)
         invalidator.invalidate("other", in: .root)
-        try await invalidator.settle(.root, namesIn: .root)
+        try await invalidator.awaitInvalidation(of: .root, namesIn: .root)
         #expect(!isReleased)
         release()
-        try await invalidator.settle(directory, namesIn: directory)
+        try await invalidator.awaitInvalidation(of: directory, namesIn: directory)
         try unmount()
     }
 
@@ -86,14 +86,14 @@ import Testing
         invalidator.invalidate(held)
         // Cancelled before it waits, and while it does.
         for pause in [Duration.zero, .milliseconds(100)] {
-            let waiter = Task { [invalidator] in try await invalidator.settle(held) }
+            let waiter = Task { [invalidator] in try await invalidator.awaitInvalidation(of: held) }
             try await Task.sleep(for: pause)
             waiter.cancel()
             await #expect(throws: CancellationError.self) { try await waiter.value }
         }
         #expect(!isReleased)
         release()
-        try await invalidator.settle(held)
+        try await invalidator.awaitInvalidation(of: held)
         try unmount()
     }
 
@@ -103,10 +103,10 @@ import Testing
         let numbers = try #require(tree.fileSystem.state.withLock { $0.nodes[.root]?.children.values.map { $0 } })
         #expect(numbers.count == 200)
         for number in numbers { invalidator.invalidate(number) }
-        for number in numbers { try await invalidator.settle(number) }
+        for number in numbers { try await invalidator.awaitInvalidation(of: number) }
         // Told while the lanes are left, and with nobody to hear it any more.
         for number in numbers { invalidator.invalidate(number) }
         _ = try tree.unmount()
-        try await invalidator.settle(numbers[0])
+        try await invalidator.awaitInvalidation(of: numbers[0])
     }
 }

@@ -23,7 +23,7 @@ import Testing
     @Test func damagedJournals() throws {
         let directory = try TemporaryDirectory()
         let path = directory.path("journal.db")
-        let promised = try Self.journal(at: path)
+        let acknowledged = try Self.journal(at: path)
         let whole = Array(try Data(contentsOf: URL(filePath: path)))
         Fuzzer("journals", seeds: [whole], pageSize: 4096).run(40) { bytes in
             for suffix in ["-wal", "-shm"] { try File.remove(path + suffix) }
@@ -31,7 +31,7 @@ import Testing
             let journal = try Journal(path: path)
             defer { journal.close() }
             let contents = try journal.contents()
-            guard bytes != whole, contents != promised.contents else { return }
+            guard bytes != whole, contents != acknowledged.contents else { return }
             Issue.record("\(bytes.count) bytes open, and say \(contents)")
         }
         // What is left of one that is refused is read without a trap as well.
@@ -39,7 +39,7 @@ import Testing
             try Data(bytes).write(to: URL(filePath: path))
             let copy = try TemporaryDirectory()
             for (id, file) in try JournalSalvage(of: path, in: copy.path("")).contents.files {
-                #expect(promised.contents.files[id] == file)
+                #expect(acknowledged.contents.files[id] == file)
             }
         }
     }
@@ -63,7 +63,7 @@ import Testing
             try journal.write(changes, .now)
         }
         try journal.write([.job(IntentID(rawValue: 99), .tree(from: "a/", to: "b/"), items: [])], .now)
-        journal.settle()
+        journal.flush()
         return (try journal.contents(), small)
     }
 }

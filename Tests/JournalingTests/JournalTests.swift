@@ -174,7 +174,7 @@ import Testing
         try journal?.write([.file(two, intent), .content(two, [])], .now)
         intent.attempt = "id-1"
         try journal?.write([.file(one, intent)], .soon)
-        journal?.settle()
+        journal?.flush()
         journal = try Journal(path: path)
         #expect(try journal?.content(of: one) == [1, 2])
         #expect(try journal?.content(of: two) == [])

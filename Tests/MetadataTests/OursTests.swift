@@ -107,7 +107,7 @@ import Testing
         try fixture.list(["a", "d/"])
         #expect(try fixture.isAbsent("a"))
         #expect(try fixture.names() == ["d"])
-        try fixture.cache.settleRemoval(of: "a", in: .root)
+        try fixture.cache.endRemoval(of: "a", in: .root)
         try fixture.list(["a", "d/"])
         #expect(try fixture.names() == ["a", "d"])
     }

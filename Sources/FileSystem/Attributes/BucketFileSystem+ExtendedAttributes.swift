@@ -226,7 +226,7 @@ extension BucketFileSystem {
             try await withOrWithoutName(ino) { () async throws(FileSystemError) in
                 try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                     let file = try await holdFile(ino)
-                    defer { if let file { letGo(file) } }
+                    defer { if let file { releaseInBackground(file) } }
                     if let file {
                         try await changeNow(ino, try await lock(file), edit)
                     } else {
@@ -247,7 +247,7 @@ extension BucketFileSystem {
         case nil: file = nil
         }
         if let file, !file.needsRelease {
-            try await settleJobs(at: try key(of: ino))
+            try await finishJobs(at: try key(of: ino))
             try await learnHeadersToKeep(of: file)
         }
         if file == nil, needsHeadersToChange(try entry(ino)) { _ = try await learnHeaders(of: try entry(ino)) }
@@ -288,11 +288,11 @@ extension BucketFileSystem {
             state.attributes.noteChange(at: now)
             return (state.life.isAcknowledged, state.life.isUnlinked)
         }
-        if isUnlinked { return keepUnlinked(file) }
+        if isUnlinked { return keepOrphan(file) }
         try describe(file)
         guard isAcknowledged else { return }
         switch lock {
-        case .some(let lock): try await promise(lock)
+        case .some(let lock): try await acknowledge(lock)
         case nil: break
         }
     }

@@ -91,7 +91,7 @@ extension BucketFileSystem {
         let pass = try await enterNamespace(of: ino)
         defer { namespace.leave(pass) }
         let file = try await holdFile(ino)
-        defer { if let file { letGo(file) } }
+        defer { if let file { releaseInBackground(file) } }
         let named = try entry(ino)
         guard let file else {
             throw FileSystemError(.notSupported, "\(named.name) is not an object that has properties")
@@ -103,7 +103,7 @@ extension BucketFileSystem {
             throw FileSystemError(.notSupported, "\(entry.name) is not an object that has properties")
         }
         let key = try key(of: ino)
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         switch change {
         case .accessControl(let access):
             try await remote { store throws(ObjectStoreError) in

@@ -31,7 +31,7 @@ extension BucketFileSystem {
         {
             try await changingHeaders(of: ino) { () async throws(FileSystemError) in
                 if let file = try await holdFile(ino) {
-                    defer { letGo(file) }
+                    defer { releaseInBackground(file) }
                     try await set(change, of: file)
                 } else if var former = former(ino) {
                     if apply(change, to: &former.attributes) { formers.change(ino) { [former] in $0 = former } }
@@ -64,13 +64,13 @@ extension BucketFileSystem {
         guard let file = try await holdFile(ino) else {
             throw FileSystemError(.isDirectory, "\(try entry(ino).name) is not a file")
         }
-        defer { letGo(file) }
+        defer { releaseInBackground(file) }
         let (wasDirty, length) = (file.isDirty, file.attributes.size)
         if length == size { return }
         try await truncate(file, to: size)
         if file.state.withLock({ $0.life.isUnlinked }) { return }
         // What somebody is still writing is stored when that is closed.
-        if !wasDirty || !handles.hasWriter(of: file) { try await secureWaitingForSpace(file) }
+        if !wasDirty || !handles.hasWriter(of: file) { try await makeDurableWaitingForSpace(file) }
     }
 
     /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.
@@ -123,7 +123,7 @@ extension BucketFileSystem {
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
         let lock = try await lock(file)
         if !file.needsRelease {
-            try await settleJobs(at: try key(of: file.ino))
+            try await finishJobs(at: try key(of: file.ino))
             // Headers that nobody looked at yet would be lost by the change.
             try await learnHeadersToKeep(of: file)
         }
@@ -141,9 +141,9 @@ extension BucketFileSystem {
                 try setModified(of: draft.staged, to: attributes.mtime)
                 draft.commit.noteTimeSet()
             }
-            if isUnlinked { return keepUnlinked(file) }
+            if isUnlinked { return keepOrphan(file) }
             try describe(file)
-            if file.state.withLock({ $0.life.isAcknowledged }) { try await promise(lock) }
+            if file.state.withLock({ $0.life.isAcknowledged }) { try await acknowledge(lock) }
             return
         }
         let stored = try await store(attributes, of: try entry(file.ino))

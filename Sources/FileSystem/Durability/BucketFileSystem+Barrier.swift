@@ -16,11 +16,11 @@ extension BucketFileSystem {
         return later { [self] () async throws(FileSystemError) in
             await sendRemovals(below: ino)
             let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
-                do throws(FileSystemError) { try await secureWaitingForSpace(file) } catch {
+                do throws(FileSystemError) { try await makeDurableWaitingForSpace(file) } catch {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
                     throw error
                 }
-                // The bytes are where they were promised to be, and the store refuses them.
+                // The bytes are on this disk, as was acknowledged, and the store refuses them.
                 if let failure = file.state.withLock({ $0.life.isDirty ? $0.failures.unheard : nil }) { throw failure }
             }
             if let first = failures.first { throw first.error }
@@ -35,15 +35,15 @@ extension BucketFileSystem {
                 if error.kind != .interrupted { remember(error, "flush", file.ino) }
                 throw error
             }
-            files.settle(file)
+            files.forgetIfIdle(file)
         }
         return unstored(failures)
     }
 
     /// A commit may need space itself, which others give back.
-    func secureWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
+    func makeDurableWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
         try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
-            try await secure(file)
+            try await makeDurable(file)
         }
     }
 

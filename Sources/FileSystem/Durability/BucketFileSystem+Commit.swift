@@ -24,12 +24,12 @@ extension BucketFileSystem {
     }
 
     /// The same by itself, after the last descriptor of a writer: nobody is left to hear of an error, and closes of an empty file
-    /// may have been told that all is well. What the store does not take now is promised to it.
-    func storeUnheard(_ file: ActiveFile) async {
-        do throws(FileSystemError) { try await secure(file) } catch {
+    /// may have been told that all is well. What the store does not take now is acknowledged, and uploaded later.
+    func commitWithoutCaller(_ file: ActiveFile) async {
+        do throws(FileSystemError) { try await makeDurable(file) } catch {
             remember(error, "commit", file.ino)
             guard isUnstoredAndEmpty(file) else { return }
-            do throws(FileSystemError) { try await promise(file) } catch { remember(error, "commit", file.ino) }
+            do throws(FileSystemError) { try await acknowledge(file) } catch { remember(error, "commit", file.ino) }
         }
     }
 
@@ -54,10 +54,10 @@ extension BucketFileSystem {
                 if let error = handle.takeFailure() { throw error }
                 return .success(())
             }
-            if policy.durability == .local, !handle.hasFailure, promiseNow(handle.file) { return .success(()) }
+            if policy.durability == .local, !handle.hasFailure, acknowledgeNow(handle.file) { return .success(()) }
             let isNew = handle.flags.exclusive && handle.file.state.withLock { $0.life.condition == .absent }
             return later { [self] () async throws(FileSystemError) in
-                do throws(FileSystemError) { try await secureWaitingForSpace(handle.file) } catch {
+                do throws(FileSystemError) { try await makeDurableWaitingForSpace(handle.file) } catch {
                     if error.kind != .interrupted {
                         remember(error, operation.rawValue, handle.file.ino)
                         // What else there was to tell is told with this.
@@ -94,20 +94,20 @@ extension BucketFileSystem {
     }
 
     /// What `close` and `fsync` stand for: the bytes are where the mount's `durable` says.
-    func secure(_ file: ActiveFile) async throws(FileSystemError) {
+    func makeDurable(_ file: ActiveFile) async throws(FileSystemError) {
         switch policy.durability {
         case .remote: try await commit(file)
-        case .local: try await promise(file)
+        case .local: try await acknowledge(file)
         }
     }
 
-    /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyPromised`, when programs
+    /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyAcknowledged`, when programs
     /// have gone on writing.
-    func commit(_ file: ActiveFile, onlyPromised: Bool = false) async throws(FileSystemError) {
+    func commit(_ file: ActiveFile, onlyAcknowledged: Bool = false) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
         let lock = try await lock(file, interrupting: false)
-        if onlyPromised, !file.state.withLock({ $0.life.isAcknowledged }) { return }
+        if onlyAcknowledged, !file.state.withLock({ $0.life.isAcknowledged }) { return }
         try await commit(lock)
     }
 
@@ -118,7 +118,7 @@ extension BucketFileSystem {
         let key = try key(of: file.ino)
         try await learnHeadersToKeep(of: file)
         guard let draft = file.state.withLock({ $0.life.draft }) else { return }
-        let takeover = await takeOverDoomed(key)
+        let takeover = await takeOverDeletion(key)
         let condition = file.state.withLock { state in
             let condition = state.life.condition
             if condition == .absent, let replaced = takeover?.version { state.life.require(.match(replaced.etag)) }
@@ -146,12 +146,12 @@ extension BucketFileSystem {
         leaving: Bool
     ) async throws(FileSystemError) {
         let file = lock.file
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         let headers = headersForCommit(of: file, to: key)
         let (base, condition, behind, superseded) = file.state.withLock {
             ($0.life.object, $0.life.condition, $0.life.behind, $0.supersededDrafts)
         }
-        // What was promised before may still be on its way, though nobody waits for it.
+        // The upload of the acknowledged draft behind this one may still be under way.
         await behind?.commit.quiesce()
         for draft in superseded where await !draft.commit.quiesced() { throw .interrupted }
         let version: ObjectVersion
@@ -175,7 +175,7 @@ extension BucketFileSystem {
             }
             throw FileSystemError(error)
         }
-        try await settle(
+        try await recordCommit(
             file, draft, key: key, version: version, headers: headers, replacing: base,
             also: removal.map { [.endJob($0)] } ?? [])
     }
@@ -222,7 +222,7 @@ extension BucketFileSystem {
     }
 
     /// The object is there: its bytes become clean ones, and the file reads them from now on.
-    private func settle(
+    private func recordCommit(
         _ file: ActiveFile, _ draft: ActiveFile.Draft, key: ObjectKey, version: ObjectVersion,
         headers: ObjectMetadata, replacing base: CachedObject?, also changes: [JournalChange]
     ) async throws(FileSystemError) {

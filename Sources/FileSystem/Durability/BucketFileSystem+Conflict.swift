@@ -44,7 +44,7 @@ extension BucketFileSystem {
         if isAcknowledged {
             let reason = "another host changed the file; this host's version is stored as \(key)"
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
-            kept.noteBeside(unstored)
+            recoverableFiles.noteBeside(unstored)
         }
         // Whatever the journal says to it: another try would store the bytes once more.
         endStored(draft.record, of: file, at: key, also: behind.map { [.endFile($0.record.id)] } ?? [])
@@ -123,7 +123,7 @@ extension BucketFileSystem {
         rooms.logger.error(
             "a file cannot be stored; its bytes wait for \"pailfs recover\"",
             metadata: ["key": "\(intent.key)", "file": "\(id.rawValue)", "reason": "\(error.reason)"])
-        if isAcknowledged { noteBrokenPromise(id, of: path(of: file.ino), because: error) }
+        if isAcknowledged { noteLostBytes(id, of: path(of: file.ino), because: error) }
         // No read meets bytes on the move.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
@@ -131,14 +131,14 @@ extension BucketFileSystem {
         do throws(StagingError) { _ = try rooms.staging.hold(name) } catch {
             remember(.init(error), "commit", file.ino)
         }
-        kept.keep(id, intent)
+        recoverableFiles.keep(id, intent)
         await giveWay(file, because: error)
     }
 
     /// The end of the mount names a file that a program was told is safe, if it is still kept then.
-    func noteBrokenPromise(_ id: IntentID, of path: ByteString, because error: FileSystemError) {
+    func noteLostBytes(_ id: IntentID, of path: ByteString, because error: FileSystemError) {
         let file = UnstoredFile(path: path, reason: "its bytes wait for \"pailfs recover\": \(error.reason)")
-        kept.noteBroken(id, file)
+        recoverableFiles.noteBroken(id, file)
     }
 
     /// The file has nothing to store any more: its name leads to what the bucket has, under a number of its own, and whoever
@@ -150,7 +150,7 @@ extension BucketFileSystem {
             return state.life.loseConflict()
         }
         if let behind { await giveUp(behind) }
-        guard let entry = try? entry(file.ino) else { return files.settle(file) }
+        guard let entry = try? entry(file.ino) else { return files.forgetIfIdle(file) }
         do throws(MetadataError) {
             if entry.isPending {
                 try metadata.remove(entry.ino)
@@ -160,7 +160,7 @@ extension BucketFileSystem {
             }
             try metadata.invalidate(entry.parent, subtree: false)
         } catch { remember(.init(error), "commit", file.ino) }
-        files.settle(file)
+        files.forgetIfIdle(file)
         kernel.notifier?.invalidate(entry.ino)
         kernel.notifier?.invalidate(entry.name, in: entry.parent)
     }

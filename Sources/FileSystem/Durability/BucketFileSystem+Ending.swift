@@ -46,7 +46,7 @@ extension BucketFileSystem {
                 throw error
             }
             try await commitWaitingForSpace(file)
-            files.settle(file)
+            files.forgetIfIdle(file)
         }
         var failures = await each(of: files.dirty.map(\.ino), attempt)
         // Fewer at a time need fewer descriptors, and the others give theirs back.
@@ -57,11 +57,11 @@ extension BucketFileSystem {
             for file in lacking { failures += await each(of: [file.ino], attempt) }
         }
         // No handle is open any more: a process that died may have received a last close, and not written it down.
-        for file in doomed.all { await carryOutDeletion(of: file, mountHasEnded: true) }
+        for file in pendingDeletions.all { await carryOutDeletion(of: file, mountHasEnded: true) }
         formers.removeAll()
         let jobs = await finishJobs()
         try? metadata.endInOrder()
-        return (unstored(failures) + jobs + kept.unstored).sorted { $0.path < $1.path }
+        return (unstored(failures) + jobs + recoverableFiles.unstored).sorted { $0.path < $1.path }
     }
 
     private func giveUpInSilence(_ ending: Ending) async {
@@ -73,7 +73,7 @@ extension BucketFileSystem {
             if now - since >= endingPatience { break }
         }
         let dirty = files.dirty.map { UnstoredFile(path: path(of: $0.ino), reason: "the store does not answer") }
-        ending.set((dirty + jobs.unfinished.map(unstored) + kept.unstored).sorted { $0.path < $1.path })
+        ending.set((dirty + jobs.unfinished.map(unstored) + recoverableFiles.unstored).sorted { $0.path < $1.path })
     }
 
     private struct Progress: Equatable {

@@ -105,7 +105,7 @@ final class SpaceRelief: Sendable {
         let isUrgent = pressure > Self.urgent || hasWaiters
         let candidates = files.dirty.compactMap { file -> (file: ActiveFile, bytes: Int64)? in
             let draft = file.state.withLock { state in
-                // What is promised is on its way already.
+                // The upload of an acknowledged file has begun already.
                 state.life.isAcknowledged || state.upload != nil ? nil : state.life.draft
             }
             guard let draft, draft.staged.reservedBytes > 0, isUrgent || draft.commit.relief == .drop,
@@ -213,7 +213,7 @@ extension BucketFileSystem {
                 var failure: FileSystemError?
                 do throws(FileSystemError) { try await giveSpaceBack(file) } catch { failure = error }
                 space.ended(file, stored: failure == nil)
-                files.settle(file)
+                files.forgetIfIdle(file)
                 guard let failure else { return makeRoom() }
                 remember(failure, "commit", file.ino)
                 note(failure, of: file)

@@ -2,12 +2,12 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Files whose bytes were promised and that are not in the bucket yet, the oldest first, and the few tasks that bring them
+/// Acknowledged files that are not in the bucket yet, the oldest first, and the few tasks that bring them
 /// there. What fails is tried again, ever more seldom, as long as the mount lives.
 ///
 /// Files that are closed one soon after the other, as `tar` and `git` make them, wait until no other has come for a moment:
 /// the program has the machine to itself meanwhile, and a file that is changed or removed again soon costs no request. They
-/// are promised whether they wait or not. A leaf lock; work runs outside it.
+/// are acknowledged whether they wait or not. A leaf lock; work runs outside it.
 final class UploadQueue: Sendable {
     /// Asked to bring a file to the store.
     typealias Send = @Sendable (ActiveFile) async -> Ending
@@ -18,7 +18,7 @@ final class UploadQueue: Sendable {
         var first = 0
         var due = 0
         var isWaiting: Set<ObjectIdentifier> = []
-        /// Those on their way, each once: whoever interrupts one means the only one. True for what was promised since.
+        /// Those on their way, each once: whoever interrupts one means the only one. True for what was acknowledged since.
         var underWay: [ObjectIdentifier: Bool] = [:]
         var running = 0
         var isStopped = false
@@ -71,7 +71,7 @@ final class UploadQueue: Sendable {
         (self.pool, self.time, self.atRest) = (pool, time, atRest)
     }
 
-    /// Adds a file that was just promised, unless it waits already. With `isUrgent` neither it nor another waits for others.
+    /// Adds a file that was just acknowledged, unless it waits already. With `isUrgent` neither it nor another waits for others.
     func add(_ file: ActiveFile, isUrgent: Bool, _ send: @escaping Send) {
         let now = time.uptime()
         let isFirst = state.withLock { state in
@@ -157,13 +157,15 @@ final class UploadQueue: Sendable {
     private func work() async {
         while let (file, send) = next() {
             let ending = await CallDeadline.run { await send(file) }
-            let isPromisedAnew = state.withLock { $0.underWay.removeValue(forKey: ObjectIdentifier(file)) ?? false }
+            let isAcknowledgedAgain = state.withLock {
+                $0.underWay.removeValue(forKey: ObjectIdentifier(file)) ?? false
+            }
             switch ending {
             case .done:
                 state.withLock { $0.delays[ObjectIdentifier(file)] = nil }
-                if isPromisedAnew { addAgain(file, send) }
+                if isAcknowledgedAgain { addAgain(file, send) }
             case .interrupted: addAgain(file, send)
-            case .failed where isPromisedAnew, .refused where isPromisedAnew: addAgain(file, send)
+            case .failed where isAcknowledgedAgain, .refused where isAcknowledgedAgain: addAgain(file, send)
             case .failed, .refused:
                 let longest = ending == .refused ? Self.longestAfterRefusal : Self.delays.longest
                 let delay = state.withLock { state in

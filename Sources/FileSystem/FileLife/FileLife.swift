@@ -139,7 +139,7 @@ extension FileLife {
 }
 
 // The events follow. One that cannot happen in a state changes nothing there; `assert` names those whose caller would have broken
-// a promise. What is to be done about a draft or a removal that an event gives back is the caller's.
+// acknowledged bytes. What is to be done about a draft or a removal that an event gives back is the caller's.
 
 // MARK: How a life begins
 

@@ -12,7 +12,7 @@ import Synchronization
 /// The target's draft lies over the source's version instead of its own; so its commit is one copy request, or part copies
 /// and the parts that were written since. Until then the source is only pinned by its ETag: whoever changes it here has the
 /// copies of it committed first (`lock`); if somebody else does, the target's close fails. For the same reason such a
-/// file is committed where others are promised. Everything else, such as ranges that move to another offset, the kernel
+/// file is committed where others are acknowledged. Everything else, such as ranges that move to another offset, the kernel
 /// copies by reading and writing.
 extension BucketFileSystem {
     /// Who copies what and has not committed it. Locked outside of a file's mutex.

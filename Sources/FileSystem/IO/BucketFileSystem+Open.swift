@@ -11,7 +11,7 @@ extension BucketFileSystem {
     package func open(_ ino: InodeNumber, flags: OpenFlags) -> Outcome<OpenReply> {
         do {
             if flags.writes || flags.truncate { try requireWritable() }
-            if !flags.truncate, let reply = openUnlinked(ino, flags) { return .success(reply) }
+            if !flags.truncate, let reply = openOrphan(ino, flags) { return .success(reply) }
             let entry = try entry(ino)
             if !flags.truncate {
                 let isKnown = files.find(ino)?.isDirty ?? false || isFresh(entry) && !needsHeaders(entry)
@@ -20,7 +20,7 @@ extension BucketFileSystem {
         } catch { if error.kind != .stale { return .ready(.failure(error)) } }
         return later { [self] () async throws(FileSystemError) in
             do throws(FileSystemError) { return try await openWaiting(ino, flags) } catch {
-                guard error.kind == .stale, let reply = openUnlinked(ino, flags) else { throw error }
+                guard error.kind == .stale, let reply = openOrphan(ino, flags) else { throw error }
                 if flags.truncate { try await emptying(reply, of: ino, flags) }
                 return reply
             }
@@ -29,7 +29,7 @@ extension BucketFileSystem {
 
     private func openWaiting(_ ino: InodeNumber, _ flags: OpenFlags) async throws(FileSystemError) -> OpenReply {
         while true {
-            try await leaving.wait(ino)
+            try await namesBeingRemoved.wait(ino)
             let known = try self.entry(ino)
             guard var entry = try await resolve(known.name, in: known.parent) else {
                 throw FileSystemError(.stale, "\(known.name) is no longer in the bucket")
@@ -48,18 +48,18 @@ extension BucketFileSystem {
 
     /// A handle of a file that has no name any more: /proc/self/fd leads to one that is open, and a path that was walked before
     /// to another.
-    private func openUnlinked(_ ino: InodeNumber, _ flags: OpenFlags) -> OpenReply? {
+    private func openOrphan(_ ino: InodeNumber, _ flags: OpenFlags) -> OpenReply? {
         let open = files.find(ino).flatMap { open in
             open.state.withLock { $0.life.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
         }
         guard let file = open ?? revive(ino) else { return nil }
         // The last close may have begun to delete the object.
         guard flags.truncate || hasItsBytes(file) else {
-            letGo(file)
+            releaseInBackground(file)
             return nil
         }
         // Its last handle may have gone before, and with that what is kept of it.
-        keepUnlinked(file)
+        keepOrphan(file)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
         return OpenReply(handle: handle, keepCache: false, direct: flags.direct)
     }
@@ -77,13 +77,13 @@ extension BucketFileSystem {
     private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> Opening {
         guard let file = activateNamed(entry) else { return .leaving }
         guard file.ino == entry.ino else {
-            letGo(file)
+            releaseInBackground(file)
             throw FileSystemError(.stale, "\(entry.name) was replaced in the bucket")
         }
         let (size, isOurs) = file.state.withLock { ($0.attributes.size, $0.life.isDirty) }
         let shown = kernel.size(of: entry.ino)
         guard flags.truncate || isOurs || shown == size || files.isShared(file) else {
-            letGo(file)
+            releaseInBackground(file)
             return .outdated(size)
         }
         if !flags.truncate { kernel.note(size: size, of: entry.ino) }
@@ -104,7 +104,9 @@ extension BucketFileSystem {
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
         notifier.invalidate(entry.ino)
-        do throws(CancellationError) { try await notifier.settle(entry.ino) } catch { throw .interrupted }
+        do throws(CancellationError) { try await notifier.awaitInvalidation(of: entry.ino) } catch {
+            throw .interrupted
+        }
         kernel.note(size: size, of: entry.ino)
     }
 
@@ -126,7 +128,7 @@ extension BucketFileSystem {
             // The kernel keeps its pages and its length, whatever was done to the file.
             kernel.forget(ino)
             if let work = close(opened.handle) { await work() }
-            handles.settle(opened.handle)
+            handles.noteClosed(opened.handle)
             throw error
         }
         handles.note(opened.handle, of: ino)
@@ -135,13 +137,13 @@ extension BucketFileSystem {
     /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry has gone or was
     /// forgotten right now.
     func activateNamed(_ entry: Entry) -> ActiveFile? {
-        if leaving.contains(entry.ino) { return nil }
+        if namesBeingRemoved.contains(entry.ino) { return nil }
         let file = activate(entry)
         // In this order: a call that takes the name away and is not `leaving` any more has removed the entry before.
-        let isLeaving = leaving.contains(file.ino)
+        let isLeaving = namesBeingRemoved.contains(file.ino)
         metadata.awaitForgetting()
         guard isLeaving || (try? metadata.entry(file.ino)) == .some(nil) else { return file }
-        letGo(file)
+        releaseInBackground(file)
         return nil
     }
 
@@ -149,7 +151,7 @@ extension BucketFileSystem {
     /// about to go.
     func holdFile(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile? {
         while true {
-            try await leaving.wait(ino)
+            try await namesBeingRemoved.wait(ino)
             if let file = files.find(ino), file.state.withLock({ $0.life.isNameless }) {
                 return files.retain(ino) { file }
             }
@@ -189,7 +191,7 @@ extension BucketFileSystem {
                 if let base { openedKeys.withLock { _ = $0.insert(entry.ino, for: base.key) } }
                 return file
             }
-            letGo(file)
+            releaseInBackground(file)
             entry = latest
         }
     }
@@ -209,7 +211,7 @@ extension BucketFileSystem {
             let key = try newKey(name, in: parent, kind: .file).key
             if !store.capabilities.keyRules.isUntried(key.bytes),
                 case .absent = try cached({ metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }),
-                !changing.contains(place), let pass = names.tryEnter()
+                !nameClaims.contains(place), let pass = names.tryEnter()
             {
                 defer { names.leave(pass) }
                 do throws(FileSystemError) {
@@ -268,7 +270,7 @@ extension BucketFileSystem {
         let entry = current(entry)
         switch try await openEmptying(entry, flags) {
         case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
-        case .leaving: try await leaving.wait(entry.ino)
+        case .leaving: try await namesBeingRemoved.wait(entry.ino)
         // The answer tells it.
         case .outdated(let size): kernel.note(size: size, of: entry.ino)
         }
@@ -307,12 +309,12 @@ extension BucketFileSystem {
         // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
         if files.find(ino)?.needsRelease == true { _ = try? fileHandle(handle, of: ino) }
         guard let work = close(handle) else {
-            handles.settle(handle)
+            handles.noteClosed(handle)
             return .success(())
         }
         return later { [self] () async throws(FileSystemError) in
             await work()
-            handles.settle(handle)
+            handles.noteClosed(handle)
         }
     }
 
@@ -325,15 +327,15 @@ extension BucketFileSystem {
         if let work = release(file) { return work }
         guard handle.flags.writes, isUnstoredAndEmpty(file) else { return nil }
         return { [self] in
-            await storeUnheard(file)
-            files.settle(file)
+            await commitWithoutCaller(file)
+            files.forgetIfIdle(file)
         }
     }
 
     /// One user of the file less, who did nothing with it. Where that was the last, what others left to do is done.
-    func letGo(_ file: ActiveFile) {
+    func releaseInBackground(_ file: ActiveFile) {
         if let work = release(file) { rooms.pool.start { await work() } }
-        files.settle(file)
+        files.forgetIfIdle(file)
     }
 
     /// One user of the file less; the same of what is left to do.
@@ -348,7 +350,7 @@ extension BucketFileSystem {
         if isUnlinked {
             noteFormer(file)
             return { [self] in
-                guard forgetUnlinked(file) else { return }
+                guard forgetOrphan(file) else { return }
                 if let draft {
                     await draft.commit.abandon()
                     do throws(FileSystemError) { try end(draft.record) } catch {
@@ -359,13 +361,13 @@ extension BucketFileSystem {
             }
         }
         guard isDirty else {
-            do throws(FileSystemError) { try dropUntouched(file) } catch { remember(error, "close", file.ino) }
+            do throws(FileSystemError) { try discardUnchangedDraft(file) } catch { remember(error, "close", file.ino) }
             return nil
         }
         // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
         return { [self] in
-            await storeUnheard(file)
-            files.settle(file)
+            await commitWithoutCaller(file)
+            files.forgetIfIdle(file)
         }
     }
 }

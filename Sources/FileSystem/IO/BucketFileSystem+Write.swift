@@ -63,7 +63,7 @@ extension BucketFileSystem {
         return .pending {
             notifier.invalidate(file.ino)
             do throws(CancellationError) {
-                try await notifier.settle(file.ino)
+                try await notifier.awaitInvalidation(of: file.ino)
                 file.forgottenReads.max(reads, ordering: .releasing)
             } catch {
                 // The caller is dying and hears no answer; the kernel is told all the same.
@@ -141,7 +141,7 @@ extension BucketFileSystem {
             try end(made.record)
             made.staged.discard()
         } else if file.state.withLock({ $0.life.isUnlinked }) {
-            keepUnlinked(file)
+            keepOrphan(file)
         }
         return winner
     }

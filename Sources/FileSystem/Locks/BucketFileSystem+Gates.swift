@@ -15,10 +15,10 @@ extension BucketFileSystem {
         _ places: [Place], _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         var held: [Place] = []
-        defer { for (number, place) in held.enumerated() { changing.end(place, as: .name(number)) } }
+        defer { for (number, place) in held.enumerated() { nameClaims.end(place, as: .name(number)) } }
         // All in the same order, so that nobody waits for whom he keeps waiting.
         for place in Set(places).sorted(by: { ($0.parent, $0.name) < ($1.parent, $1.name) }) {
-            try await changing.begin(place, as: .name(held.count))
+            try await nameClaims.begin(place, as: .name(held.count))
             held.append(place)
         }
         metadata.awaitForgetting()

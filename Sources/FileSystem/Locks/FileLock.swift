@@ -14,7 +14,7 @@ struct FileLock: ~Copyable {
 
     deinit {
         file.writing.leave(alone: true)
-        files.settle(file)
+        files.forgetIfIdle(file)
     }
 }
 

@@ -11,11 +11,11 @@ extension LockPlace {
     static func name(_ number: Int) -> LockPlace { LockPlace("a claimed name", level: 1, number: UInt64(number)) }
 
     /// The gate of what gives a file's bytes to its key. Renaming a directory has it alone below both keys.
-    static let namespace = LockPlace("the gate of the namespace", level: 2)
+    static let namespace = LockPlace("the namespace", level: 2)
 
     /// The gate of what makes, moves or removes names, changes headers, or begins to change a file. Renaming a directory has it
     /// alone below both keys.
-    static let names = LockPlace("the gate of the names", level: 3)
+    static let names = LockPlace("the names", level: 3)
 
     /// A file that is about to lose its name.
     static let leaving = LockPlace("a file that is losing its name", level: 4)
@@ -24,7 +24,7 @@ extension LockPlace {
     static func file(_ ino: InodeNumber) -> LockPlace { LockPlace("a file", level: 5, number: ino.rawValue) }
 
     /// The gate of objects to be deleted.
-    static let deletions = LockPlace("the gate of the deletions", level: 6)
+    static let deletions = LockPlace("the deletions", level: 6)
 
     /// The gate under which committed bytes move from staging to the block cache.
     static func content(_ ino: InodeNumber) -> LockPlace {

@@ -59,7 +59,7 @@ extension BucketFileSystem {
 
     /// Inside `writing`, alone, or with the last handle gone: what a change that failed has left of a clean file. It rests on the
     /// object as it was.
-    func dropUntouched(_ file: ActiveFile) throws(FileSystemError) {
+    func discardUnchangedDraft(_ file: ActiveFile) throws(FileSystemError) {
         let draft = file.state.withLock { $0.life.dropUnchanged() }
         guard let draft else { return }
         draft.staged.discard()

@@ -13,12 +13,12 @@ extension BucketFileSystem {
 
     /// To be called before anything is done at `key`, of a directory also below it: what a job still has to do there is done
     /// first.
-    func settleJobs(at key: ObjectKey) async throws(FileSystemError) {
-        do { try await jobs.settle(key.bytes) } catch { throw FileSystemError(error) }
+    func finishJobs(at key: ObjectKey) async throws(FileSystemError) {
+        do { try await jobs.finishJobs(at: key.bytes) } catch { throw FileSystemError(error) }
     }
 
     /// A job of an earlier process, or an upload of its, that the store would not let finish at the start.
-    func takeUp(_ left: Recovery.Left) {
+    func resumeJob(_ left: Recovery.Left) {
         switch left.row {
         case .upload(let id, let record): jobs.add(abortOf: record, id, because: left.reason)
         case .job(let id, let job, let replaced):
@@ -30,7 +30,7 @@ extension BucketFileSystem {
                 try await jobs.runner.finish(id, job, files: replaced)
                 // The next use of the names asks the store.
                 for key in keys {
-                    try? metadata.settleRemoval(of: key)
+                    try? metadata.endRemoval(of: key)
                     try? metadata.distrust(key)
                 }
             }
@@ -56,7 +56,7 @@ extension BucketFileSystem {
         jobs.add(id, act, keys[0], because: reason) { [weak self] () async throws(CommitError) in
             guard let self else { throw .cancelled }
             try await jobs.runner.finish(id, job)
-            try? metadata.settleRemoval(of: component, in: parent)
+            try? metadata.endRemoval(of: component, in: parent)
         }
     }
 
@@ -105,7 +105,7 @@ extension BucketFileSystem {
                 throw .store(ObjectStoreError(.local(errno: EIO), .put, key: key, message: "\(error)"))
             }
             held.state.withLock { $0.life.isUnrecorded = false }
-            letGo(held)
+            releaseInBackground(held)
         }
     }
 

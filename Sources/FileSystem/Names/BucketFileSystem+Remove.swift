@@ -30,8 +30,8 @@ extension BucketFileSystem {
 
     /// Takes the entry out of the bucket and the tree. Open handles keep its bytes.
     private func remove(_ entry: Entry) async throws(FileSystemError) {
-        try await leaving.begin(entry.ino)
-        defer { leaving.end(entry.ino) }
+        try await namesBeingRemoved.begin(entry.ino)
+        defer { namesBeingRemoved.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
             // A commit may have come to its end since the entry was read.
             let entry = try self.entry(entry.ino)
@@ -42,7 +42,7 @@ extension BucketFileSystem {
         }
         let lock = try await lock(file)
         let key = try key(of: entry.ino)
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         try await storeForHandles(lock)
         // A commit that was under way has made an object of it meanwhile.
         let entry = try self.entry(entry.ino)
@@ -107,11 +107,11 @@ extension BucketFileSystem {
     }
 
     /// From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process. The name is gone
-    /// when the call returns, so the object has to go whatever happens; and where it goes, what was promised of it must not come
+    /// when the call returns, so the object has to go whatever happens; and where it goes, its acknowledged bytes must not come
     /// back.
     private func writeDown(_ removal: FileRemoval, of file: ActiveFile) throws(FileSystemError) {
         if removal.isOpen {
-            keepUnlinked(
+            keepOrphan(
                 file, deletion: removal.isNeeded ? removal.deletion : nil,
                 job: removal.isWrittenDown ? removal.job : nil, changed: removal.time)
         }
@@ -147,14 +147,14 @@ extension BucketFileSystem {
             try? metadata.forget(unlinked: entry.ino)
             throw error
         }
-        if removal.isNeeded { doomed[key] = file }
+        if removal.isNeeded { pendingDeletions[key] = file }
         file.state.withLock { state in
             state.life.unlink(removal.isNeeded ? removal.deletion : nil)
             state.attributes.noteChange(at: removal.time)
             state.metadata = state.metadata ?? headers
         }
         // The last handle may have gone meanwhile, and not have seen that there was anything to do.
-        if removal.isOpen || removal.isNeeded, forgetUnlinked(file) { await carryOutDeletion(of: file) }
+        if removal.isOpen || removal.isNeeded, forgetOrphan(file) { await carryOutDeletion(of: file) }
     }
 
     /// Nobody wants the bytes of a draft after a crash, open as the file may be.
@@ -204,7 +204,7 @@ extension BucketFileSystem {
         let todo = JournalContents.Job(intent: removal, items: [])
         do throws(CommitError) {
             try await jobs.runner.finish(job, todo)
-            try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+            try? metadata.endRemoval(of: entry.component, in: entry.parent)
         } catch { removeLater(job, todo, entry.component, in: entry.parent, because: "\(error)") }
     }
 
@@ -234,9 +234,9 @@ extension BucketFileSystem {
             file.state.withLock { $0.life.giveBack(deletion) }
             throw error
         }
-        try? metadata.settleRemoval(of: deletion.component, in: deletion.parent)
+        try? metadata.endRemoval(of: deletion.component, in: deletion.parent)
         forgetJob(deletion.job, at: deletion.key.bytes)
-        doomed.remove(deletion.key, of: file)
+        pendingDeletions.remove(deletion.key, of: file)
         forgetBlocks(of: deletion.key)
     }
 
@@ -265,16 +265,16 @@ extension BucketFileSystem {
     /// From now on nothing but the caller does anything about the object at `key` that was to be deleted, if there is one.
     /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
     /// the old object keep the bytes that are here.
-    func takeOverDoomed(_ key: ObjectKey) async -> Takeover? {
-        guard let old = doomed[key] else { return nil }
+    func takeOverDeletion(_ key: ObjectKey) async -> Takeover? {
+        guard let old = pendingDeletions[key] else { return nil }
         await saveForHandles(of: old)
         await deletions.enterRegardless(alone: true)
         defer { deletions.leave(alone: true) }
-        guard let file = doomed.remove(key),
+        guard let file = pendingDeletions.remove(key),
             let deletion = file.state.withLock({ $0.life.takeRemoval() })
         else { return nil }
         jobs.forget(deletion.job)
-        keepUnlinked(file)
+        keepOrphan(file)
         return Takeover(file: file, deletion: deletion)
     }
 
@@ -282,8 +282,8 @@ extension BucketFileSystem {
     func giveBack(_ takeover: Takeover) async {
         let (file, deletion) = (takeover.file, takeover.deletion)
         file.state.withLock { $0.life.giveBack(deletion) }
-        doomed[deletion.key] = file
-        keepUnlinked(file)
+        pendingDeletions[deletion.key] = file
+        keepOrphan(file)
         if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
     }
 
@@ -292,14 +292,14 @@ extension BucketFileSystem {
     private func removeObject(_ entry: Entry, mayWait: Bool) async throws(FileSystemError) {
         try await keepDirectory(entry.parent, without: entry)
         let key = try key(of: entry.ino)
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         // A job that has ended may have changed the version, and a removal leaves every other one where it is.
         let entry = try self.entry(entry.ino)
         if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
-            try await promiseRemoval(of: entry, version, at: key)
+            try await acknowledgeRemoval(of: entry, version, at: key)
         } else {
-            // A power cut must not bring back what was promised of it: the next start would find no object, and store it again.
-            rooms.journal.settle()
+            // A power cut must not bring back its acknowledged bytes: the next start would find no object, and store it again.
+            rooms.journal.flush()
             do { try await deleteObject(key) } catch { throw FileSystemError(error) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
             try await keepDirectory(entry.parent, havingLost: key)
@@ -308,7 +308,7 @@ extension BucketFileSystem {
     }
 
     /// The name is gone, and its object goes with others that are removed soon after.
-    private func promiseRemoval(
+    private func acknowledgeRemoval(
         of entry: Entry, _ version: ObjectVersion, at key: ObjectKey
     ) async throws(FileSystemError) {
         let job = rooms.journal.newID()
@@ -324,8 +324,8 @@ extension BucketFileSystem {
             throw error
         }
         await jobs.gather(
-            PromisedRemoval(id: job, record: record) { [metadata] isOpen in
-                try? metadata.settleRemoval(of: entry.component, in: entry.parent)
+            AcknowledgedRemoval(id: job, record: record) { [metadata] isOpen in
+                try? metadata.endRemoval(of: entry.component, in: entry.parent)
                 if isOpen { try? metadata.distrust(key.bytes) }
             })
     }

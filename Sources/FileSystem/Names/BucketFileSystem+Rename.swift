@@ -71,8 +71,8 @@ extension BucketFileSystem {
                 try await requireAbsent(try newKey(newName, in: newParent, kind: kind).key, newName)
             }
             try await changingNames([from, to]) { () async throws(FileSystemError) in
-                if let target { try await leaving.begin(target.ino) }
-                defer { if let target { leaving.end(target.ino) } }
+                if let target { try await namesBeingRemoved.begin(target.ino) }
+                defer { if let target { namesBeingRemoved.end(target.ino) } }
                 try await doubting(source.ino) { () async throws(FileSystemError) in
                     try await renameHeld(source, to: newName, in: newParent, replacing: target)
                 }
@@ -86,7 +86,7 @@ extension BucketFileSystem {
     func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
         guard try await unlistedObject(key) != nil else { return }
         // What is still to go is not there for programs.
-        if jobs.removes(key.bytes) || doomed[key] != nil { return }
+        if jobs.removes(key.bytes) || pendingDeletions[key] != nil { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
         throw FileSystemError(.exists, "\(name) already exists: another host created it")
     }
@@ -111,10 +111,10 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try await renameFile(source, to: newName, in: newParent, replacing: target, held: held)
         } catch {
-            letGo(held)
+            releaseInBackground(held)
             throw error
         }
-        letGo(held)
+        releaseInBackground(held)
     }
 
     /// `held` is the file if its rename is one of its users.
@@ -139,11 +139,11 @@ extension BucketFileSystem {
         // A commit may have come to its end since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
         let displaced = try displaced(target, by: component)
-        if let active { try dropUntouched(active) }
+        if let active { try discardUnchangedDraft(active) }
         // One that nobody has opened yet is what the store says.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
-        let isAcknowledged = replacedFile?.hasPromise ?? false
+        let isAcknowledged = replacedFile?.hasAcknowledgedBytes ?? false
         if !isUnopened {
             switch locks.source {
             case .some(let lock):
@@ -167,13 +167,13 @@ extension BucketFileSystem {
         _ lock: borrowing FileLock, toReplaceAcknowledged: Bool
     ) async throws(FileSystemError) {
         let file = lock.file
-        try await settleJobs(at: try key(of: file.ino))
+        try await finishJobs(at: try key(of: file.ino))
         let needsCommit = file.state.withLock {
             $0.life.replacedObject != nil || $0.life.draft?.record.hasReachedStore ?? false
         }
         if !(try entry(file.ino)).isPending || needsCommit { try await commit(lock) }
-        // What was promised of the target ends with the rename, and a link's object goes with it: until then, what takes its place is
-        // promised as well.
-        if toReplaceAcknowledged, !file.hasPromise { try await promise(lock) }
+        // The acknowledged bytes of the target end with the rename, and a link's object is deleted: what takes their place is
+        // acknowledged first.
+        if toReplaceAcknowledged, !file.hasAcknowledgedBytes { try await acknowledge(lock) }
     }
 }

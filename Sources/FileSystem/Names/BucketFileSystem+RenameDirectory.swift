@@ -40,8 +40,8 @@ extension BucketFileSystem {
         }
         try await storeWhatCannotMove(below: oldPrefix)
         try await commitCopies(below: oldPrefix)
-        try await settleJobs(at: ObjectKey(oldPrefix))
-        try await settleJobs(at: newKey)
+        try await finishJobs(at: ObjectKey(oldPrefix))
+        try await finishJobs(at: newKey)
         let objects = try await objectsBelow(oldPrefix)
         try requireSource(source, oldPrefix, objects)
         for directory in Set(objects.map(\.key.directory)) { try await requireDeletable(in: directory) }
@@ -55,7 +55,7 @@ extension BucketFileSystem {
             let tree = JobIntent.tree(from: oldPrefix, to: newKey.bytes)
             try journal.write([.job(job, tree, items: Self.items(objects))], flushed: true)
         }
-        let takeovers = await takeOverDoomed(
+        let takeovers = await takeOverDeletion(
             Set(objects.map { $0.key.moved(from: oldPrefix, to: newKey.bytes) }), below: newKey)
         let ended = takeovers.map { JournalChange.endJob($0.deletion.job) }
         var copies: [ObjectKey: ObjectVersion] = [:]
@@ -119,7 +119,7 @@ extension BucketFileSystem {
     private func storeWhatCannotMove(below prefix: ByteString) async throws(FileSystemError) {
         for file in files.all where try isBelow(file.ino, prefix) && !file.isDirty {
             let lock = try await lock(file, interrupting: false)
-            try dropUntouched(lock.file)
+            try discardUnchangedDraft(lock.file)
         }
         for file in files.dirty
         where try isBelow(file.ino, prefix)
@@ -134,10 +134,10 @@ extension BucketFileSystem {
     }
 
     /// What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
-    private func takeOverDoomed(_ targets: Set<ObjectKey>, below newKey: ObjectKey) async -> [Takeover] {
+    private func takeOverDeletion(_ targets: Set<ObjectKey>, below newKey: ObjectKey) async -> [Takeover] {
         var takeovers: [Takeover] = []
-        for key in doomed.keys(below: newKey.bytes) where targets.contains(key) {
-            if let takeover = await takeOverDoomed(key) { takeovers.append(takeover) }
+        for key in pendingDeletions.keys(below: newKey.bytes) where targets.contains(key) {
+            if let takeover = await takeOverDeletion(key) { takeovers.append(takeover) }
         }
         return takeovers
     }
@@ -165,7 +165,7 @@ extension BucketFileSystem {
         }
         forgetJob(job, at: oldPrefix)
         try cached { metadata throws(MetadataError) in
-            try metadata.settleRemoval(of: source.component, in: source.parent)
+            try metadata.endRemoval(of: source.component, in: source.parent)
             if !areAllGone { try metadata.distrust(oldPrefix) }
         }
     }
@@ -318,7 +318,7 @@ extension BucketFileSystem {
                 }
             }
             try move(&plan.open)
-            try move(&plan.promised)
+            try move(&plan.acknowledged)
         }
         return plan
     }
@@ -341,8 +341,8 @@ extension BucketFileSystem {
         var objects: [ListedObject] = []
         var request = ListRequest(prefix: prefix)
         while true {
-            let page = try await remote { [request, doomed] store throws(ObjectStoreError) in
-                try await store.list(request, without: doomed)
+            let page = try await remote { [request, pendingDeletions] store throws(ObjectStoreError) in
+                try await store.list(request, without: pendingDeletions)
             }
             objects += page.objects
             guard let next = page.next else { return objects }

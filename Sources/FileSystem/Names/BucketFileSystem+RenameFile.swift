@@ -36,7 +36,7 @@ extension BucketFileSystem {
         let condition = replaced.map { WriteCondition.match($0) } ?? .absent
         let rows = rename.file?.state.withLock { ($0.life.draft, $0.life.behind) }
         let (draft, behind) = (rows?.0, rows?.1)
-        // What is promised under the new name from now on takes the place of what was, in one step.
+        // The row under the new name takes the place of the target's row in one step.
         let removal = rename.displaced.flatMap { $0.etag == nil ? nil : Removal(of: $0, as: rooms.journal.newID()) }
         let replacedRows = (rename.target.map { self.rows(of: $0) } ?? []) + (removal.map { [$0.row] } ?? [])
         let commits = rename.replacedFile?.state.withLock { $0.life.draft?.record.commits } ?? []
@@ -47,7 +47,7 @@ extension BucketFileSystem {
             AttributeCodec.dating(types.renamed(headers, from: key, to: rename.newKey), changed: changed)
         }
         // A process that ends now leaves this one to who finds another file in its place.
-        if let replacedFile = rename.replacedFile, files.isOpen(replacedFile.ino) { keepUnlinked(replacedFile) }
+        if let replacedFile = rename.replacedFile, files.isOpen(replacedFile.ino) { keepOrphan(replacedFile) }
         do throws(JournalingError) {
             let move = FileRecord.Move(
                 to: rename.newKey, of: current.ino.rawValue, condition: condition, replacing: commits, retyping: retyped
@@ -114,18 +114,18 @@ extension BucketFileSystem {
         let (key, newKey) = (try key(of: current.ino), rename.newKey)
         // One request takes the old name away with it.
         if !store.capabilities.move { try await requireDeletable(in: key.directory) }
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         // What was removed there, and is still read, is replaced like any other target.
-        let takeover = await takeOverDoomed(newKey)
+        let takeover = await takeOverDeletion(newKey)
         // A write that the journal has refused has left nothing that would have to be called off.
         var (job, isWrittenDown) = (rooms.journal.newID(), false)
         let began = time.uptime()
         do throws(FileSystemError) {
             var headers = try headersForRename(of: current, from: key, to: newKey)
-            try await settleJobs(at: newKey)
+            try await finishJobs(at: newKey)
             let replaced = rename.replaced ?? takeover?.version
             // A process that ends from here on leaves this one to who finds the new object in its place.
-            if let file = rename.replacedFile, files.isOpen(file.ino) { keepUnlinked(file) }
+            if let file = rename.replacedFile, files.isOpen(file.ino) { keepOrphan(file) }
             try begin(
                 job, current, key, to: newKey, headers, replacing: replaced, rename.displaced,
                 insteadOf: takeover?.deletion.job)

@@ -29,7 +29,7 @@ extension BucketFileSystem {
             key: try key(of: target.ino).bytes, etag: etag?.text, commits: drafts.flatMap(\.record.commits))
     }
 
-    /// The end of everything promised of an entry.
+    /// The ends of the rows of an entry's drafts.
     func rows(of entry: Entry) -> [JournalChange] {
         guard let file = files.find(entry.ino) else { return [] }
         let drafts = file.state.withLock { [$0.life.draft, $0.life.behind] }
@@ -57,7 +57,7 @@ extension BucketFileSystem {
                 let behind = state.life.forgetAcknowledged()
                 return (state.life.draft, behind)
             }
-            if files.isOpen(target.ino) { keepUnlinked(file) }
+            if files.isOpen(target.ino) { keepOrphan(file) }
             if let draft {
                 if target.component == component {
                     try end(draft.record, isRemoved: true, also: behind.map { [.endFile($0.record.id)] } ?? [])
@@ -68,7 +68,7 @@ extension BucketFileSystem {
                 draft.staged.keep(false)
                 if let behind { await giveUp(behind) }
             }
-            files.settle(file)
+            files.forgetIfIdle(file)
         }
         guard target.component != component else { return }
         let isLeft = hasObject ? try await !deleteReplaced(target, removal) : false

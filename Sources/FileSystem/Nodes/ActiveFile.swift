@@ -130,7 +130,7 @@ final class ActiveFile: Sendable {
     var isDirty: Bool { state.withLock { $0.life.isDirty && !$0.life.isUnlinked } }
 
     /// Whether a crash leaves bytes that a program was told are safe.
-    var hasPromise: Bool { state.withLock { $0.life.survivor != nil } }
+    var hasAcknowledgedBytes: Bool { state.withLock { $0.life.survivor != nil } }
 
     /// Whether something is left to do when the last handle goes.
     var needsRelease: Bool { state.withLock { $0.life.isDirty || $0.life.isUnlinked } }
@@ -251,7 +251,7 @@ final class ActiveFiles: Sendable {
     }
 
     /// Forgets a file that nobody has open and that has nothing left to commit. One that has taken its place since stays.
-    func settle(_ file: ActiveFile) {
+    func forgetIfIdle(_ file: ActiveFile) {
         slots.withLock { slots in
             if let slot = slots[file.ino], slot.file === file, slot.users == 0, !file.isDirty {
                 slots[file.ino] = nil

@@ -13,7 +13,7 @@ extension BucketFileSystem {
         var attributes = entry.attributes
         if attributes.kind == .directory {
             attributes.noteChange(at: time.now())
-            keepUnlinked(directory: entry.ino, attributes)
+            keepOrphan(directory: entry.ino, attributes)
         }
         let former = FormerInodes.Former(
             attributes: attributes, headers: headers, key: try? key(of: entry.ino), file: files.find(entry.ino))
@@ -90,7 +90,7 @@ extension BucketFileSystem {
                 state: ActiveFile.State(attributes: former.attributes, metadata: former.headers, life: life))
         }
         guard file.state.withLock({ $0.life.isUnlinked }) else {
-            letGo(file)
+            releaseInBackground(file)
             return nil
         }
         return file

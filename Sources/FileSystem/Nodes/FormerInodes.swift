@@ -7,7 +7,7 @@ import Synchronization
 /// path just before comes to such an inode, and finds what a local disk has there: a file without a name.
 ///
 /// Holds what is known nowhere else any more: attributes, and bytes that were never stored. The mutex is a leaf. A crash
-/// empties it, except of what programs have open (`UnlinkedFile`): the next process answers ESTALE, and the kernel walks the path
+/// empties it, except of what programs have open (`Orphan`): the next process answers ESTALE, and the kernel walks the path
 /// again.
 final class FormerInodes: Sendable {
     struct Former: Sendable {

@@ -56,7 +56,7 @@ final class HandleTable: Sendable {
     func note(_ id: HandleID, of ino: InodeNumber) { log?.opened(id, of: ino) }
 
     /// The last is done for a handle that was removed before.
-    func settle(_ id: HandleID) { log?.closed(id) }
+    func noteClosed(_ id: HandleID) { log?.closed(id) }
 
     func find(_ id: HandleID) -> Handle? { state.withLock { $0.handles[id] } }
 
@@ -142,7 +142,7 @@ extension FileSystemError {
 /// without a name is there again with what was kept of it.
 extension BucketFileSystem {
     /// Makes the handles of an earlier process again. Of one whose file cannot be gone on with each use says so.
-    func takeUp(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
+    func reopenHandles(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
         for (handle, ino) in openFiles { _ = try? fileHandle(handle, of: ino) }
     }
 
@@ -153,7 +153,7 @@ extension BucketFileSystem {
         case nil: break
         }
         guard let origin = handles.origin(of: id), let flags = origin.flags else { throw .badHandle }
-        if kept.isInterrupted(ino) {
+        if recoverableFiles.isInterrupted(ino) {
             throw FileSystemError(
                 .inputOutput, "writes to the file before the restart of pailfs may be lost; see \"pailfs recover list\""
             )
@@ -164,7 +164,7 @@ extension BucketFileSystem {
         let handle = FileHandle(file: file, flags: flags, reads: reads)
         guard case .file(let other) = handles.restore(.file(handle), as: id) else { return handle }
         kernel.reads?.close(file.ino, reads)
-        letGo(handle.file)
+        releaseInBackground(handle.file)
         return other
     }
 

@@ -96,16 +96,16 @@ extension BucketFileSystem {
         recentMisses.withLock { $0 = LRU(capacity: 4096) }
         kernel.notifier?.invalidate(parent)
         kernel.notifier?.invalidate(name, in: parent)
-        if let ino { try await settle(ino, namesIn: parent) }
-        try await settle(parent, namesIn: parent)
+        if let ino { try await awaitInvalidation(of: ino, namesIn: parent) }
+        try await awaitInvalidation(of: parent, namesIn: parent)
     }
 
     /// What was written and removed through this mount at a key, or below one that ends in a slash, need not be what is there,
     /// even where the store's listings do not know of anything newer.
     private func distrustWrites(at key: ByteString) { (rooms.store as? OverlaidStore)?.distrust(key) }
 
-    private func settle(_ ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
-        do throws(CancellationError) { try await kernel.notifier?.settle(ino, namesIn: parent) } catch {
+    private func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
+        do throws(CancellationError) { try await kernel.notifier?.awaitInvalidation(of: ino, namesIn: parent) } catch {
             throw .interrupted
         }
     }
@@ -136,7 +136,7 @@ extension BucketFileSystem {
 
     /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
     package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
-        try await settle(ino, namesIn: try await refresh(ino))
+        try await awaitInvalidation(of: ino, namesIn: try await refresh(ino))
     }
 
     /// The next use asks the store as it would after `ttl`, without waiting for anything here; answers in which directory the

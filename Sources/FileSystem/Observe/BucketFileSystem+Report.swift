@@ -32,7 +32,7 @@ extension BucketFileSystem {
         report.files = oldest.map { line($0.file, isOpen: $0.isOpen) }
             .sorted { ($0.since, $0.path) < ($1.since, $1.path) }
         report.jobs = ((try? rooms.journal.jobs()) ?? []).map { Self.line($0.intent, items: $0.items) }
-        report.recoverableFiles = kept.count
+        report.recoverableFiles = recoverableFiles.count
         let blocks = rooms.blocks.statistics()
         (report.blockBytes, report.memoryBytes) = (blocks.storedBytes, Int64(blocks.shelvedBytes))
         report.isDiskFailing = blocks.isDiskFailing

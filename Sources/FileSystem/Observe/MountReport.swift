@@ -7,7 +7,7 @@ package struct MountReport: Sendable, Codable {
         package enum State: String, Sendable, Codable {
             /// Being written; nobody was told that it is safe.
             case writing
-            /// Promised, and on the list.
+            /// Acknowledged, and on the list.
             case waiting
             case uploading
         }
@@ -54,7 +54,7 @@ package struct MountReport: Sendable, Codable {
     /// Open files that the kernel reads from the block cache by itself.
     package var backedFiles = 0
     package var jobs: [Job] = []
-    /// Files that a crash left without a promise: `pailfs recover` has them.
+    /// Files that a crash left unacknowledged: `pailfs recover` has them.
     package var recoverableFiles = 0
     package var blockBytes: Int64 = 0
     package var memoryBytes: Int64 = 0

@@ -19,7 +19,7 @@ extension BucketFileSystem {
             } catch { throw FileSystemError(error) }
             // Its row is written with those of the others that are left.
             (intent.isAcknowledged, intent.isFlushed, intent.isLeft) = (false, true, nil)
-            plan.unpromised.append((id, intent))
+            plan.unacknowledged.append((id, intent))
         }
         return plan
     }

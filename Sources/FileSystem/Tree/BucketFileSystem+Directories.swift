@@ -25,7 +25,7 @@ extension BucketFileSystem {
         handles.log?.unlisted(handle)
         let removed = handles.remove(handle)
         // Also of a handle that an earlier process gave out, and that was not used since.
-        forgetUnlinked(directory: ino)
+        forgetOrphan(directory: ino)
         guard case .directory(let stream) = removed else { return }
         stream.dropListing()
         trimNames()
@@ -279,14 +279,14 @@ extension BucketFileSystem {
     func requireEmpty(_ directory: Entry) async throws(FileSystemError) {
         let notEmpty = FileSystemError(.notEmpty, "\(directory.name) is not empty")
         let prefix = try key(of: directory.ino).bytes
-        try await settleJobs(at: ObjectKey(prefix))
+        try await finishJobs(at: ObjectKey(prefix))
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
         // Files that are being written need not be in the bucket, however far below it they are.
         if rows.contains(where: { $0.isPending }) || dirtyFiles(below: directory.ino) > 0 { throw notEmpty }
-        let page = try await remote { [doomed] store throws(ObjectStoreError) in
-            try await store.list(ListRequest(prefix: prefix, limit: 2), without: doomed)
+        let page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
+            try await store.list(ListRequest(prefix: prefix, limit: 2), without: pendingDeletions)
         }
         // A marker has no bytes; an object of that key that has some is a file in the directory.
         if page.objects.contains(where: { $0.key.bytes != prefix || $0.version.size > 0 }) {

@@ -83,8 +83,9 @@ extension BucketFileSystem {
         let ingest = try cached { metadata throws(MetadataError) in
             try metadata.beginListing(of: parent, .prefix(base))
         }
-        let page = try await remote { [doomed] store throws(ObjectStoreError) in
-            try await store.list(ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")), without: doomed)
+        let page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
+            try await store.list(
+                ListRequest(prefix: ingest.key + base, delimiter: UInt8(ascii: "/")), without: pendingDeletions)
         }
         try cached { metadata throws(MetadataError) in try ingest.add(page) }
         if let entry = try present(name, in: parent) {
@@ -102,8 +103,9 @@ extension BucketFileSystem {
                     return entry
                 }
                 let start = metadata.beginRequest()
-                let exact = try await remote { [doomed] store throws(ObjectStoreError) in
-                    try await store.list(ListRequest(prefix: ingest.key + component, limit: 1), without: doomed)
+                let exact = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
+                    try await store.list(
+                        ListRequest(prefix: ingest.key + component, limit: 1), without: pendingDeletions)
                 }
                 guard let object = exact.objects.first,
                     role == .directory || object.key.bytes == ingest.key + component

@@ -259,7 +259,7 @@ extension BucketFileSystem {
             do throws(FileSystemError) { return try await ask() } catch {
                 guard error.kind == .notFound || error.kind == .stale else { throw error }
                 if let entry = try? entry(ino) {
-                    try await changing.wait(Place(parent: entry.parent, name: entry.name))
+                    try await nameClaims.wait(Place(parent: entry.parent, name: entry.name))
                 }
                 try await waitForMove(of: ino, files.find(ino))
                 guard let now = try? self.key(of: ino), now != key else {

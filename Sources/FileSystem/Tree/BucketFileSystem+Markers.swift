@@ -18,7 +18,7 @@ extension BucketFileSystem {
             throw FileSystemError(
                 .notSupported, "the store cannot keep directories: it shows the object \"name/\" as a file")
         }
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         if let version, version.size > 0 {
             do throws(FileSystemError) { return try await updateHeaders(key, version, headers) ?? version } catch {
                 // Another host has removed or replaced it.
@@ -103,10 +103,10 @@ extension BucketFileSystem {
         let ingest = try? metadata.beginListing(of: directory)
         let page: ListingPage
         do throws(FileSystemError) {
-            page = try await remote { [doomed] store throws(ObjectStoreError) in
+            page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
                 try await store.list(
                     ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), limit: Self.shownOthers),
-                    without: doomed)
+                    without: pendingDeletions)
             }
         } catch {
             guard error.isOfRefusedListing else { throw error }
@@ -128,10 +128,10 @@ extension BucketFileSystem {
         guard leavingKey != key, jobs.hasRemovals(at: key.bytes) else { return false }
         let component = ByteString(leavingKey.bytes.bytes.dropFirst(key.bytes.count))
         let ingest = try? metadata.beginListing(of: directory, .after(component))
-        let page = try await remote { [doomed] store throws(ObjectStoreError) in
+        let page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
             try await store.list(
                 ListRequest(prefix: key.bytes, delimiter: UInt8(ascii: "/"), startAfter: leavingKey.bytes),
-                without: doomed)
+                without: pendingDeletions)
         }
         let keys = page.objects.map(\.key) + page.commonPrefixes
         guard keys.contains(where: { !jobs.removes($0.bytes) }) else { return false }

@@ -45,11 +45,11 @@ extension BucketFileSystem {
         (attributes.mode, attributes.uid, attributes.gid) = (0o777, caller.uid, try group(in: parent) ?? caller.gid)
         attributes.headersKnown = true
         let headers = AttributeCodec.encode(attributes, over: ObjectMetadata(contentType: "text/plain"))
-        try await settleJobs(at: key)
+        try await finishJobs(at: key)
         let hold = metadata.hold([], [(parent, name)])
         defer { metadata.release(hold) }
         // What was removed there, and is still read, is replaced.
-        let takeover = await takeOverDoomed(key)
+        let takeover = await takeOverDeletion(key)
         var request = PutRequest(key, metadata: headers)
         if let replaced = takeover?.version {
             request.condition = store.capabilities.putIfMatch ? .match(replaced.etag) : nil
@@ -120,8 +120,8 @@ extension BucketFileSystem {
     /// of that, and is that of the name then.
     private func targetIfItStays(_ ino: InodeNumber) async throws(FileSystemError) -> ByteString {
         do throws(FileSystemError) { return try await target(of: ino) } catch {
-            guard leaving.contains(ino) else { throw error }
-            try await leaving.wait(ino)
+            guard namesBeingRemoved.contains(ino) else { throw error }
+            try await namesBeingRemoved.wait(ino)
             return try await target(of: ino)
         }
     }

@@ -39,7 +39,7 @@ extension BucketFileSystem {
         for role in [NameCodec.Role.object, .directory, .link] {
             guard let component = metadata.codec.component(base, role) else { continue }
             let key = ObjectKey(prefix + component)
-            if doomed[key] != nil || jobs.removes(key.bytes) { continue }
+            if pendingDeletions[key] != nil || jobs.removes(key.bytes) { continue }
             let isDirectory = role == .directory
             if !isDirectory || store.capabilities.markers, let info = try await unlistedObject(key) {
                 let kind = metadata.codec.kind(of: component)
@@ -84,8 +84,8 @@ extension BucketFileSystem {
     private func hasUnlistedContent(_ directory: ByteString) async throws(FileSystemError) -> Bool {
         guard mayList(directory) else { return false }
         do throws(FileSystemError) {
-            let page = try await remote { [doomed] store throws(ObjectStoreError) in
-                try await store.list(ListRequest(prefix: directory, limit: 1), without: doomed)
+            let page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
+                try await store.list(ListRequest(prefix: directory, limit: 1), without: pendingDeletions)
             }
             return !page.objects.isEmpty
         } catch {

@@ -10,7 +10,7 @@ import Synchronization
 final class DirectoryListings: Sendable {
     private let metadata: MetadataCache
     private let store: any ObjectStore
-    private let doomed: DoomedObjects
+    private let pendingDeletions: PendingDeletions
     private let pool: WorkerPool
     private let running = Mutex<[InodeNumber: DirectoryListing]>([:])
     private let walks: TreeWalks
@@ -18,12 +18,12 @@ final class DirectoryListings: Sendable {
     private let isAlone: @Sendable (InodeNumber) -> Bool
 
     init(
-        metadata: MetadataCache, store: any ObjectStore, doomed: DoomedObjects, pool: WorkerPool,
+        metadata: MetadataCache, store: any ObjectStore, pendingDeletions: PendingDeletions, pool: WorkerPool,
         isAlone: @escaping @Sendable (InodeNumber) -> Bool
     ) {
-        (self.metadata, self.store, self.doomed, self.pool) = (metadata, store, doomed, pool)
+        (self.metadata, self.store, self.pendingDeletions, self.pool) = (metadata, store, pendingDeletions, pool)
         self.isAlone = isAlone
-        walks = TreeWalks(metadata: metadata, store: store, doomed: doomed, pool: pool)
+        walks = TreeWalks(metadata: metadata, store: store, pendingDeletions: pendingDeletions, pool: pool)
     }
 
     /// The listing of `directory` under way, or a new one, for a reader of that many of its pages. Call `leave` on it with the
@@ -72,7 +72,7 @@ final class DirectoryListings: Sendable {
         // Where the last pages ended.
         var ends: [ByteString] = []
         while true {
-            let page = try await store.list(request, without: doomed)
+            let page = try await store.list(request, without: pendingDeletions)
             try progress.take(page)
             try ingest.add(page)
             guard let next = page.next else {

@@ -72,13 +72,13 @@ final class TreeListing: Sendable {
 
     // MARK: The listing's side
 
-    func run(_ metadata: MetadataCache, _ store: any ObjectStore, without doomed: DoomedObjects) async {
-        try? await list(metadata, store, doomed)
+    func run(_ metadata: MetadataCache, _ store: any ObjectStore, without pendingDeletions: PendingDeletions) async {
+        try? await list(metadata, store, pendingDeletions)
         report { $0.isEnded = true }
     }
 
     private func list(
-        _ metadata: MetadataCache, _ store: any ObjectStore, _ doomed: DoomedObjects
+        _ metadata: MetadataCache, _ store: any ObjectStore, _ pendingDeletions: PendingDeletions
     ) async throws {
         // Takes in nothing; it is what renames below the root end.
         let whole = try metadata.beginListing(of: root, isDeep: true)
@@ -86,12 +86,12 @@ final class TreeListing: Sendable {
         var open: [Directory] = []
         var (inOne, start) = (0, whole.start)
         var page = try await store.list(
-            ListRequest(prefix: prefix, startAfter: state.withLock { $0.position }), without: doomed)
+            ListRequest(prefix: prefix, startAfter: state.withLock { $0.position }), without: pendingDeletions)
         while true {
             // The next page is on its way while this one is taken in.
             let next = page.next.map { ListRequest(prefix: prefix, cursor: $0) }
             let asked = metadata.beginRequest()
-            async let coming = Self.page(next, store, doomed)
+            async let coming = Self.page(next, store, pendingDeletions)
             try take(page, since: start, &open, of: whole, metadata)
             inOne = open.last.map { $0.objects.count == page.objects.count } ?? false ? inOne + 1 : 0
             for index in open.indices { try hand(on: &open[index], isWhole: next == nil, of: whole) }
@@ -108,10 +108,12 @@ final class TreeListing: Sendable {
     }
 
     private static func page(
-        _ request: ListRequest?, _ store: any ObjectStore, _ doomed: DoomedObjects
+        _ request: ListRequest?, _ store: any ObjectStore, _ pendingDeletions: PendingDeletions
     ) async -> Result<ListingPage?, ObjectStoreError> {
         guard let request else { return .success(nil) }
-        return await Result { () async throws(ObjectStoreError) in try await store.list(request, without: doomed) }
+        return await Result { () async throws(ObjectStoreError) in
+            try await store.list(request, without: pendingDeletions)
+        }
     }
 
     private func take(

@@ -22,7 +22,7 @@ final class TreeWalks: Sendable {
 
     private let metadata: MetadataCache
     private let store: any ObjectStore
-    private let doomed: DoomedObjects
+    private let pendingDeletions: PendingDeletions
     private let pool: WorkerPool
     private let state = Mutex(State())
     /// Neighbours listed singly first.
@@ -32,8 +32,8 @@ final class TreeWalks: Sendable {
     /// Entries between two directories that are looked through.
     private static let batch = 256
 
-    init(metadata: MetadataCache, store: any ObjectStore, doomed: DoomedObjects, pool: WorkerPool) {
-        (self.metadata, self.store, self.doomed, self.pool) = (metadata, store, doomed, pool)
+    init(metadata: MetadataCache, store: any ObjectStore, pendingDeletions: PendingDeletions, pool: WorkerPool) {
+        (self.metadata, self.store, self.pendingDeletions, self.pool) = (metadata, store, pendingDeletions, pool)
     }
 
     /// A directory is about to be listed. True when that is not needed any more, as a flat listing brought all of it.
@@ -67,7 +67,7 @@ final class TreeWalks: Sendable {
         let tree = TreeListing(root: entry.parent, prefix: prefix, after: start)
         state.withLock { $0.trees.append(tree) }
         pool.start { [self] in
-            await tree.run(metadata, store, without: doomed)
+            await tree.run(metadata, store, without: pendingDeletions)
             state.withLock { state in state.trees.removeAll { $0 === tree } }
         }
         return tree

@@ -6,9 +6,9 @@ import Journaling
 struct CacheReport: Sendable, Codable {
     /// What the bucket does not have.
     struct Unsent: Sendable, Codable {
-        /// Files that programs were promised, or are still writing.
+        /// Files that were acknowledged, or that programs are still writing.
         var files: Int
-        /// Files that a crash left and nobody was promised.
+        /// Files that a crash left unacknowledged.
         var recoverableFiles: Int
         /// Renames and removals that have begun and not ended.
         var jobs: Int

@@ -23,7 +23,7 @@ enum ControlRequest: Sendable, Codable {
     case set(options: [String])
     /// Cached blocks go until at most so many bytes of disk are theirs.
     case prune(toBytes: Int64)
-    /// What a crash left that nobody was promised.
+    /// Files that a crash left unacknowledged.
     case recoverable
     /// Writes one of those, by its number, to a new file; `evenIfPartial` is newer than the version.
     case save(file: Int64, path: String, evenIfDoubtful: Bool, evenIfPartial: Bool?)
@@ -80,7 +80,7 @@ struct MountStatus: Sendable, Codable {
     /// Who waits for the store.
     struct Queue: Sendable, Codable {
         var uploadingFiles: Int
-        /// Promised, and not begun.
+        /// Acknowledged, and not begun.
         var waitingFiles: Int
         /// Because enough others are in flight.
         var waitingRequests: Int

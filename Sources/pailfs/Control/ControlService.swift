@@ -74,7 +74,7 @@ struct ControlService: Sendable {
             blocks.prune(to: max(0, bytes))
             return .done
         case .recoverable:
-            let files = fileSystem.recoverableFiles().prefix(RecoverableLine.mostFiles)
+            let files = fileSystem.listRecoverableFiles().prefix(RecoverableLine.mostFiles)
             return .recoverable(files.map { RecoverableLine($0) })
         case .save(let file, let path, let evenIfDoubtful, let evenIfPartial):
             return act(isWanted) { [fileSystem] () async throws(FileSystemError) in

@@ -5,7 +5,7 @@ import Glibc
 import Journaling
 import Staging
 
-/// What is left of a journal that cannot be used: every file that it still names, promised or not, to be shown and saved.
+/// What is left of a journal that cannot be used: every file that it still names, acknowledged or not, to be shown and saved.
 ///
 /// Nothing in the directory is changed. Bytes that were kept in the journal itself are written to a private directory
 /// of their own, which goes with this.
@@ -56,7 +56,7 @@ final class JournalRemains {
             files.append(
                 RecoverableFile(
                     id, intent, stagedIn: small == nil ? staging : scratch, boot: boot,
-                    promised: intent.isAcknowledged ? intent.map : nil))
+                    acknowledged: intent.isAcknowledged ? intent.map : nil))
         }
         return files
     }

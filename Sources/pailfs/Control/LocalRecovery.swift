@@ -11,7 +11,7 @@ import Synchronization
 /// `pailfs recover` where nothing is mounted: the directory of the state is this command's meanwhile.
 ///
 /// Listing and discarding need the journal alone, and so does saving what is wholly here. For anything else the rooms of a
-/// mount are put together without one, and what the journal had promised besides is stored with it. Of a damaged journal
+/// mount are put together without one, and the other files that the journal has acknowledged are stored with it. Of a damaged journal
 /// everything that it still tells can be listed and saved, and nothing else.
 final class LocalRecovery {
     private enum State {
@@ -76,7 +76,7 @@ final class LocalRecovery {
         return try compose().answer(request) { true }
     }
 
-    /// Stores what else was promised, and gives the directory back. To be called at the end; throws when something of that
+    /// Stores the other acknowledged files, and gives the directory back. To be called at the end; throws when something of that
     /// could not be stored.
     func finish() throws(CommandError) {
         defer { state = nil }
@@ -90,7 +90,7 @@ final class LocalRecovery {
         }
     }
 
-    /// Of rows that promise nothing, those with a change that is here.
+    /// Of rows that acknowledge nothing, those with a change that is here.
     private func files(_ journal: Journal) throws(CommandError) -> [RecoverableFile] {
         let contents: JournalContents
         do { contents = try journal.contents() } catch { throw CommandError("\(error)") }

@@ -3,7 +3,7 @@ import Basics
 import FoundationEssentials
 import Glibc
 
-/// Files that were being written when a process died, and that nobody was promised.
+/// Files that were being written when a process died, and were not acknowledged.
 struct RecoverCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "recover",
@@ -21,7 +21,7 @@ struct RecoverCommand: ParsableCommand {
             help: ArgumentHelp("Options, as for mount; with a URL.", valueName: "name=value,..."))
         var options: [String] = []
 
-        /// Does something there. What was promised besides is stored at the end, however that went.
+        /// Does something there. Other acknowledged files are stored at the end, however that went.
         func use(_ body: (RecoveryPlace) throws -> Void) throws {
             let place = try RecoveryPlace(place, options: options)
             do { try body(place) } catch {

@@ -51,7 +51,7 @@ enum RecoveryPlace {
         try answer(request, within: nil)
     }
 
-    /// To be called at the end; throws when something that was promised besides could not be stored.
+    /// To be called at the end; throws when another acknowledged file could not be stored.
     func finish() throws(CommandError) { if case .directory(let local) = self { try local.finish() } }
 
     private func answer(_ request: ControlRequest, within deadline: Duration?) throws(CommandError)

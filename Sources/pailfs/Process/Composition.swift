@@ -101,7 +101,7 @@ final class Composition: Sendable {
         }
         entries.remind(store)
         entries.limit = LocalDirectories.metadataShare(of: settings.cacheSize)
-        let unlinked = UnlinkedFile.all(in: entries)
+        let unlinked = Orphan.all(in: entries)
         // What an earlier process began is settled before anything else looks at the bucket.
         let plan = try Self.recover(
             journal, cache, store: store, settings, isRestart: takesOver,
@@ -152,7 +152,7 @@ final class Composition: Sendable {
             generation: held?.generation ?? 0, openFiles: held, backing: held)
         listener.attach(fileSystem)
         do {
-            try Self.takeUp(plan, unlinked, openFiles: takesOver ? held?.openFiles : nil, fileSystem, pool)
+            try Self.recover(plan, unlinked, openFiles: takesOver ? held?.openFiles : nil, fileSystem, pool)
         } catch { throw cache.unusable("\(error)") }
         if !takesOver, journal.isCopy { Self.warnOfCopy(place, withheld: plan.withheld.count) }
         let invalidator = KernelInvalidator()

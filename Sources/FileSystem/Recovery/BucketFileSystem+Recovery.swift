@@ -12,8 +12,8 @@ import Synchronization
 extension BucketFileSystem {
     /// With `openFiles` the mount was there all the time, and programs have these open. Throws when the caches or the journal
     /// cannot be written.
-    package func takeUp(
-        _ plan: Recovery.Plan, unlinked: [UnlinkedFile] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
+    package func recover(
+        _ plan: Recovery.Plan, unlinked: [Orphan] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
         let plan = try withholding(try await followMovedDirectories(try await withoutStored(plan)))
         for rename in plan.undone { directoryRenames.noteTried(from: rename.from, to: rename.to) }
@@ -24,34 +24,34 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in
             if !plan.ended.isEmpty { try journal.write(plan.ended, flushed: true) }
         }
-        let nameless = Set(unlinked.filter { takeUp($0, plan) }.compactMap(\.staging))
-        let promised = try takeUpFiles(of: try without(nameless, plan))
+        let nameless = Set(unlinked.filter { restoreOrphan($0, plan) }.compactMap(\.staging))
+        let acknowledged = try recoverFiles(of: try without(nameless, plan))
         try claimJournal()
         try distrustWhatIsLeft(of: plan)
         for (ino, place) in plan.beside {
             let ino = InodeNumber(rawValue: ino)
-            if (try? key(of: ino))?.bytes != place { kept.noteInterrupted(ino) }
+            if (try? key(of: ino))?.bytes != place { recoverableFiles.noteInterrupted(ino) }
         }
         if let openFiles {
-            if !plan.isStoreAway { await settlePending() }
-            takeUp(openFiles)
-            if plan.isStoreAway { rooms.pool.start { [weak self] in await self?.settlePending() } }
+            if !plan.isStoreAway { await recordPendingCommits() }
+            reopenHandles(openFiles)
+            if plan.isStoreAway { rooms.pool.start { [weak self] in await self?.recordPendingCommits() } }
         }
         // Once it is known who has which object open: these may replace it.
-        for file in promised where file.state.withLock({ $0.life.isAcknowledged }) { queue(file) }
+        for file in acknowledged where file.state.withLock({ $0.life.isAcknowledged }) { queue(file) }
     }
 
     /// What the store has by now of what an earlier process did there.
     private func follow(_ plan: Recovery.Plan) throws(FileSystemError) {
         // The mount goes on with files that are not stored yet, and knows those that were stored since. To distrust one key would be
         // to distrust all that is known of the directories above it.
-        let ours = Set((plan.open + plan.promised).map(\.intent.key) + plan.landed.keys.map(\.bytes))
+        let ours = Set((plan.open + plan.acknowledged).map(\.intent.key) + plan.landed.keys.map(\.bytes))
         for key in plan.touched {
             if ours.contains(key), try known(key)?.attributes.kind == .file { continue }
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
             // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
         }
-        for (_, intent) in plan.open + plan.promised { try followMovedFile(intent) }
+        for (_, intent) in plan.open + plan.acknowledged { try followMovedFile(intent) }
         for (rename, info) in plan.renamed { try follow(rename, to: info) }
         for (update, info) in plan.updated { try follow(update, to: info) }
         // A listing would tell nothing of mode, owner and time.
@@ -63,7 +63,7 @@ extension BucketFileSystem {
 
     /// Has the store asked again about files that this process does not go on with: they may have been stored or not.
     private func distrustWhatIsLeft(of plan: Recovery.Plan) throws(FileSystemError) {
-        for key in Set((plan.open + plan.promised).map(\.intent.key)).intersection(plan.touched) {
+        for key in Set((plan.open + plan.acknowledged).map(\.intent.key)).intersection(plan.touched) {
             if let known = try known(key), files.find(known.ino)?.isDirty == true { continue }
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
         }
@@ -115,42 +115,42 @@ extension BucketFileSystem {
 
     /// Ends the rows of files that have lost their names: nobody wants their bytes but whoever has them open.
     private func without(_ nameless: Set<String>, _ plan: Recovery.Plan) throws(FileSystemError) -> Recovery.Plan {
-        let rows = (plan.open + plan.promised).filter { nameless.contains($0.intent.staging) }.map(\.id)
+        let rows = (plan.open + plan.acknowledged).filter { nameless.contains($0.intent.staging) }.map(\.id)
         if rows.isEmpty { return plan }
         try journalled { journal throws(JournalingError) in
             try journal.write(rows.map { .endFile($0) }, flushed: true)
         }
         var plan = plan
         plan.open.removeAll { rows.contains($0.id) }
-        plan.promised.removeAll { rows.contains($0.id) }
+        plan.acknowledged.removeAll { rows.contains($0.id) }
         return plan
     }
 
-    /// The files that are to be stored as they are. Of one that was written to since its promise, the promise is no longer what
+    /// The files that are to be stored as they are. Of one that was written to since, the row is no longer what
     /// counts.
-    private func takeUpFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
+    private func recoverFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
         // Before the files: some have to wait for these.
-        for left in plan.left { takeUp(left) }
-        var promised: [ActiveFile] = []
+        for left in plan.left { resumeJob(left) }
+        var acknowledged: [ActiveFile] = []
         // Of two with the same key the older one could not be taken up when the newer was made.
-        let newest = Dictionary(plan.promised.map { ($0.intent.key, $0.id) }) { max($0, $1) }
-        for (id, intent) in plan.promised {
+        let newest = Dictionary(plan.acknowledged.map { ($0.intent.key, $0.id) }) { max($0, $1) }
+        for (id, intent) in plan.acknowledged {
             do throws(FileSystemError) {
                 guard newest[intent.key] == id else {
                     throw FileSystemError(.stale, "another file has its name now")
                 }
                 let file = try restore(id, intent, uploads: plan.uploads[id] ?? [])
                 rest(file)
-                promised.append(file)
-            } catch { breakPromise(id, intent, because: error) }
+                acknowledged.append(file)
+            } catch { loseAcknowledged(id, intent, because: error) }
         }
-        var unpromised = plan.unpromised
+        var unacknowledged = plan.unacknowledged
         // Whoever has these open has to hear of it from the next process as well.
         var told: Set<IntentID> = []
         for (id, intent) in plan.open {
             do throws(FileSystemError) {
                 if try !isBegun(intent) {
-                    unpromised.append((id, intent))
+                    unacknowledged.append((id, intent))
                     continue
                 }
                 if try goOn(id, intent, uploads: plan.uploads[id] ?? []) { continue }
@@ -160,10 +160,10 @@ extension BucketFileSystem {
                     metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
             }
             if giveUp(intent) { told.insert(id) }
-            unpromised.append((id, intent))
+            unacknowledged.append((id, intent))
         }
         var left: [JournalChange] = []
-        for (id, intent) in unpromised {
+        for (id, intent) in unacknowledged {
             if try isUntouched(intent) {
                 // A mount that may not write only looks.
                 if policy.readOnly { continue }
@@ -184,37 +184,37 @@ extension BucketFileSystem {
                 intent.isLeft = true
                 left.append(.file(id, intent))
             }
-            kept.keep(id, intent)
+            recoverableFiles.keep(id, intent)
         }
         // A process that goes on with this mount must not take them for what programs have open.
         if !left.isEmpty {
             try journalled { journal throws(JournalingError) in try journal.write(left, flushed: true) }
         }
-        let count = kept.count
+        let count = recoverableFiles.count
         if count > 0 {
             rooms.logger.warning(
                 "files were being written when pailfs ended; their bytes wait for \"pailfs recover\"",
                 metadata: ["files": "\(count)"])
         }
-        return promised
+        return acknowledged
     }
 
     /// The row and what there is of the bytes stay where they are, for "pailfs recover" or for a later process that can take them
     /// up; the end of the mount names them.
-    private func breakPromise(_ id: IntentID, _ intent: FileIntent, because error: FileSystemError) {
+    private func loseAcknowledged(_ id: IntentID, _ intent: FileIntent, because error: FileSystemError) {
         rooms.logger.error(
             "an acknowledged file cannot be restored after the restart",
             metadata: ["key": "\(intent.key)", "reason": "\(error.reason)"])
         _ = try? rooms.staging.hold(intent.staging)
-        kept.keep(id, intent)
-        noteBrokenPromise(id, of: intent.key, because: error)
+        recoverableFiles.keep(id, intent)
+        noteLostBytes(id, of: intent.key, because: error)
     }
 
-    /// The plan without promises that were kept before a power cut took the end of their rows back: their bytes are not here any
+    /// The plan without acknowledged files that were stored before a power cut took the end of their rows back: their bytes are not here any
     /// more, and the object is ours.
     private func withoutStored(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
-        for (id, intent) in plan.promised where !plan.isStoreAway {
+        for (id, intent) in plan.acknowledged where !plan.isStoreAway {
             // A directory that cannot be looked at tells nothing.
             guard let map = intent.map, (try? rooms.staging.has(intent.staging)) == false else { continue }
             let isInJournal: Bool
@@ -225,7 +225,7 @@ extension BucketFileSystem {
                 info.version.size == map.size, let commit = info.metadata.user[CommitOptions.commitHeader],
                 CommitOptions.isCommit(commit, of: [intent.identity])
             else { continue }
-            plan.promised.removeAll { $0.id == id }
+            plan.acknowledged.removeAll { $0.id == id }
             plan.landed[ObjectKey(intent.key)] = info
             plan.ended.append(.endFile(id))
         }
@@ -233,7 +233,7 @@ extension BucketFileSystem {
     }
 
     /// Whether there is nothing of a file that anybody could want. Staged bytes do not tell: a file that was cut, or made longer,
-    /// has none, and the bytes of a small one that was promised may be in the journal alone.
+    /// has none, and the bytes of a small one that was acknowledged may be in the journal alone.
     private func isUntouched(_ intent: FileIntent) throws(FileSystemError) -> Bool {
         guard !intent.isAcknowledged, !intent.isFlushed, !intent.needsUpload else { return false }
         if try !isBegun(intent) { return true }
@@ -304,20 +304,20 @@ extension BucketFileSystem {
     private func giveUp(_ intent: FileIntent) -> Bool {
         let place = intent.besideOf.flatMap { try? metadata.entry(InodeNumber(rawValue: $0)) }
         guard let entry = place ?? (try? metadata.entry(at: intent.key)) ?? nil else { return false }
-        kept.noteInterrupted(entry.ino)
+        recoverableFiles.noteInterrupted(entry.ino)
         return true
     }
 
     /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what
     /// became of them.
-    private func settlePending() async {
+    private func recordPendingCommits() async {
         let pending = (try? metadata.pendingFiles()) ?? []
         for ino in pending where files.find(ino) == nil {
-            do throws(FileSystemError) { try await settlePending(ino) } catch { remember(error, "restart", ino) }
+            do throws(FileSystemError) { try await recordPendingCommits(ino) } catch { remember(error, "restart", ino) }
         }
     }
 
-    private func settlePending(_ ino: InodeNumber) async throws(FileSystemError) {
+    private func recordPendingCommits(_ ino: InodeNumber) async throws(FileSystemError) {
         // Programs may be served meanwhile.
         let pass = try await enterNamespace(of: ino)
         defer { namespace.leave(pass) }

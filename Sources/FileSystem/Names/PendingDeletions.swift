@@ -6,7 +6,7 @@ import Synchronization
 /// handle; until then listings are taken as if it were gone, so that its directory can be removed, renamed and made again.
 ///
 /// A leaf lock. A crash leaves the journal's word for each, and the next mount deletes them.
-final class DoomedObjects: Sendable {
+final class PendingDeletions: Sendable {
     private let files = Mutex<[ObjectKey: ActiveFile]>([:])
 
     subscript(_ key: ObjectKey) -> ActiveFile? {
@@ -36,17 +36,17 @@ extension ObjectStore {
     /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
     /// entries as there are up to it then, and in any case one, if there is one: some stores send empty pages before others.
     func list(
-        _ request: ListRequest, without doomed: DoomedObjects
+        _ request: ListRequest, without pendingDeletions: PendingDeletions
     ) async throws(ObjectStoreError) -> ListingPage {
         var request = request
         var whole = ListingPage()
         var progress = ListingProgress()
         while true {
             // What goes or comes while the store answers is in one of the two.
-            let before = doomed.versions
+            let before = pendingDeletions.versions
             var page = try await list(request)
             try progress.take(page)
-            let hidden = before.merging(doomed.versions) { old, _ in old }
+            let hidden = before.merging(pendingDeletions.versions) { old, _ in old }
             if hidden.isEmpty, !page.isEmpty || page.next == nil, whole == ListingPage() { return page }
             func isHidden(_ object: ListedObject) -> Bool {
                 guard let version = hidden[object.key] else { return false }

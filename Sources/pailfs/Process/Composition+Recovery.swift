@@ -36,12 +36,12 @@ extension Composition {
     }
 
     /// Gives the file system what was found, before it serves anything. With `openFiles` the mount was there all the time.
-    static func takeUp(
-        _ plan: Recovery.Plan, _ unlinked: [UnlinkedFile], openFiles: [(handle: HandleID, ino: InodeNumber)]?,
+    static func recover(
+        _ plan: Recovery.Plan, _ unlinked: [Orphan], openFiles: [(handle: HandleID, ino: InodeNumber)]?,
         _ fileSystem: BucketFileSystem, _ pool: WorkerPool
     ) throws(FileSystemError) {
         try WorkAnswer.wait(on: pool) { () async throws(FileSystemError) in
-            try await fileSystem.takeUp(plan, unlinked: unlinked, openFiles: openFiles)
+            try await fileSystem.recover(plan, unlinked: unlinked, openFiles: openFiles)
         }
     }
 }

@@ -8,20 +8,20 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// `pailfs recover`: files that were being written when a process died, and that nobody was promised.
+/// `pailfs recover`: files that were being written when a process died, and were not acknowledged.
 ///
 /// Their rows and bytes stay as they are until somebody decides. `kept` has those of processes before this one; whoever
 /// works on one takes it out meanwhile, so nobody else does.
 extension BucketFileSystem {
     /// What there is, the oldest first. Reads the disk.
-    package func recoverableFiles() -> [RecoverableFile] {
-        kept.all.sorted { $0.key < $1.key }.map { recoverable($0.key, $0.value) }
+    package func listRecoverableFiles() -> [RecoverableFile] {
+        recoverableFiles.all.sorted { $0.key < $1.key }.map { recoverable($0.key, $0.value) }
     }
 
     private func recoverable(_ id: IntentID, _ intent: FileIntent) -> RecoverableFile {
         RecoverableFile(
             id, intent, stagedIn: rooms.staging.directory, boot: rooms.journal.boot,
-            promised: intent.isAcknowledged ? intent.map : nil)
+            acknowledged: intent.isAcknowledged ? intent.map : nil)
     }
 
     /// Writes one to a new file at `path`; what is not here is fetched if the store still has that version. Returns what could not
@@ -61,8 +61,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Makes one a promise and brings it to the store, on the conditions it would have had: somebody else's newer version
-    /// is treated as section 5 says. An error after it became a promise leaves it one, to be tried again.
+    /// Acknowledges one and brings it to the store, on the conditions it would have had: somebody else's newer version
+    /// is treated as section 5 says. After an error it stays acknowledged, and is tried again.
     package func commitRecoverable(_ id: IntentID, evenIfDoubtful: Bool) async throws(FileSystemError) {
         try requireWritable()
         try await withRecoverable(id, evenIfDoubtful: evenIfDoubtful) {
@@ -92,14 +92,14 @@ extension BucketFileSystem {
                 kernel.notifier?.invalidate(entry.name, in: entry.parent)
             }
             do throws(FileSystemError) {
-                try await promiseRestored(file, intent)
+                try await acknowledgeRestored(file, intent)
                 try await commit(file)
             } catch {
                 remember(error, "recover", file.ino)
                 if file.isDirty { queue(file) }
                 throw error
             }
-            files.settle(file)
+            files.forgetIfIdle(file)
         }
     }
 
@@ -115,12 +115,12 @@ extension BucketFileSystem {
         _ id: IntentID, evenIfDoubtful: Bool,
         _ body: (RecoverableFile, inout Bool) async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
-        guard let intent = kept.take(id) else {
+        guard let intent = recoverableFiles.take(id) else {
             throw FileSystemError(
                 .notFound, "there is no file \(id.rawValue) to recover; \"pailfs recover list\" shows the files")
         }
         var stays = true
-        defer { if stays { kept.keep(id, intent) } }
+        defer { if stays { recoverableFiles.keep(id, intent) } }
         let file = recoverable(id, intent)
         guard file.isCertain || evenIfDoubtful else {
             throw FileSystemError(
@@ -131,8 +131,8 @@ extension BucketFileSystem {
         return try await body(file, &stays)
     }
 
-    /// The row that promises the bytes, on the disk.
-    private func promiseRestored(_ file: ActiveFile, _ intent: FileIntent)
+    /// Writes the row that acknowledges the bytes, and flushes it.
+    private func acknowledgeRestored(_ file: ActiveFile, _ intent: FileIntent)
         async throws(FileSystemError)
     {
         let lock = try await lock(file, interrupting: false)

@@ -16,7 +16,7 @@ import Synchronization
 /// start forgets it. Its staged bytes stay in `staging/`, with what says which they are. The record is there before the act. One
 /// whose file still has its entry is that of an unlink which did not come to its end: with its removal in the journal it is
 /// carried on, otherwise, or if it was a rename, the record does nothing.
-package struct UnlinkedFile: Sendable {
+package struct Orphan: Sendable {
     fileprivate struct Record: Codable {
         /// The object that is not gone yet, as handles need its bytes.
         struct Removal: Codable {
@@ -50,10 +50,10 @@ package struct UnlinkedFile: Sendable {
 
     /// Those that an earlier process of the same mount has left. What cannot be read is not there: whoever has it open gets
     /// an error.
-    package static func all(in metadata: MetadataCache) -> [UnlinkedFile] {
+    package static func all(in metadata: MetadataCache) -> [Orphan] {
         ((try? metadata.unlinked()) ?? []).compactMap { kept in
             (try? JSONDecoder().decode(Record.self, from: Data(kept.record))).map {
-                UnlinkedFile(ino: kept.ino, record: $0)
+                Orphan(ino: kept.ino, record: $0)
             }
         }
     }
@@ -128,17 +128,17 @@ extension BucketFileSystem {
     /// To be called before an open file loses its name, when it has, and when what is kept of it has changed. Before it, `deletion`
     /// is what will be there to do at its last handle, or `job` the removal that is about to be begun, if there is one, and
     /// `changed` the time of that change.
-    func keepUnlinked(
+    func keepOrphan(
         _ file: ActiveFile, deletion: ActiveFile.Deletion? = nil, job: IntentID? = nil, changed: Timestamp? = nil
     ) {
         let headers = HeadersRecord(headers(of: file, changed: changed))
         let record = file.state.withLock { state in
-            UnlinkedFile.Record(
+            Orphan.Record(
                 base: state.life.object.map { VersionRecord($0.key, $0.version) }, isCopy: state.life.isCopy,
                 staging: state.life.draft?.staged.name, stagedOver: state.life.draft?.staged.baseSize, headers: headers,
                 size: state.attributes.size,
                 removal: (deletion ?? state.life.removal).map { deletion in
-                    UnlinkedFile.Record.Removal(
+                    Orphan.Record.Removal(
                         job: deletion.job.rawValue, parent: deletion.parent.rawValue,
                         component: deletion.component, commits: deletion.commits)
                 }, job: job?.rawValue)
@@ -157,22 +157,22 @@ extension BucketFileSystem {
     }
 
     /// To be called before a directory loses its name. Nothing is kept of one that no program has open.
-    func keepUnlinked(directory ino: InodeNumber, _ attributes: Attributes) {
+    func keepOrphan(directory ino: InodeNumber, _ attributes: Attributes) {
         guard handles.openDirectories.contains(ino) else { return }
         let headers = HeadersRecord(AttributeCodec.encode(attributes, over: ObjectMetadata()))
-        let record = UnlinkedFile.Record(isDirectory: true, isCopy: false, headers: headers, size: 0)
+        let record = Orphan.Record(isDirectory: true, isCopy: false, headers: headers, size: 0)
         guard let bytes = try? JSONEncoder().encode(record) else { return }
         // Without it the descriptor works as long as this process lives.
         try? metadata.keep(unlinked: ino, Array(bytes), hiding: nil)
     }
 
     /// To be called after a close of a directory.
-    func forgetUnlinked(directory ino: InodeNumber) {
+    func forgetOrphan(directory ino: InodeNumber) {
         guard formers.find(ino) != nil, !handles.openDirectories.contains(ino) else { return }
         try? metadata.forget(unlinked: ino)
     }
 
-    private func takeUp(directory ino: InodeNumber, _ headers: HeadersRecord) {
+    private func restoreOrphan(directory ino: InodeNumber, _ headers: HeadersRecord) {
         var attributes = Attributes(kind: .directory, mtime: time.now())
         AttributeCodec.decode(headers.metadata, into: &attributes)
         _ = formers.insert(
@@ -180,20 +180,20 @@ extension BucketFileSystem {
     }
 
     /// To be called after the last close of the file. Returns false, and keeps the record, if a program has opened the file since.
-    func forgetUnlinked(_ file: ActiveFile) -> Bool {
+    func forgetOrphan(_ file: ActiveFile) -> Bool {
         if files.isOpen(file.ino) { return false }
         try? metadata.forget(unlinked: file.ino)
         guard files.isOpen(file.ino) else { return true }
-        keepUnlinked(file)
+        keepOrphan(file)
         return false
     }
 
     /// Goes on with a file of an earlier process of the same mount, whose journal led to `plan`. To be called before anything is
     /// served. False, and nothing happens, if it has its name still.
-    func takeUp(_ unlinked: UnlinkedFile, _ plan: Recovery.Plan) -> Bool {
-        let (ino, record) = (unlinked.ino, unlinked.record)
+    func restoreOrphan(_ orphan: Orphan, _ plan: Recovery.Plan) -> Bool {
+        let (ino, record) = (orphan.ino, orphan.record)
         if let entry = (try? metadata.entry(ino)) ?? nil {
-            guard let job = unlinked.job ?? record.job.map(IntentID.init(rawValue:)), plan.begun.contains(job),
+            guard let job = orphan.job ?? record.job.map(IntentID.init(rawValue:)), plan.begun.contains(job),
                 (try? metadata.remove(ino, pending: record.removal != nil || plan.isLeft(job))) != nil
             else {
                 try? metadata.forget(unlinked: ino)
@@ -202,7 +202,7 @@ extension BucketFileSystem {
             rooms.logger.info("an interrupted unlink continues", metadata: ["name": "\(entry.name)"])
         }
         if record.isDirectory == true {
-            takeUp(directory: ino, record.headers)
+            restoreOrphan(directory: ino, record.headers)
             return true
         }
         guard files.find(ino) == nil else { return true }
@@ -218,7 +218,7 @@ extension BucketFileSystem {
                     "an unlinked open file cannot be restored after the restart",
                     metadata: ["ino": "\(ino)", "reason": "\(error.reason)"])
             }
-            if draft == nil { kept.noteInterrupted(ino) }
+            if draft == nil { recoverableFiles.noteInterrupted(ino) }
         }
         let changed = base?.version.modified ?? time.now()
         var attributes = Attributes(
@@ -242,7 +242,7 @@ extension BucketFileSystem {
         let isDoomed = deletion != nil
         let file = files.adopt(ino) { ActiveFile(ino: ino, state: state) }
         if !isDoomed, let base { _ = pin(base, for: file, whole: false) }
-        if isDoomed, let base { doomed[base.key] = file }
+        if isDoomed, let base { pendingDeletions[base.key] = file }
         return true
     }
 

@@ -6,7 +6,7 @@ import Synchronization
 /// What became of files that could not be stored under their names: for `pailfs recover`, for the end of the mount, and for the
 /// handles of earlier processes. The mutexes are leaves. A crash loses it; the rows and the bytes are in the journal and in
 /// `staging/`, where the next process finds them.
-final class KeptFiles: Sendable {
+final class RecoverableFiles: Sendable {
     private let rows = Mutex<[IntentID: FileIntent]>([:])
     private let broken = Mutex<[(id: IntentID, file: UnstoredFile)]>([])
     private let beside = Mutex<[UnstoredFile]>([])
@@ -14,7 +14,7 @@ final class KeptFiles: Sendable {
     /// So many conflict files are named at the end.
     private static let mostNamed = 1000
 
-    /// Files of earlier processes that nobody was promised, and those that lost a conflict: `pailfs recover` decides on them.
+    /// Files of earlier processes that were not acknowledged, and those that lost a conflict: `pailfs recover` decides on them.
     var all: [IntentID: FileIntent] { rows.withLock { $0 } }
 
     var count: Int { rows.withLock { $0.count } }

@@ -7,11 +7,11 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// `durable=local`: a close returns when the bytes and the row that promises them are on the local disk, and the bucket
+/// `durable=local`: a close returns when the bytes and the row that acknowledges them are on the local disk, and the bucket
 /// gets them afterwards.
 ///
-/// A promised staging file is not written to any more: its row tells a later process to commit just these bytes. Whoever
-/// writes on gets a copy of it, which takes its place when it is promised in turn; of a big file the upload is waited for
+/// An acknowledged staging file is not written to any more: its row tells a later process to commit just these bytes. Whoever
+/// writes on gets a copy of it, which takes its place when it is acknowledged in turn; of a big file the upload is waited for
 /// instead. Uploads hold the file's `writing` gate alone, as every commit does; a program that wants in interrupts them, but
 /// not for ever.
 extension BucketFileSystem {
@@ -20,27 +20,27 @@ extension BucketFileSystem {
     /// Given up, and still on their way.
     private static let mostRetired = 4
 
-    /// Makes the promise for what was written so far.
-    func promise(_ file: ActiveFile) async throws(FileSystemError) {
+    /// Acknowledges what was written so far.
+    func acknowledge(_ file: ActiveFile) async throws(FileSystemError) {
         if !file.state.withLock({ $0.life.isAcknowledged }) {
             file.interruptUpload(isAway: watch.isAway)
             let pass = try await enterNamespace(of: file.ino)
             defer { namespace.leave(pass) }
-            try await promise(try await lock(file))
+            try await acknowledge(try await lock(file))
         }
     }
 
     /// The same with the file locked.
-    func promise(_ lock: borrowing FileLock) async throws(FileSystemError) {
+    func acknowledge(_ lock: borrowing FileLock) async throws(FileSystemError) {
         let file = lock.file
         guard file.isDirty else { return }
         let (draft, behind, condition) = file.state.withLock { ($0.life.draft, $0.life.behind, $0.life.condition) }
-        // What another object or an upload has is not on this disk, and cannot be promised by it.
+        // What another object or an upload has is not on this disk, and cannot be acknowledged by it.
         guard let draft, !file.state.withLock({ $0.life.isCopy }), !draft.staged.needsItsUpload else {
             return try await commit(lock)
         }
         try await learnHeadersToKeep(of: file)
-        try promise(lock, draft, insteadOf: behind, condition)
+        try acknowledge(lock, draft, insteadOf: behind, condition)
         if let behind { await retire(behind, of: file) }
         queue(file)
     }
@@ -48,9 +48,9 @@ extension BucketFileSystem {
     /// The same at once, for a file that nobody else uses; false when something has to be waited for, or did not work and is to
     /// be tried again with patience. One at a time, as it waits for the disk on the caller's thread: those who come meanwhile
     /// share a flush.
-    func promiseNow(_ file: ActiveFile) -> Bool {
-        guard promisesNow.tryEnter(alone: true) else { return false }
-        defer { promisesNow.leave(alone: true) }
+    func acknowledgeNow(_ file: ActiveFile) -> Bool {
+        guard acknowledgingNow.tryEnter(alone: true) else { return false }
+        defer { acknowledgingNow.leave(alone: true) }
         guard let pass = namespace.tryEnter() else { return false }
         defer { namespace.leave(pass) }
         guard let lock = tryLock(file) else { return false }
@@ -59,15 +59,15 @@ extension BucketFileSystem {
             let draft = state.life.draft, !draft.staged.needsItsUpload,
             let entry = try? entry(file.ino), entry.isPending || entry.attributes.headersKnown
         else { return false }
-        do throws(FileSystemError) { try promise(lock, draft, insteadOf: nil, state.life.condition) } catch {
+        do throws(FileSystemError) { try acknowledge(lock, draft, insteadOf: nil, state.life.condition) } catch {
             return false
         }
         queue(file)
         return true
     }
 
-    /// The row that promises the bytes.
-    private func promise(
+    /// Writes the row that acknowledges the bytes.
+    private func acknowledge(
         _ lock: borrowing FileLock, _ draft: ActiveFile.Draft, insteadOf behind: ActiveFile.Draft?,
         _ condition: WriteCondition?
     ) throws(FileSystemError) {
@@ -82,7 +82,7 @@ extension BucketFileSystem {
         file.state.withLock { $0.life.acknowledge() }
     }
 
-    /// Puts a copy in the place of promised bytes, or has them stored.
+    /// Puts a copy in the place of acknowledged bytes, or has them stored.
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
@@ -108,7 +108,7 @@ extension BucketFileSystem {
         file.state.withLock { $0.life.rewrite(in: fresh) }
     }
 
-    /// Brings a promised file to the store in the background.
+    /// Uploads an acknowledged file in the background.
     func queue(_ file: ActiveFile) {
         rest(file)
         uploads.add(file, isUrgent: space.isShort) { [self] file in await upload(file) }
@@ -133,13 +133,13 @@ extension BucketFileSystem {
         }
         guard file.state.withLock({ $0.life.isAcknowledged && $0.life.isDirty && !$0.life.isUnlinked }) else {
             // Somebody stored it before its turn.
-            files.settle(file)
+            files.forgetIfIdle(file)
             return .done
         }
         // Whoever wants the file finds the task as soon as it runs.
         let task = file.state.withLock { state in
             let task = rooms.pool.start { [self] () -> FileSystemError? in
-                do throws(FileSystemError) { try await commit(file, onlyPromised: true) } catch { return error }
+                do throws(FileSystemError) { try await commit(file, onlyAcknowledged: true) } catch { return error }
                 return nil
             }
             state.upload = task
@@ -150,7 +150,7 @@ extension BucketFileSystem {
             state.upload = nil
             if error == nil { state.interruptions = 0 }
         }
-        files.settle(file)
+        files.forgetIfIdle(file)
         guard let error else { return .done }
         rest(file)
         if task.isCancelled { return .interrupted }
@@ -167,7 +167,7 @@ extension BucketFileSystem {
         file.state.withLock { $0.failures.note(failure) }
     }
 
-    /// Gives up what was promised before. While the store is away a put of it may go on for as long as that is asked for: the
+    /// Gives up the draft that was acknowledged before. While the store is away a put of it may go on for as long as that is asked for: the
     /// next upload waits for it, and the program does not.
     private func retire(_ draft: ActiveFile.Draft, of file: ActiveFile) async {
         let isLeft =
@@ -192,7 +192,7 @@ extension BucketFileSystem {
 
     // MARK: After a crash
 
-    /// A promise of an earlier process: the file is as it was promised, and still to be queued for the store. Throws EBUSY if
+    /// Restores a file that an earlier process acknowledged; the caller queues it for the store. Throws EBUSY if
     /// programs are served already and one has it open.
     func restore(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)],

@@ -45,7 +45,7 @@ import Testing
         try await tree.mountAgain()
         try await tree.remount()
         #expect(store.info("f")?.version.size == size)
-        #expect(tree.system.recoverableFiles().isEmpty)
+        #expect(tree.system.listRecoverableFiles().isEmpty)
     }
 
     /// A file that was only cut has no staged byte, and somebody cut it all the same.
@@ -63,8 +63,8 @@ import Testing
         defer { withExtendedLifetime(killed) {} }
         tree.crash()
         try await tree.mountAgain()
-        #expect(tree.system.recoverableFiles().map(\.intent.key) == ["f"])
-        #expect(tree.system.recoverableFiles().map { $0.map?.size } == [3])
+        #expect(tree.system.listRecoverableFiles().map(\.intent.key) == ["f"])
+        #expect(tree.system.listRecoverableFiles().map { $0.map?.size } == [3])
     }
 
     /// "pailfs recover commit" asks the store for the object's headers first, and a program may open the file meanwhile.
@@ -77,7 +77,7 @@ import Testing
         defer { withExtendedLifetime(killed) {} }
         tree.crash()
         try await tree.mountAgain()
-        let kept = try #require(tree.system.recoverableFiles().first)
+        let kept = try #require(tree.system.listRecoverableFiles().first)
         #expect(try await tree.load("f") == Array("the first version".utf8))
         let asking = tree.store.hold(.head)
         let system = tree.system
@@ -95,7 +95,7 @@ import Testing
         try await tree.close(file)
         #expect(tree.store.content("f") == Array("written meanwhile".utf8))
         #expect(try await tree.load("f") == Array("written meanwhile".utf8))
-        #expect(tree.system.recoverableFiles().map(\.id) == [kept.id])
+        #expect(tree.system.listRecoverableFiles().map(\.id) == [kept.id])
     }
 
     /// A store that checks no conditions is asked before each commit, by the next process as well.
