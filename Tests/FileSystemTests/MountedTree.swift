@@ -131,6 +131,9 @@ final class MountedTree {
         return (rooms, [database, index])
     }
 
+    /// The cache directory.
+    var path: String { directory.path }
+
     /// Ends the mount as an orderly unmount does, and mounts again.
     func remount() async throws {
         let unstored = await system.shutDown()

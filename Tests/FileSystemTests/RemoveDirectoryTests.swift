@@ -12,15 +12,18 @@ import Testing
         let tree = try MountedTree()
         try await tree.makeDirectory("d")
         let directory = try await tree.find("d").ino
+        for name in ["f", "e"] {
+            #expect(try await tree.run(tree.system.lookup(ByteString(name), in: directory)).status == nil)
+        }
         let deletion = tree.store.hold(.delete)
         let (system, caller) = (tree.system, tree.caller)
         async let removed = system.removeDirectory("d", in: .root).value()
         try await waitUntil("the deletion is on its way") { deletion.arrivals > 0 }
-        let made = tree.pool.start {
-            await system.create(
-                "f", in: directory, mode: 0o644, flags: OpenFlags(reads: true, writes: true), caller: caller
-            ).value()
-        }
+        // The name is known to be absent: nothing but the removal is waited for.
+        let creation = system.create(
+            "f", in: directory, mode: 0o644, flags: OpenFlags(reads: true, writes: true), caller: caller)
+        let made = tree.pool.start { await creation.value() }
+        if case .ready = creation { Issue.record("the file is made while its directory is being removed") }
         let alsoMade = tree.pool.start {
             await system.makeDirectory("e", in: directory, mode: 0o755, caller: caller).value()
         }

@@ -242,12 +242,20 @@ extension BucketFileSystem {
         }
         let behind = file.state.withLock { $0.life.takeBehind() }
         let changes = changes + (behind.map { [.endFile($0.record.id)] } ?? [])
-        endStored(draft.record, of: file, at: key, also: changes)
-        if base != nil { forgetBlocks(of: key) }
-        if let handover = draft.staged.release() {
-            rooms.blocks.adopt(
-                stagingFile: handover.path, size: handover.size, present: handover.present, key: key, version: version,
-                reserved: handover.reservedBytes)
+        switch isKnown {
+        case .success:
+            endStored(draft.record, of: file, at: key, also: changes)
+            if base != nil { forgetBlocks(of: key) }
+            if let handover = draft.staged.release() {
+                rooms.blocks.adopt(
+                    stagingFile: handover.path, size: handover.size, present: handover.present, key: key,
+                    version: version, reserved: handover.reservedBytes)
+            }
+        case .failure(let error):
+            // The row and the bytes stay: the next process would believe the metadata cache, which has the version before.
+            let commit = UnrecordedCommit(draft: draft, key: key, attributes: committed, headers: headers, rows: changes)
+            recordLater(commit, of: file, because: error)
+            if base != nil { forgetBlocks(of: key) }
         }
         let object = rooms.blocks.open(key, version)
         file.state.withLock { state in
@@ -259,10 +267,6 @@ extension BucketFileSystem {
         }
         if let behind { await giveUp(behind) }
         kernel.note(version: version.etag, of: file.ino)
-        if case .failure(let error) = isKnown {
-            tellLater(file, key, committed, headers, because: error)
-        } else {
-            try? metadata.confirmDirectories(above: file.ino)
-        }
+        if case .success = isKnown { try? metadata.confirmDirectories(above: file.ino) }
     }
 }

@@ -4,6 +4,7 @@ import Glibc
 import Journaling
 import Metadata
 import ObjectStorage
+import Staging
 import Synchronization
 
 /// Jobs that outlive the call that began them: what the store has refused is tried again while the mount lives.
@@ -87,23 +88,35 @@ extension BucketFileSystem {
         }
     }
 
-    /// The metadata cache could not take down what was committed. Until it can, the file stays active, so that nobody goes by the
-    /// version before; whoever commits, renames or removes it waits for that.
-    func tellLater(
-        _ file: ActiveFile, _ key: ObjectKey, _ attributes: Attributes, _ headers: ObjectMetadata,
-        because error: FileSystemError
-    ) {
+    /// A commit that the metadata cache could not take down.
+    struct UnrecordedCommit: Sendable {
+        let draft: ActiveFile.Draft
+        let key: ObjectKey
+        let attributes: Attributes
+        let headers: ObjectMetadata
+        /// Rows of the journal that end with the file's.
+        let rows: [JournalChange]
+    }
+
+    /// Records the commit as soon as the metadata cache can be written. Until then the file stays active, so that the version before
+    /// is shown to nobody, and a commit, a rename or a removal of the file waits.
+    ///
+    /// After a crash the row is there: the next process finds the object at the store, by the id of the commit.
+    func recordLater(_ commit: UnrecordedCommit, of file: ActiveFile, because error: FileSystemError) {
         let held = files.retain(file.ino) { file }
         held.state.withLock { $0.life.isUnrecorded = true }
+        let (key, draft) = (commit.key, commit.draft)
         jobs.add(rooms.journal.newID(), .row, key.bytes, because: error.reason) {
             [weak self] () async throws(CommitError) in
             guard let self else { throw .cancelled }
             do {
-                try metadata.update(held.ino, attributes, metadata: headers, pending: false)
+                try metadata.update(held.ino, commit.attributes, metadata: commit.headers, pending: false)
                 try metadata.confirmDirectories(above: held.ino)
             } catch {
                 throw .store(ObjectStoreError(.local(errno: EIO), .put, key: key, message: "\(error)"))
             }
+            endStored(draft.record, of: held, at: key, also: commit.rows)
+            draft.staged.discard()
             held.state.withLock { $0.life.isUnrecorded = false }
             releaseInBackground(held)
         }
