@@ -142,6 +142,16 @@ package final class FileRecord: Sendable {
         }
     }
 
+    /// Takes `moved` back: the rows are what they were before.
+    package func restore(
+        _ intent: FileIntent, with newer: (record: FileRecord, intent: FileIntent)? = nil, also others: [JournalChange]
+    ) throws(JournalingError) {
+        var rows = others
+        if let newer { rows.append(.file(newer.record.id, newer.intent)) }
+        try change(.now, also: rows) { $0 = intent }
+        if let newer { newer.record.state.withLock { $0.intent = newer.intent } }
+    }
+
     /// The file takes bytes of another one from now on.
     package func copies(_ key: ObjectKey, _ version: ObjectVersion) throws(JournalingError) {
         try change(.never) { intent in

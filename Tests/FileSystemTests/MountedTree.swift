@@ -131,8 +131,12 @@ final class MountedTree {
         return (rooms, [database, index])
     }
 
-    /// The cache directory.
-    var path: String { directory.path }
+    /// Runs SQL on the metadata cache, besides the process that has it open.
+    func executeInMetadata(_ script: String) throws {
+        let database = try Database(.file(directory.path("meta.db")), migrations: MetadataCache.migrations)
+        defer { database.close() }
+        try database.write { (connection) throws(SQLiteError) in try connection.execute(script) }
+    }
 
     /// Ends the mount as an orderly unmount does, and mounts again.
     func remount() async throws {

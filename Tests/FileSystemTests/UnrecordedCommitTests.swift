@@ -10,12 +10,6 @@ import Testing
 
 /// The store has the bytes, and the metadata cache cannot be written, as on a disk that is full, while the journal can.
 @Suite(.timeLimit(.minutes(1))) struct UnrecordedCommitTests {
-    private static func execute(_ script: String, in tree: MountedTree) throws {
-        let database = try Database(.file(tree.path + "/meta.db"), migrations: MetadataCache.migrations)
-        try database.write { (connection) throws(SQLiteError) in try connection.execute(script) }
-        database.close()
-    }
-
     private static let refusal = "CREATE TRIGGER broken BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'broken'); END"
 
     @Test(.rule("crash.process"), arguments: [MountPolicy.Durability.remote, .local])
@@ -26,12 +20,12 @@ import Testing
         #expect(try await tree.load("f") == Array("before".utf8))
         let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
         try await tree.write(file, Array("afterwards".utf8), at: 0)
-        try Self.execute(Self.refusal, in: tree)
+        try tree.executeInMetadata(Self.refusal)
         try await tree.close(file)
         try await tree.waitUntil("it is stored") { tree.store.content("f") == Array("afterwards".utf8) }
         try await tree.waitUntil("it cannot be recorded") { !tree.system.jobs.unfinished.isEmpty }
         #expect(try await tree.load("f") == Array("afterwards".utf8))
-        try await tree.restart { _ in try Self.execute("DROP TRIGGER broken", in: tree) }
+        try await tree.restart { _ in try tree.executeInMetadata("DROP TRIGGER broken") }
         #expect(try await tree.find("f").size == 10)
         #expect(try await tree.load("f") == Array("afterwards".utf8))
         #expect(tree.system.listRecoverableFiles().isEmpty)
@@ -43,10 +37,10 @@ import Testing
         try await tree.store("f", Array("before".utf8))
         let file = try await tree.open("f", OpenFlags(reads: false, writes: true, truncate: true))
         try await tree.write(file, Array("afterwards".utf8), at: 0)
-        try Self.execute(Self.refusal, in: tree)
+        try tree.executeInMetadata(Self.refusal)
         try await tree.close(file)
         try await tree.waitUntil("it cannot be recorded") { !tree.system.jobs.unfinished.isEmpty }
-        try Self.execute("DROP TRIGGER broken", in: tree)
+        try tree.executeInMetadata("DROP TRIGGER broken")
         try await tree.waitUntil("it is recorded") { tree.system.jobs.unfinished.isEmpty }
         try await tree.restart()
         #expect(try await tree.find("f").size == 10)

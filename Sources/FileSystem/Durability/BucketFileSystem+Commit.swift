@@ -253,7 +253,8 @@ extension BucketFileSystem {
             }
         case .failure(let error):
             // The row and the bytes stay: the next process would believe the metadata cache, which has the version before.
-            let commit = UnrecordedCommit(draft: draft, key: key, attributes: committed, headers: headers, rows: changes)
+            let commit = UnrecordedCommit(
+                draft: draft, key: key, attributes: committed, headers: headers, rows: changes)
             recordLater(commit, of: file, because: error)
             if base != nil { forgetBlocks(of: key) }
         }

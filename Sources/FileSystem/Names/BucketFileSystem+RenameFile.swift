@@ -46,17 +46,34 @@ extension BucketFileSystem {
         let retyped = { [types = policy.contentTypes, changed = moved.ctime] (headers: ObjectMetadata) in
             AttributeCodec.dating(types.renamed(headers, from: key, to: rename.newKey), changed: changed)
         }
-        // A process that ends now leaves this one to who finds another file in its place.
+        let headers = noteReplaced(rename.target)
+        let before = (first: (behind ?? draft)?.record.intent, second: draft?.record.intent)
+        let rowsOfTarget = try rename.target.map { target throws(FileSystemError) in try presentRows(of: target) } ?? []
+        // After a crash recovery must know that the target is open without a name.
         if let replacedFile = rename.replacedFile, files.isOpen(replacedFile.ino) { keepOrphan(replacedFile) }
-        do throws(JournalingError) {
-            let move = FileRecord.Move(
-                to: rename.newKey, of: current.ino.rawValue, condition: condition, replacing: commits, retyping: retyped
-            )
-            try (behind ?? draft)?.record.moved(
-                move, with: behind == nil ? nil : draft?.record, also: replacedRows)
+        let record = (behind ?? draft)?.record
+        let newer = behind == nil ? nil : draft?.record
+        do throws(FileSystemError) {
+            try journalled { _ throws(JournalingError) in
+                let move = FileRecord.Move(
+                    to: rename.newKey, of: current.ino.rawValue, condition: condition, replacing: commits,
+                    retyping: retyped)
+                try record?.moved(move, with: newer, also: replacedRows)
+            }
+            do throws(FileSystemError) { try moveEntry(current, to: rename.newParent, rename.component) } catch {
+                // The program hears that nothing was renamed: after a crash, too, both files are what they were.
+                let rows = rowsOfTarget + (removal.map { [.endJob($0.id)] } ?? [])
+                if let record, let intent = before.first {
+                    try journalled { _ throws(JournalingError) in
+                        try record.restore(
+                            intent, with: newer.flatMap { newer in before.second.map { (newer, $0) } }, also: rows)
+                    }
+                }
+                throw error
+            }
         } catch {
             if let replacedFile = rename.replacedFile { try? metadata.forget(unlinked: replacedFile.ino) }
-            throw FileSystemError(error)
+            throw error
         }
         rename.file?.state.withLock { state in
             state.life.require(condition)
@@ -66,8 +83,7 @@ extension BucketFileSystem {
             commit?.replaces(commits)
             commit?.moved(to: rename.newKey)
         }
-        try await detach(rename.target, unlessAt: rename.component, removal)
-        try moveEntry(current, to: rename.newParent, rename.component)
+        try await detach(rename.target, headers, unlessAt: rename.component, removal)
         rename.file?.state.withLock { [changed = moved.ctime] in $0.attributes.noteChange(at: changed) }
     }
 
@@ -145,7 +161,7 @@ extension BucketFileSystem {
                 job = second
                 (version, isMoved) = try await transfer(current, from: key, to: newKey, headers)
             }
-            try await detach(rename.target, unlessAt: rename.component)
+            try await detach(rename.target, noteReplaced(rename.target), unlessAt: rename.component)
             return Copied(
                 entry: current, key: key, headers: headers, version: version, job: job, began: began, isMoved: isMoved,
                 hasReplaced: rename.target != nil || takeover != nil)

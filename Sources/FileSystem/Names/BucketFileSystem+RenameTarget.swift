@@ -29,6 +29,20 @@ extension BucketFileSystem {
             key: try key(of: target.ino).bytes, etag: etag?.text, commits: drafts.flatMap(\.record.commits))
     }
 
+    /// The rows of an entry's drafts as they are, with the bytes that the journal has of them.
+    func presentRows(of entry: Entry) throws(FileSystemError) -> [JournalChange] {
+        guard let file = files.find(entry.ino) else { return [] }
+        let records = file.state.withLock { [$0.life.draft, $0.life.behind] }.compactMap { $0?.record }
+        var rows: [JournalChange] = []
+        for record in records {
+            rows.append(.file(record.id, record.intent))
+            try journalled { journal throws(JournalingError) in
+                if let content = try journal.content(of: record.id) { rows.append(.content(record.id, content)) }
+            }
+        }
+        return rows
+    }
+
     /// The ends of the rows of an entry's drafts.
     func rows(of entry: Entry) -> [JournalChange] {
         guard let file = files.find(entry.ino) else { return [] }
@@ -36,19 +50,24 @@ extension BucketFileSystem {
         return drafts.compactMap { $0.map { .endFile($0.record.id) } }
     }
 
+    /// What is known of a target with its entry, for those who have it open when the entry is gone.
+    func noteReplaced(_ target: Entry?) -> ObjectMetadata? {
+        guard let target else { return nil }
+        noteFormer(target)
+        return (try? metadata.metadata(of: target.ino)) ?? nil
+    }
+
     /// The replaced target is no longer reachable: open handles keep what they have. Where file replaces symlink or the
-    /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place.
+    /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place. `headers` are
+    /// those of `noteReplaced`.
     func detach(
-        _ target: Entry?, unlessAt component: ByteString, _ removal: Removal? = nil
+        _ target: Entry?, _ headers: ObjectMetadata?, unlessAt component: ByteString, _ removal: Removal? = nil
     ) async throws(FileSystemError) {
         guard let target else { return }
-        noteFormer(target)
         var hasObject = !target.isPending
         if let file = files.find(target.ino) {
             hasObject = hasObject || file.state.withLock { $0.life.replacedObject } != nil
             file.interruptUpload(isAway: watch.isAway)
-            // Nothing else will know them.
-            let headers = (try? metadata.metadata(of: target.ino)) ?? nil
             let now = time.now()
             let (draft, behind) = file.state.withLock { state in
                 state.life.unlink()
