@@ -8,7 +8,7 @@ import Testing
 
 /// Calls take their locks in the order of LockPlaces.swift. A debug build traps when one does not, in every test; these are the
 /// calls that no other test brings to the point where they would wait for each other.
-@Suite(.timeLimit(.minutes(1))) struct LockOrderTests {
+@Suite(.ownThreads, .timeLimit(.minutes(1))) struct LockOrderTests {
     /// O_CREAT and O_TRUNC of a file that another host has made: it is emptied here, which may wait for local space. A rename
     /// that waits for space has its place in the line before it claims names.
     @Test func openWithOCreatWaitsForSpaceWithoutTheClaimOnItsName() async throws {

@@ -7,7 +7,7 @@ import Testing
 
 /// rmdir(2) while other calls act in the directory. The kernel keeps programs from that, unless it has let the program of one
 /// call go, which was killed.
-@Suite(.timeLimit(.minutes(1))) struct RemoveDirectoryTests {
+@Suite(.ownThreads, .timeLimit(.minutes(1))) struct RemoveDirectoryTests {
     @Test(.rule("visible.own")) func aNameMadeMeanwhileComesAfterTheRemoval() async throws {
         let tree = try MountedTree()
         try await tree.makeDirectory("d")

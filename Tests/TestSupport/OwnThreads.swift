@@ -6,16 +6,26 @@ package import Testing
 package struct OwnThreads: TestTrait, SuiteTrait, TestScoping {
     /// Where a test that begins tasks of its own has them run, since they take no preference from it.
     package static let pool = WorkerPool(threads: 2, name: "own")
+    /// For tests that keep a thread for themselves, as a SeededScheduler does while it runs.
+    private static let seeds = WorkerPool(threads: 2, name: "seeds")
+
+    private let threads: WorkerPool
+
+    package init() { threads = Self.pool }
+
+    fileprivate init(seeds: Void) { threads = Self.seeds }
 
     package var isRecursive: Bool { true }
 
     package func provideScope(
         for test: Test, testCase: Test.Case?, performing function: @concurrent @Sendable () async throws -> Void
     ) async throws {
-        try await withTaskExecutorPreference(Self.pool) { try await function() }
+        try await withTaskExecutorPreference(threads) { try await function() }
     }
 }
 
 extension Trait where Self == OwnThreads {
     package static var ownThreads: Self { OwnThreads() }
+    /// For tests that run a SeededScheduler.
+    package static var seedThreads: Self { OwnThreads(seeds: ()) }
 }

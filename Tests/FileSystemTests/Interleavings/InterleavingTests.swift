@@ -9,7 +9,7 @@ import Testing
 private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
 
 /// Calls of several programs at once, their tasks interleaved as a seed chooses. A failure prints the seed and every step.
-@Suite(.timeLimit(.minutes(isLong ? 120 : 4))) struct InterleavingTests {
+@Suite(.seedThreads, .timeLimit(.minutes(isLong ? 120 : 4))) struct InterleavingTests {
     /// A request of the store is a point at which other tasks go on, before and after the store carries it out.
     private struct Pauses: Interceptor {
         func intercept<Answer: Sendable>(
@@ -159,7 +159,7 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
     /// PAILFS_TEST_SEED=N tries that seed alone.
     private static func expectNoFailure(_ failure: (UInt64) throws -> String?) throws {
         let only = ProcessInfo.processInfo.environment["PAILFS_TEST_SEED"].flatMap(UInt64.init)
-        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 10_000 : 300) {
+        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 10_000 : 100) {
             if let failure = try failure(seed) {
                 Issue.record("\(failure)")
                 return

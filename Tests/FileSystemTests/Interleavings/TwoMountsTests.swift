@@ -9,7 +9,7 @@ import Testing
 private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != nil
 
 /// Two mounts of one bucket, whose tasks a seed interleaves.
-@Suite(.timeLimit(.minutes(isLong ? 60 : 4))) struct TwoMountsTests {
+@Suite(.seedThreads, .timeLimit(.minutes(isLong ? 60 : 4))) struct TwoMountsTests {
     /// What came to the store, and from which mount. Used on the one thread of the scheduler.
     private final class Log: @unchecked Sendable {
         /// Which mount has written the object at a key.
@@ -74,7 +74,7 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
     func noMountIsInConflictWithItself(durability: MountPolicy.Durability) throws {
         var conflicts = 0
         let only = ProcessInfo.processInfo.environment["PAILFS_TEST_SEED"].flatMap(UInt64.init)
-        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 5000 : 100) {
+        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 5000 : 50) {
             let scheduler = SeededScheduler(seed: seed)
             defer { scheduler.end() }
             let store = MemoryStore(time: scheduler.time)
