@@ -12,10 +12,8 @@ import Synchronization
 /// store.
 ///
 /// The metadata cache is the truth about names and attributes; `ActiveFiles` holds what open and dirty files know beyond
-/// it. Locks, outermost first: the names a call is `changing`, `namespace` (commits share it at their keys, renaming a directory has it alone below both its
-/// keys), `names` (likewise, for whatever else makes, moves or removes names or begins to change a file: `+Gates`), a name that
-/// is `leaving`, a file's `writing` gate, its `content` gate, its mutex. Mutexes are never held across I/O or an await. The
-/// object lives as long as the mount.
+/// it. LockPlaces.swift has the locks in their order, which debug builds check. Mutexes are leaves, and never held across I/O or
+/// an await. The object lives as long as the mount.
 package final class BucketFileSystem: FileSystemOperations {
     /// The rooms this one stands on, made by the command.
     package struct Rooms: Sendable {
@@ -68,11 +66,10 @@ package final class BucketFileSystem: FileSystemOperations {
     let targets = Mutex(LRU<InodeNumber, LinkTarget>(capacity: 4096))
     let namespace = KeyGate(.namespace)
     let names = KeyGate(.names)
-    /// What a call makes, moves or removes.
+    /// Names that a call makes, moves or removes.
     let nameClaims = Claims<Place>(.name(0))
-    /// Files whose names are about to go, by an unlink or because another file takes the name. What open handles need of them is
-    /// seen to before the object goes, so nobody may come to have one open meanwhile: who wants to waits, and finds then what the
-    /// name leads to. To be claimed before it is looked who has the file open, and looked for when one has.
+    /// Inodes being unlinked or replaced. The call looks which handles are open, and saves the bytes that they need: `open` waits for
+    /// the end of that, then looks the name up again.
     let namesBeingRemoved = Claims<InodeNumber>(.leaving)
     let formers = FormerInodes()
     let pendingDeletions: PendingDeletions

@@ -2,39 +2,45 @@ import Basics
 import Metadata
 import ObjectStorage
 
-/// What may not happen below a directory while that is renamed, and waits: its objects are copied as they are, and what came
-/// about after they were listed would be missing at the new place, or be there again.
+/// Calls that have to wait while a directory is renamed. The rename copies the objects that it has listed: an object that another
+/// call stored or deleted below the directory meanwhile would be missing at the new key, or be there again.
 ///
-/// Two gates, taken in this order: `namespace` by whatever gives a file's bytes to its key, `names` by whatever else makes,
-/// moves or removes names, changes headers, or begins to change a file. Inside, nothing waits for the same gate again, and in
-/// `names` nothing for `namespace`. The rest of the mount goes on.
+/// Locks: `namespace` for a call that stores a file's bytes at its key; after it `names`, for a call that makes, moves or removes
+/// names, changes headers, or begins to change a file. Calls elsewhere in the mount go on.
 extension BucketFileSystem {
-    /// Does what makes, moves or removes these names, as they are found in there: no other call does that to one of them meanwhile.
-    /// The kernel keeps programs from it, but a program that was killed does not end its call, and the next one comes beside it.
+    /// Runs `act` while no other call makes, moves or removes one of these names. `act` looks the names up itself.
+    ///
+    /// The kernel excludes two such calls at one name, except when a program was killed: its call goes on in pailfs, and the kernel
+    /// sends the next one.
+    ///
+    /// Locks: none but the line for local space.
+    /// Throws: EINTR if the caller was killed while the call waited.
     func claiming<Value: Sendable>(
         _ places: [Place], _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         var held: [Place] = []
         defer { for (number, place) in held.enumerated() { nameClaims.end(place, as: .name(number)) } }
-        // All in the same order, so that nobody waits for whom he keeps waiting.
+        // Every call claims its names in the same order.
         for place in Set(places).sorted(by: { ($0.parent, $0.name) < ($1.parent, $1.name) }) {
             try await nameClaims.begin(place, as: .name(held.count))
             held.append(place)
         }
         metadata.awaitForgetting()
-        // After a wait that its program did not outlive a name may lead to something else than was meant.
+        // The caller was killed while the call waited: the name may lead to another file than the caller has meant.
         if CurrentCall.caller?.isGone == true { throw .interrupted }
         return try await act()
     }
 
-    /// Does what makes this name, if nothing has it.
+    /// Runs `act`, which makes a name, with the claim and the gate that this needs.
     func making<Value: Sendable>(
         _ place: Place, _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
         try await claiming([place]) { () async throws(FileSystemError) in try await changingNames([place], act) }
     }
 
-    /// Does what changes these names, which are claimed.
+    /// Runs `change`, which makes, moves or removes these names, while no directory above them is renamed.
+    ///
+    /// Locks: the claims on the names.
     func changingNames<Value: Sendable>(
         _ places: [Place], _ change: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -43,7 +49,9 @@ extension BucketFileSystem {
         return try await change()
     }
 
-    /// Does what removes a directory, while no other call makes, moves or removes a name in it.
+    /// Runs `act`, which removes a directory, while no other call makes, moves or removes a name in it.
+    ///
+    /// Locks: the claim on the directory's name.
     func removing<Value: Sendable>(
         _ directory: Entry, _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -56,7 +64,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Does what changes the object of an inode and neither its bytes nor its name.
+    /// Runs `change`, which changes the headers of an inode's object.
     func changingHeaders<Value: Sendable>(
         of ino: InodeNumber, _ change: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -75,8 +83,9 @@ extension BucketFileSystem {
         try await enter(names) { keys(of: inodes) }
     }
 
-    /// Comes back when whoever of us gives the file another key or object has come to the end of that: he has one of these gates
-    /// until readers can follow. Callers hold none.
+    /// Waits until a rename or commit of this file in this process has finished: readers can follow it then.
+    ///
+    /// Locks: none.
     func waitForMove(of ino: InodeNumber, _ file: ActiveFile?) async throws(FileSystemError) {
         names.leave(try await enterNames(of: [ino]))
         guard let file else { return }
@@ -84,7 +93,7 @@ extension BucketFileSystem {
         file.writing.leave()
     }
 
-    /// Does the rename of a directory, alone below both keys.
+    /// Runs `act`, the rename of a directory, while no other call changes anything below these prefixes.
     func alone(
         below prefixes: () throws(FileSystemError) -> [ByteString], _ act: () async throws(FileSystemError) -> Void
     ) async throws(FileSystemError) {
@@ -106,7 +115,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The keys may be others when the turn has come: a renamed directory takes them along.
+    /// Enters a gate for keys. A rename of a directory may have changed them while the call waited: then it waits for the new ones.
     private func enter(_ gate: KeyGate, _ keys: () -> [ByteString]) async throws(FileSystemError) -> KeyGate.Pass {
         while true {
             let wanted = keys()
@@ -117,12 +126,12 @@ extension BucketFileSystem {
         }
     }
 
-    /// What has no name has no key, and nobody to wait for.
+    /// The keys of inodes that have a name.
     private func keys(of inodes: [InodeNumber]) -> [ByteString] {
         inodes.compactMap { ino in (try? metadata.key(of: ino)) ?? nil }
     }
 
-    /// As directories have them, which includes that the name is a renamed directory's.
+    /// The keys of directories with these names, so that the rename of such a directory conflicts.
     private func keys(of places: [Place]) -> [ByteString] {
         places.compactMap { place in
             (try? newKey(place.name, in: place.parent, kind: .directory).key.bytes)

@@ -2,16 +2,16 @@ import Basics
 import Metadata
 import Synchronization
 
-/// What one task at a time has for itself, until it is through: files whose names are about to go, names that a call changes.
+/// Locks by value, each held by one call at a time: the names that a call changes, or the files that are losing their names.
 ///
-/// The mutex is a leaf; whoever waits holds none of the file system's gates.
+/// A lock exists while it is held. The mutex is a leaf.
 final class Claims<Claimed: Hashable & Sendable>: Sendable {
     private let gates = Mutex<[Claimed: TaskGate]>([:])
     private let place: LockPlace
 
     init(_ place: LockPlace) { self.place = place }
 
-    /// Waits until nobody else has it. `place` is where the claim is in the order of locks. Throws EINTR.
+    /// Waits until no other call holds the claim, and takes it. `place` is where the claim is in the order of locks. Throws EINTR.
     func begin(_ claimed: Claimed, as place: LockPlace? = nil) async throws(FileSystemError) {
         LockOrder.willWait(for: place ?? self.place)
         defer { LockOrder.hasEntered(place ?? self.place) }
@@ -37,7 +37,7 @@ final class Claims<Claimed: Hashable & Sendable>: Sendable {
 
     func contains(_ claimed: Claimed) -> Bool { gates.withLock { $0[claimed] != nil } }
 
-    /// Comes back when whoever has it is through. Throws EINTR.
+    /// Waits until no call holds the claim. Throws EINTR.
     func wait(_ claimed: Claimed) async throws(FileSystemError) {
         LockOrder.willWait(for: place)
         if let gate = gates.withLock({ $0[claimed] }) { try await wait(gate) }

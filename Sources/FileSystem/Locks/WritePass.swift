@@ -3,9 +3,8 @@ import Metadata
 import Staging
 import Synchronization
 
-/// Leave to change what a file holds: its `writing` gate, and for the first change of a clean file `names` as well. While a
-/// directory is renamed its objects are copied as they are, and a change that came about meanwhile would belong to an object
-/// that is about to go.
+/// The locks under which a call changes a file's bytes: its `writing` gate, and for the first change of a clean file `names` too. The
+/// rename of a directory copies the objects below: a change that began meanwhile would belong to an object that is deleted.
 struct WritePass: Sendable {
     let file: ActiveFile
     let alone: Bool
@@ -13,14 +12,14 @@ struct WritePass: Sendable {
 }
 
 extension ActiveFile {
-    /// Whether what programs see is an object whose key may change without the file knowing.
+    /// Whether programs see an object, whose key the rename of a directory changes.
     fileprivate var isAsStored: Bool { state.withLock { !$0.life.isDirty && !$0.life.isUnlinked } }
 
     fileprivate var isAcknowledged: Bool { state.withLock { $0.life.isAcknowledged } }
 }
 
 extension BucketFileSystem {
-    /// Leave at once, shared, or none.
+    /// The locks, shared with other writers, if all of them are free.
     func tryEnterToWrite(_ file: ActiveFile) -> WritePass? {
         guard file.writing.tryEnter() else { return nil }
         if !file.isAcknowledged {
@@ -31,8 +30,10 @@ extension BucketFileSystem {
         return nil
     }
 
-    /// Waits until the staged bytes may change. Everything is about to be cut off if `emptying`; bytes of `source`'s object are
-    /// about to become the file's. Callers hold no gate.
+    /// Waits until the staged bytes may change. With `emptying` the call cuts off all bytes. `source` is a file whose object the call
+    /// copies.
+    ///
+    /// Locks: none but the line for local space.
     func enterToWrite(
         _ file: ActiveFile, alone: Bool = false, emptying: Bool = false, and source: InodeNumber? = nil
     ) async throws(FileSystemError) -> WritePass {
@@ -57,8 +58,9 @@ extension BucketFileSystem {
         if let names = pass.names { self.names.leave(names) }
     }
 
-    /// Inside `writing`, alone, or with the last handle gone: what a change that failed has left of a clean file. It rests on the
-    /// object as it was.
+    /// Discards the draft of a file that no write has changed: its bytes are the object's.
+    ///
+    /// Locks: the file, or no handle of it is left.
     func discardUnchangedDraft(_ file: ActiveFile) throws(FileSystemError) {
         let draft = file.state.withLock { $0.life.dropUnchanged() }
         guard let draft else { return }

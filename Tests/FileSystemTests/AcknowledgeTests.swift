@@ -11,7 +11,7 @@ import TestSupport
 import Testing
 
 /// `durable=local`: what a close promises without the store, and what becomes of it.
-@Suite struct PromiseTests {
+@Suite struct AcknowledgeTests {
     private let tree: MountedTree
     private let readWrite = OpenFlags(reads: true, writes: true)
     private let body = Array("promised".utf8)

@@ -10,7 +10,7 @@ import TestSupport
 import Testing
 
 /// `durable=local`: what is there of a promise when the process, or the machine, went down at a bad moment.
-@Suite struct PromiseAfterCrashTests {
+@Suite struct AcknowledgedAfterCrashTests {
     private let tree: MountedTree
     private let body = Array("promised".utf8)
     private static let big = [UInt8](repeating: 0x62, count: 40_000)

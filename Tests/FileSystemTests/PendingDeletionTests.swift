@@ -7,7 +7,7 @@ import Testing
 @testable import FileSystem
 
 /// Listings without the objects that only open handles need.
-@Suite struct DoomedObjectTests {
+@Suite struct PendingDeletionTests {
     private func store(_ keys: [String]) -> MemoryStore {
         var capabilities = Capabilities()
         capabilities.listPage = 2

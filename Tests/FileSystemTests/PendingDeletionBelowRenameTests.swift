@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 /// A directory is renamed to where a removed file is still open: the file that comes to its key is another one.
-@Suite(.timeLimit(.minutes(2))) struct DoomedBelowRenamedDirectoryTests {
+@Suite(.timeLimit(.minutes(2))) struct PendingDeletionBelowRenameTests {
     private let readOnly = OpenFlags(reads: true, writes: false)
 
     @Test(arguments: [true, false])
