@@ -19,11 +19,11 @@ extension BucketFileSystem {
         switch answer {
         case .present(let entry, isFresh: true) where !needsHeaders(entry): return .success(reply(for: entry))
         case .present(let entry, isFresh: false) where isOurs(entry): return .success(reply(for: entry))
-        case .absent(let until): return .success(absence(until: until))
+        case .absent(let until): return .success(absence(of: name, in: parent, until: until))
         case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
                 if let entry = try await resolve(name, in: parent) { return reply(for: try await exact(entry)) }
-                return absence(until: time.now() + .seconds(1))
+                return absence(of: name, in: parent, until: time.now() + .seconds(1))
             }
         }
     }
@@ -137,8 +137,9 @@ extension BucketFileSystem {
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 
-    func absence(until: Timestamp) -> EntryReply {
-        EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
+    private func absence(of name: ByteString, in parent: InodeNumber, until: Timestamp) -> EntryReply {
+        if parent == .root { kernel.noteAbsentAtTop(name) }
+        return EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
     }
 
     /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Without `noting` it is not
