@@ -52,6 +52,32 @@ import Testing
         try await tree.close(copy)
     }
 
+    /// The store is away, and what one program copies from the file cannot be committed: closes and chmod of the file need not
+    /// wait for that.
+    @Test(.rule("close.local")) func acknowledgingAFileDoesNotWaitForThoseThatCopyIt() async throws {
+        let tree = try MountedTree(durability: .local)
+        try await tree.store("source", Array("content".utf8))
+        _ = await tree.system.store(below: .root)
+        let source = try await tree.open("source", OpenFlags(reads: true, writes: true))
+        let copy = try await tree.open("copy", OpenFlags(reads: false, writes: true), create: true)
+        let count = try await tree.run(
+            tree.system.copyRange(
+                from: FileRange(ino: source.0, handle: source.1, offset: 0),
+                to: FileRange(ino: copy.0, handle: copy.1, offset: 0), count: 7))
+        #expect(count == 7)
+        tree.store.fault = { operation, key in
+            ObjectStoreError(.unreachable, operation, key: key, message: "the store is away")
+        }
+        try await tree.write(source, Array("CONTENT".utf8), at: 0)
+        try await tree.change("source") { $0.mode = 0o600 }
+        try await tree.close(source)
+        tree.store.fault = nil
+        try await tree.close(copy)
+        try await tree.waitUntil("both are stored") {
+            tree.store.content("source") == Array("CONTENT".utf8) && tree.store.content("copy") == Array("content".utf8)
+        }
+    }
+
     /// The target of a rename has the smaller inode number.
     @Test func aRenameLocksBothFilesInTheOrderOfTheirNumbers() async throws {
         let tree = try MountedTree()

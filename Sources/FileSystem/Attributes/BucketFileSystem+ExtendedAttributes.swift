@@ -228,7 +228,7 @@ extension BucketFileSystem {
                     let file = try await holdFile(ino)
                     defer { if let file { releaseInBackground(file) } }
                     if let file {
-                        try await changeNow(ino, try await lock(file), edit)
+                        try await changeNow(ino, try await lock(file, unless: { $0.needsRelease }), edit)
                     } else {
                         try await changeNow(ino, nil, edit)
                     }

@@ -121,7 +121,7 @@ extension BucketFileSystem {
     }
 
     private func set(_ change: AttributeChange, of file: ActiveFile) async throws(FileSystemError) {
-        let lock = try await lock(file)
+        let lock = try await lock(file, unless: { $0.needsRelease })
         if !file.needsRelease {
             try await finishJobs(at: try key(of: file.ino))
             // Headers that nobody looked at yet would be lost by the change.

@@ -26,7 +26,8 @@ extension BucketFileSystem {
             file.interruptUpload(isAway: watch.isAway)
             let pass = try await enterNamespace(of: file.ino)
             defer { namespace.leave(pass) }
-            try await acknowledge(try await lock(file))
+            // What another object or an upload has is not on this disk, and cannot be acknowledged: it is committed.
+            try await acknowledge(try await lock(file, unless: { !$0.needsTheStore }))
         }
     }
 
@@ -35,8 +36,7 @@ extension BucketFileSystem {
         let file = lock.file
         guard file.isDirty else { return }
         let (draft, behind, condition) = file.state.withLock { ($0.life.draft, $0.life.behind, $0.life.condition) }
-        // What another object or an upload has is not on this disk, and cannot be acknowledged by it.
-        guard let draft, !file.state.withLock({ $0.life.isCopy }), !draft.staged.needsItsUpload else {
+        guard let draft, !file.needsTheStore else {
             return try await commit(lock)
         }
         try await learnHeadersToKeep(of: file)
@@ -82,16 +82,20 @@ extension BucketFileSystem {
         file.state.withLock { $0.life.acknowledge() }
     }
 
+    private static func canBeCopied(_ file: ActiveFile) -> Bool {
+        file.state.withLock { $0.life.draft?.staged.reservedBytes ?? 0 <= largestCopy }
+    }
+
     /// Puts a copy in the place of acknowledged bytes, or has them stored.
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
-        let lock = try await lock(file)
+        let lock = try await lock(file, unless: { emptying || Self.canBeCopied($0) })
         let (draft, base, isAcknowledged) = file.state.withLock {
             ($0.life.draft, $0.life.object, $0.life.isAcknowledged)
         }
         guard isAcknowledged, let draft else { return }
-        guard emptying || draft.staged.reservedBytes <= Self.largestCopy else { return try await commit(lock) }
+        guard emptying || Self.canBeCopied(file) else { return try await commit(lock) }
         let id = rooms.journal.newID()
         let record: FileRecord
         do throws(JournalingError) { record = try draft.record.successor(id, now: time.now()) } catch {

@@ -120,8 +120,6 @@ extension BucketFileSystem {
         try await commitCopies(of: key)
     }
 
-    func isCopied(_ key: ObjectKey) -> Bool { !copies(of: key).isEmpty }
-
     /// The uncommitted files that copy an object.
     func copies(of key: ObjectKey) -> [ActiveFile] {
         copies.withLock { copies in

@@ -1,9 +1,10 @@
 import Basics
 import Metadata
 import ObjectStorage
+import Synchronization
 
-/// A file that a call has alone: no other call changes its bytes, its attributes or its name, and no uncommitted file copies its
-/// object. Functions that need this take the lock as a parameter.
+/// A file that a call has alone: no other call changes its bytes, its attributes or its name. Functions that need this take the
+/// lock as a parameter. Unless it was taken to keep the object, no uncommitted file copies that.
 ///
 /// The lock ends with this value. A file that is neither open nor dirty then leaves the table of active files.
 struct FileLock: ~Copyable {
@@ -25,27 +26,27 @@ struct RenameLocks: ~Copyable {
 }
 
 extension BucketFileSystem {
-    /// Waits until it has the file alone. Files that copy its object are committed first. With `interrupting` an upload in the
-    /// background stops for this.
+    /// Waits until it has the file alone. Files that copy its object are committed first, unless `keepsObject`, which is called with
+    /// the file locked, says that the call leaves the object as it is. With `interrupting` an upload in the background stops.
     ///
     /// Locks: none of a file.
     /// Throws: EINTR; what a commit of a copy throws.
-    func lock(_ file: ActiveFile, interrupting: Bool = true) async throws(FileSystemError) -> FileLock {
+    func lock(
+        _ file: ActiveFile, interrupting: Bool = true, unless keepsObject: (ActiveFile) -> Bool = { _ in false }
+    ) async throws(FileSystemError) -> FileLock {
         while true {
             if interrupting { file.interruptUpload(isAway: watch.isAway) }
             let lock = try await enter(file)
-            guard let key = try? key(of: file.ino), isCopied(key) else { return lock }
+            if keepsObject(file) { return lock }
+            guard let key = copiedKey(of: file) else { return lock }
             _ = consume lock
             try await commitCopies(of: key)
         }
     }
 
-    /// The lock if it is free and nothing copies the file's object.
+    /// The lock if it is free, for a call that leaves the object as it is.
     func tryLock(_ file: ActiveFile) -> FileLock? {
-        guard file.writing.tryEnter(alone: true) else { return nil }
-        let lock = FileLock(file, in: files)
-        if let key = try? key(of: file.ino), isCopied(key) { return nil }
-        return lock
+        file.writing.tryEnter(alone: true) ? FileLock(file, in: files) : nil
     }
 
     /// The locks of a rename, taken in the order of the inode numbers. A target that copies the source is not committed first: it
@@ -63,6 +64,14 @@ extension BucketFileSystem {
             _ = consume locks
             for (key, files) in copies { try await commit(files, copiesOf: key) }
         }
+    }
+
+    /// The key of the file's object if an uncommitted file copies that. Cheap while no file copies anything.
+    private func copiedKey(of file: ActiveFile) -> ObjectKey? {
+        guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: file.ino), !copies(of: key).isEmpty else {
+            return nil
+        }
+        return key
     }
 
     private func enter(_ file: ActiveFile) async throws(FileSystemError) -> FileLock {

@@ -118,7 +118,7 @@ extension BucketFileSystem {
     /// another object is stored first: whoever stores that one, elsewhere, would not wait for this.
     private func storeWhatCannotMove(below prefix: ByteString) async throws(FileSystemError) {
         for file in files.all where try isBelow(file.ino, prefix) && !file.isDirty {
-            let lock = try await lock(file, interrupting: false)
+            let lock = try await lock(file, interrupting: false, unless: { _ in true })
             try discardUnchangedDraft(lock.file)
         }
         for file in files.dirty

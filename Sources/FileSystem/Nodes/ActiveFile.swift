@@ -129,6 +129,11 @@ final class ActiveFile: Sendable {
 
     var isDirty: Bool { state.withLock { $0.life.isDirty && !$0.life.isUnlinked } }
 
+    /// Whether some of its bytes are only in another object, or in an upload.
+    var needsTheStore: Bool {
+        state.withLock { $0.life.isCopy || $0.life.draft?.staged.needsItsUpload ?? false }
+    }
+
     /// Whether a crash leaves bytes that a program was told are safe.
     var hasAcknowledgedBytes: Bool { state.withLock { $0.life.survivor != nil } }
 

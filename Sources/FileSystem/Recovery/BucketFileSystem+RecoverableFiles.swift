@@ -135,7 +135,7 @@ extension BucketFileSystem {
     private func acknowledgeRestored(_ file: ActiveFile, _ intent: FileIntent)
         async throws(FileSystemError)
     {
-        let lock = try await lock(file, interrupting: false)
+        let lock = try await lock(file, interrupting: false, unless: { _ in true })
         let (draft, condition) = lock.file.state.withLock { ($0.life.draft, $0.life.condition) }
         guard let draft else { return }
         do throws(CommitError) {
