@@ -14,7 +14,7 @@ package struct Recovery: Sendable {
     package struct Plan: Sendable {
         /// Files that a program was told are safe and that are not in the bucket yet, the oldest first.
         package var acknowledged: [(id: IntentID, intent: FileIntent)] = []
-        /// Files that were not acknowledged: kept for whoever wants them, and not committed unasked.
+        /// Files that were not acknowledged. `pailfs recover` has them; nothing commits them unasked.
         package var unacknowledged: [(id: IntentID, intent: FileIntent)] = []
         /// Files that a program was told are safe, in a copy of the journal: its original may have stored them, and they may have
         /// been removed since.

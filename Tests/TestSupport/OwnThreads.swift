@@ -6,8 +6,9 @@ package import Testing
 package struct OwnThreads: TestTrait, SuiteTrait, TestScoping {
     /// Where a test that begins tasks of its own has them run, since they take no preference from it.
     package static let pool = WorkerPool(threads: 2, name: "own")
-    /// For tests that keep a thread for themselves, as a SeededScheduler does while it runs.
-    private static let seeds = WorkerPool(threads: 2, name: "seeds")
+    /// For tests that keep a thread for themselves, as a SeededScheduler does while it runs. One, so that a processor is left for the
+    /// others.
+    private static let seeds = WorkerPool(threads: 1, name: "seeds")
 
     private let threads: WorkerPool
 

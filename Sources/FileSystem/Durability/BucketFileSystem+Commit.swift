@@ -111,7 +111,7 @@ extension BucketFileSystem {
         try await commit(lock)
     }
 
-    /// The same with the file locked. Of a file that is `leaving` its name nobody wants what cannot be stored.
+    /// The same with the file locked. With `leaving` the file is losing its name: after a conflict its bytes are not kept.
     func commit(_ lock: borrowing FileLock, leaving: Bool = false) async throws(FileSystemError) {
         let file = lock.file
         guard file.isDirty else { return }

@@ -38,9 +38,9 @@ extension BucketFileSystem {
             if interrupting { file.interruptUpload(isAway: watch.isAway) }
             let lock = try await enter(file)
             if keepsObject(file) { return lock }
-            guard let key = copiedKey(of: file) else { return lock }
+            guard let copies = pendingCopies(of: file) else { return lock }
             _ = consume lock
-            try await commitCopies(of: key)
+            try await commit(copies.files, copiesOf: copies.key)
         }
     }
 
@@ -55,23 +55,23 @@ extension BucketFileSystem {
         while true {
             for file in [source, target] { file?.interruptUpload(isAway: watch.isAway) }
             let locks = try await enter(source, target)
-            let copies = [target, source].compactMap { file -> (ObjectKey, [ActiveFile])? in
-                guard let file, let key = try? key(of: file.ino) else { return nil }
-                let copies = self.copies(of: key).filter { $0 !== target }
-                return copies.isEmpty ? nil : (key, copies)
+            let copies = [target, source].compactMap { file in
+                file.flatMap { pendingCopies(of: $0, except: target) }
             }
             if copies.isEmpty { return locks }
             _ = consume locks
-            for (key, files) in copies { try await commit(files, copiesOf: key) }
+            for copies in copies { try await commit(copies.files, copiesOf: copies.key) }
         }
     }
 
-    /// The key of the file's object if an uncommitted file copies that. Cheap while no file copies anything.
-    private func copiedKey(of file: ActiveFile) -> ObjectKey? {
-        guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: file.ino), !copies(of: key).isEmpty else {
-            return nil
-        }
-        return key
+    /// The uncommitted files but `other` that copy the file's object, with its key; nil if there are none. Cheap while no file
+    /// copies anything.
+    private func pendingCopies(
+        of file: ActiveFile, except other: ActiveFile? = nil
+    ) -> (key: ObjectKey, files: [ActiveFile])? {
+        guard !copies.withLock({ $0.isEmpty }), let key = try? key(of: file.ino) else { return nil }
+        let files = copies(of: key).filter { $0 !== other }
+        return files.isEmpty ? nil : (key, files)
     }
 
     private func enter(_ file: ActiveFile) async throws(FileSystemError) -> FileLock {

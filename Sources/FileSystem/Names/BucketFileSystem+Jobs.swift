@@ -98,8 +98,8 @@ extension BucketFileSystem {
         let rows: [JournalChange]
     }
 
-    /// Records the commit as soon as the metadata cache can be written. Until then the file stays active, so that the version before
-    /// is shown to nobody, and a commit, a rename or a removal of the file waits.
+    /// Records the commit as soon as the metadata cache can be written. Until then the file stays active, so that programs do not
+    /// see the version before. A commit, a rename or a removal of the file waits for the record.
     ///
     /// After a crash the row is there: the next process finds the object at the store, by the id of the commit.
     func recordLater(_ commit: UnrecordedCommit, of file: ActiveFile, because error: FileSystemError) {

@@ -161,8 +161,8 @@ extension BucketFileSystem {
         if current.isPending { try await moveUnstored(current, rename) } else { try await moveStored(current, rename) }
     }
 
-    /// What was written belongs to the object that is copied; a file never committed just takes the new key, unless it has taken the
-    /// place of an object, which must not come back.
+    /// Commits the source before its object is copied. A file that was never committed only takes the new key, unless it replaces an
+    /// object, which must not come back.
     private func prepare(
         _ lock: borrowing FileLock, toReplaceAcknowledged: Bool
     ) async throws(FileSystemError) {

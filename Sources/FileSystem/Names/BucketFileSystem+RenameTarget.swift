@@ -50,7 +50,7 @@ extension BucketFileSystem {
         return drafts.compactMap { $0.map { .endFile($0.record.id) } }
     }
 
-    /// What is known of a target with its entry, for those who have it open when the entry is gone.
+    /// Keeps what programs that have the target open may ask of it when its entry is gone. Returns its headers.
     func noteReplaced(_ target: Entry?) -> ObjectMetadata? {
         guard let target else { return nil }
         noteFormer(target)

@@ -69,10 +69,7 @@ extension BucketFileSystem {
     /// object, become the file's own object while it may have one.
     func storeForHandles(_ lock: borrowing FileLock) async throws(FileSystemError) {
         let file = lock.file
-        let isScattered = file.state.withLock { state in
-            state.life.isDirty && (state.life.isCopy || state.life.draft?.staged.needsItsUpload ?? false)
-        }
-        guard isScattered, files.isOpen(file.ino) else { return }
+        guard file.state.withLock({ $0.life.isDirty }), file.needsTheStore, files.isOpen(file.ino) else { return }
         do throws(FileSystemError) { try await commit(lock, leaving: true) } catch {
             // Somebody else has changed what it rests on: there is nothing to save.
             guard error.kind == .stale else { throw error }

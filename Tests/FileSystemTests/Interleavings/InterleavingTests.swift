@@ -10,20 +10,6 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
 
 /// Calls of several programs at once, their tasks interleaved as a seed chooses. A failure prints the seed and every step.
 @Suite(.seedThreads, .timeLimit(.minutes(isLong ? 120 : 4))) struct InterleavingTests {
-    /// A request of the store is a point at which other tasks go on, before and after the store carries it out.
-    private struct Pauses: Interceptor {
-        func intercept<Answer: Sendable>(
-            _ context: RequestContext, settle: Settlement<Answer>?,
-            _ attempt: () async throws(ObjectStoreError) -> Answer
-        ) async throws(ObjectStoreError) -> Answer {
-            await Task.yield()
-            let answer: Result<Answer, ObjectStoreError>
-            do throws(ObjectStoreError) { answer = .success(try await attempt()) } catch { answer = .failure(error) }
-            await Task.yield()
-            return try answer.get()
-        }
-    }
-
     private static func call(_ generator: inout SeededGenerator, _ lastByte: inout UInt8) -> Call {
         func name() -> String { ["a", "b", "c"][Int.random(in: 0..<3, using: &generator)] }
         func directory() -> String? { [nil, nil, "d", "e"][Int.random(in: 0..<4, using: &generator)] }
@@ -159,7 +145,7 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
     /// PAILFS_TEST_SEED=N tries that seed alone.
     private static func expectNoFailure(_ failure: (UInt64) throws -> String?) throws {
         let only = ProcessInfo.processInfo.environment["PAILFS_TEST_SEED"].flatMap(UInt64.init)
-        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 10_000 : 100) {
+        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 10_000 : 50) {
             if let failure = try failure(seed) {
                 Issue.record("\(failure)")
                 return

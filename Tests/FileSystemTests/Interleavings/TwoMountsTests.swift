@@ -37,7 +37,6 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
             _ context: RequestContext, settle: Settlement<Answer>?,
             _ attempt: () async throws(ObjectStoreError) -> Answer
         ) async throws(ObjectStoreError) -> Answer {
-            await Task.yield()
             let answer: Result<Answer, ObjectStoreError>
             do throws(ObjectStoreError) { answer = .success(try await attempt()) } catch { answer = .failure(error) }
             // After a refusal the mount asks whose the object is.
@@ -55,7 +54,6 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
                     log.add("mount \(mount) puts \(key): \(error.kind)")
                 }
             }
-            await Task.yield()
             return try answer.get()
         }
     }
@@ -74,7 +72,7 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
     func noMountIsInConflictWithItself(durability: MountPolicy.Durability) throws {
         var conflicts = 0
         let only = ProcessInfo.processInfo.environment["PAILFS_TEST_SEED"].flatMap(UInt64.init)
-        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 5000 : 50) {
+        for seed in only.map({ $0...$0 }) ?? 1...UInt64(isLong ? 5000 : 30) {
             let scheduler = SeededScheduler(seed: seed)
             defer { scheduler.end() }
             let store = MemoryStore(time: scheduler.time)
@@ -82,7 +80,8 @@ private let isLong = ProcessInfo.processInfo.environment["PAILFS_TEST_LONG"] != 
             let mounts = try (0..<2).map { number in
                 Mount(
                     try MountedTree(
-                        over: InterceptedStore(store, Observer(mount: number, log: log)), durability: durability,
+                        over: InterceptedStore(InterceptedStore(store, Observer(mount: number, log: log)), Pauses()),
+                        durability: durability,
                         pool: scheduler.pool, time: scheduler.time))
             }
             let (clock, locks) = (Program.Clock(), [KernelLocks(), KernelLocks()])
