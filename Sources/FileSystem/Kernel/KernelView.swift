@@ -12,8 +12,6 @@ final class KernelView: Sendable {
     private let versions = Mutex(LRU<InodeNumber, ETag>(capacity: 65536))
     /// What length it was last told of a file, which it cuts reads to.
     private let sizes = Mutex(LRU<InodeNumber, Int64>(capacity: 65536))
-    /// Names that are not in the top directory. The kernel drops those below any other directory with that directory's name.
-    private let absentAtTop = Mutex(LRU<ByteString, Void>(capacity: 16_384))
     private let notifierBox = Mutex<(any KernelNotifier)?>(nil)
 
     init(reads: KernelReads?) { self.reads = reads }
@@ -22,15 +20,6 @@ final class KernelView: Sendable {
     var notifier: (any KernelNotifier)? { notifierBox.withLock { $0 } }
 
     func attach(_ notifier: any KernelNotifier) { notifierBox.withLock { $0 = notifier } }
-
-    /// It has been told that the top directory has no such name, and may believe that for the mount's `ttl`.
-    func noteAbsentAtTop(_ name: ByteString) { absentAtTop.withLock { _ = $0.insert((), for: name) } }
-
-    /// Makes it ask again for the names that the top directory did not have.
-    func forgetAbsencesAtTop() {
-        guard let notifier else { return }
-        while let name = absentAtTop.withLock({ $0.removeLeastRecent()?.key }) { notifier.invalidate(name, in: .root) }
-    }
 
     /// The length of a file that it knows, in bytes; nil when that is not known here.
     func size(of ino: InodeNumber) -> Int64? { sizes.withLock { $0.peek(ino) } }

@@ -152,7 +152,6 @@ extension BucketFileSystem {
             kernel.notifier?.invalidate(entry.name, in: entry.parent)
             return entry.parent
         }
-        if ino == .root { kernel.forgetAbsencesAtTop() }
         var last: ByteString?
         while let page = try? metadata.children(of: ino, after: last, limit: 1000), let next = page.last {
             for child in page { kernel.notifier?.invalidate(child.name, in: ino) }

@@ -19,11 +19,11 @@ extension BucketFileSystem {
         switch answer {
         case .present(let entry, isFresh: true) where !needsHeaders(entry): return .success(reply(for: entry))
         case .present(let entry, isFresh: false) where isOurs(entry): return .success(reply(for: entry))
-        case .absent(let until): return .success(absence(of: name, in: parent, until: until))
+        case .absent(let until): return .success(absence(in: parent, until: until))
         case .present, .unknown:
             return later { [self] () async throws(FileSystemError) in
                 if let entry = try await resolve(name, in: parent) { return reply(for: try await exact(entry)) }
-                return absence(of: name, in: parent, until: time.now() + .seconds(1))
+                return absence(in: parent, until: time.now() + .seconds(1))
             }
         }
     }
@@ -137,9 +137,11 @@ extension BucketFileSystem {
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 
-    private func absence(of name: ByteString, in parent: InodeNumber, until: Timestamp) -> EntryReply {
-        if parent == .root { kernel.noteAbsentAtTop(name) }
-        return EntryReply(status: nil, entryTimeout: remaining(until), attributeTimeout: .zero)
+    /// `pailfs refresh` makes the kernel forget absent names by the name of the directory that they are in. The top directory
+    /// has none, and which absent names of it an earlier process told the kernel is not known here: so the kernel always asks
+    /// for them.
+    private func absence(in parent: InodeNumber, until: Timestamp) -> EntryReply {
+        EntryReply(status: nil, entryTimeout: parent == .root ? .zero : remaining(until), attributeTimeout: .zero)
     }
 
     /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Without `noting` it is not
