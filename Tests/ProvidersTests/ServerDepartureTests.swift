@@ -132,6 +132,31 @@ import Testing
         #expect(error?.kind == .preconditionFailed)
     }
 
+    // MARK: Markers
+
+    /// An empty file of another client is seen beside the marker, and is gone when the marker has been deleted.
+    @Test func anotherClientsEmptyFileThatGoesIsNotTakenForTheMarker() async throws {
+        let looks = Mutex(0)
+        let quirks = Quirks()
+        let fixture = try FamilyFixture(profile: .generic) {
+            $0.onQuirk = { quirk in quirks.add(quirk) }
+        } answer: { _, request in
+            let answer = [("ETag", "\"\(Hex.encode(MD5.of([])))\""), ("Content-Length", "0")]
+            guard request.method == "HEAD" else { return LocalAnswer(200, Array(answer.prefix(1))) }
+            let isFirst = looks.withLock { count in
+                defer { count += 1 }
+                return count == 0
+            }
+            return isFirst ? LocalAnswer(200, answer) : LocalAnswer(404)
+        }
+        _ = try await fixture.store.put(PutRequest("d/", condition: nil), body: MemorySource([]))
+        #expect(fixture.requests.map(\.method) == ["PUT", "HEAD", "DELETE", "HEAD", "PUT", "HEAD"])
+        #expect(fixture.store.capabilities.markers)
+        #expect(quirks.list.isEmpty)
+        _ = try await fixture.store.put(PutRequest("e/", condition: nil), body: MemorySource([]))
+        #expect(fixture.requests.count == 7)
+    }
+
     // MARK: ETags of answers
 
     private static let completed = "<CompleteMultipartUploadResult><ETag>\"%\"</ETag></CompleteMultipartUploadResult>"

@@ -7,13 +7,15 @@ extension FamilyStore {
     private static let lineBreak = UInt8(ascii: "\n")
 
     /// The first key of each doubtful kind is looked for after it was made. Where the store answers 403 to these credentials
-    /// instead of 404, nothing shows.
-    func checkKept(_ key: ObjectKey, size: Int64) async throws(ObjectStoreError) {
+    /// instead of 404, nothing shows. `putAgain` stores what was stored.
+    func checkKept(
+        _ key: ObjectKey, size: Int64, putAgain: () async throws(ObjectStoreError) -> Void
+    ) async throws(ObjectStoreError) {
         guard profile.isOfAnyMaker else { return }
         let conduct = learned.withLock { $0.conduct }
         if size == 0, key.bytes.hasSuffix("/"), !conduct.keepsMarkers {
             let name = ObjectKey(ByteString(key.bytes.bytes.dropLast()))
-            if let size = try await shownSize(of: name) { try await checkMarker(key, name, size) }
+            if let size = try await shownSize(of: name) { try await checkMarker(key, name, size, putAgain) }
         }
         if key.bytes.bytes.contains(Self.lineBreak), !conduct.keepsLineBreaks,
             let size = try await shownSize(of: key)
@@ -30,15 +32,24 @@ extension FamilyStore {
         }
     }
 
-    /// rclone serve s3 makes a file `d` of the marker `d/`, and removes that with it.
-    private func checkMarker(_ key: ObjectKey, _ name: ObjectKey, _ size: Int64?) async throws(ObjectStoreError) {
-        guard size == 0 else { return learned.withLock { $0.conduct.keepsMarkers = true } }
-        try await delete(key, ifMatch: nil)
-        // Another host's empty file stays where it is, and the caller tries again.
-        guard try await self.size(of: name) == nil else {
-            throw ObjectStoreError(
-                .conflict, .put, key: key, code: "FileBesideMarker",
-                message: "another client created a file of this name")
+    /// rclone serve s3 makes a file `d` of the marker `d/`, and removes that with it. Another client's empty file may come and go
+    /// between two requests as well; three times in a row it is the server that makes it.
+    private func checkMarker(
+        _ key: ObjectKey, _ name: ObjectKey, _ size: Int64?, _ putAgain: () async throws(ObjectStoreError) -> Void
+    ) async throws(ObjectStoreError) {
+        var (size, times) = (size, 1)
+        while true {
+            guard size == 0 else { return learned.withLock { $0.conduct.keepsMarkers = true } }
+            try await delete(key, ifMatch: nil)
+            // Another host's empty file stays where it is, and the caller tries again.
+            guard try await self.size(of: name) == nil else {
+                throw ObjectStoreError(
+                    .conflict, .put, key: key, code: "FileBesideMarker",
+                    message: "another client created a file of this name")
+            }
+            if times == 3 { break }
+            try await putAgain()
+            (size, times) = (try await self.size(of: name), times + 1)
         }
         learned.withLock { $0.capabilities.markers = false }
         note(.markerIsFile)

@@ -152,7 +152,9 @@ extension FamilyStore {
         } catch {
             throw await blaming(request.key, for: error, isBare: request.metadata.user.isEmpty)
         }
-        try await checkKept(request.key, size: body.count)
+        try await checkKept(request.key, size: body.count) { () async throws(ObjectStoreError) in
+            _ = try await put(request, nil, body: body, restated)
+        }
         learnTaken(request)
         return try await confirmed(answer, request)
     }
