@@ -188,6 +188,7 @@ struct ListingMerge {
                 row.attributes.version?.modified = listed.modified
                 if !known.attributes.headersKnown {
                     (row.attributes.mtime, row.attributes.ctime) = (listed.modified, listed.modified)
+                    row.keepOwnTimes(of: known)
                 }
             }
             if object.isSymlink { row.attributes.kind = .symlink }
@@ -282,12 +283,5 @@ extension EntryRow {
         let statement = try connection.prepare("SELECT 1 FROM entry WHERE ino = ?1")
         try statement.bind(ino, at: 1)
         return try statement.step()
-    }
-}
-
-extension ObjectVersion {
-    /// Whether the store's time of it is the listed one, or one was never told: then the first one listed is it.
-    fileprivate func isModified(when listed: ObjectVersion) -> Bool {
-        modified == .epoch || listed.modified == .epoch || modified.seconds == listed.modified.seconds
     }
 }

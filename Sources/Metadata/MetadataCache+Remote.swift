@@ -228,6 +228,11 @@ extension ObjectVersion {
         return modified.seconds == other.modified.seconds
     }
 
+    /// Whether the store's time of it is the listed one, or one was never told: then the first one listed is it.
+    func isModified(when listed: ObjectVersion) -> Bool {
+        modified == .epoch || listed.modified == .epoch || modified.seconds == listed.modified.seconds
+    }
+
     /// Whether the bytes are the same, as far as the store tells.
     package func hasContent(of other: ObjectVersion) -> Bool {
         guard etag == other.etag, size == other.size else { return false }

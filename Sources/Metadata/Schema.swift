@@ -139,12 +139,17 @@ struct EntryRow {
     }
 
     /// What the store tells of the same bytes does not take back when this host changed the entry: a rename, for example, is not in
-    /// the headers.
+    /// the headers. Nor is the time of an object that has none stored: it is older than the copy that a rename made of it.
     mutating func keepOwnTimes(of known: EntryRow) {
         guard let version = known.attributes.version, let now = attributes.version, version.hasContent(of: now) else {
             return
         }
-        if known.attributes.headersKnown || known.attributes.ctime > version.modified {
+        let isOfStore = attributes.mtime.seconds == now.modified.seconds
+        if isOfStore, attributes.kind != .directory, known.attributes.mtime != version.modified,
+            version.isModified(when: now)
+        {
+            (attributes.mtime, attributes.ctime) = (known.attributes.mtime, known.attributes.ctime)
+        } else if known.attributes.headersKnown || known.attributes.ctime > version.modified {
             attributes.ctime = max(attributes.ctime, known.attributes.ctime)
         }
         attributes.atime = attributes.atime ?? known.attributes.atime

@@ -40,7 +40,7 @@ extension BucketFileSystem {
         }
         func made(_ answer: PutAnswer) -> ObjectVersion {
             ObjectVersion(
-                etag: answer.etag, size: version.size, modified: answer.modified ?? version.modified,
+                etag: answer.etag, size: version.size, modified: answer.modified ?? .epoch,
                 versionID: answer.versionID)
         }
         if canMove {
