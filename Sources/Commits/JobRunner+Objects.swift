@@ -19,6 +19,50 @@ extension JobRunner {
         }
     }
 
+    /// What listings of a directory show.
+    struct Listed: Sendable {
+        fileprivate var versions: [ObjectKey: ObjectVersion] = [:]
+        /// Links of the store's own kind.
+        fileprivate var links: Set<ObjectKey> = []
+        /// Whether nothing is at any other key.
+        fileprivate var isWhole = false
+
+        /// Whether the version is at the key, or a copy of it with its ETag.
+        func shows(_ version: VersionRecord, at key: ObjectKey) -> Bool {
+            versions[key].map { $0.etag.text == version.etag && $0.size == version.size } ?? false
+        }
+
+        func lacks(_ key: ObjectKey) -> Bool { isWhole && versions[key] == nil && !links.contains(key) }
+    }
+
+    /// Fewer items are asked for one by one.
+    private static let fewestListed = 64
+
+    /// What the store has below a directory, where that takes fewer requests than to ask for each of the items in it. Nothing is
+    /// missing for certain where listings lag behind.
+    func listed(_ items: [ItemRecord], below prefix: ByteString) async throws(ObjectStoreError) -> Listed {
+        var listed = Listed()
+        guard items.count >= Self.fewestListed else { return listed }
+        var request = ListRequest(prefix: prefix)
+        // Another host may have put any number of objects there.
+        for _ in 0..<(items.count / Self.fewestListed) {
+            let page = try await store.list(request)
+            for object in page.objects {
+                if object.isSymlink {
+                    listed.links.insert(object.key)
+                } else {
+                    listed.versions[object.key] = object.version
+                }
+            }
+            guard let next = page.next else {
+                listed.isWhole = store.capabilities.listingLag == .zero
+                return listed
+            }
+            request.cursor = next
+        }
+        return listed
+    }
+
     /// What is at a key. A HEAD of a link of the store's own kind describes the object that the link leads to, or finds none (OSS,
     /// HeadObject, "symbolic link"); a listing shows the link itself.
     func object(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {

@@ -40,7 +40,7 @@ package struct JobRunner: Sendable {
             case .removal(let record): try await remove(record, files)
             case .rename(let record): isDone = try await move(record, files)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
-            case .moved, .removals: try await removeAll(job.items)
+            case .moved(let prefix, _), .removals(let prefix): try await removeAll(job.items, below: prefix)
             // Who asked for it asks again, or has not heard that it was done.
             case .headers: break
             }
@@ -67,10 +67,15 @@ package struct JobRunner: Sendable {
     ) async throws(CommitError) -> Bool {
         enum Found { case copy(ObjectKey), other, onlyCopy }
         do throws(ObjectStoreError) {
+            let (sources, targets) = (try await listed(items, below: from), try await listed(items, below: to))
             let found = try await concurrently(items, width: Self.width) {
                 [self] (item) throws(ObjectStoreError) -> Found in
                 let source = ObjectKey(item.source.key)
                 let key = source.moved(from: from, to: to)
+                if sources.shows(item.source, at: source) {
+                    if targets.shows(item.source, at: key) { return .copy(key) }
+                    if targets.lacks(key) { return .other }
+                }
                 let (original, target) = (try await object(source), try await object(key))
                 // The copy may be older than what another host has stored since.
                 let isOfListed = isCopy(target, of: item.source)
@@ -192,12 +197,14 @@ package struct JobRunner: Sendable {
     private func moveTree(
         _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(ObjectStoreError) {
+        let (sources, targets) = (try await listed(items, below: from), try await listed(items, below: to))
         let verified = try await concurrently(items, width: Self.width) {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let source = ObjectKey(item.source.key)
+            let key = source.moved(from: from, to: to)
+            if sources.shows(item.source, at: source), targets.shows(item.source, at: key) { return source }
             guard let original = try await object(source) else { return nil }
             let isListed = original.etag == item.source.etag
-            let key = source.moved(from: from, to: to)
             let target = try await object(key)
             if try await !isCopy(target, at: key, of: original, source) {
                 guard target == nil || !isListed && isCopy(target, of: item.source) else {
@@ -218,10 +225,13 @@ package struct JobRunner: Sendable {
     }
 
     /// Each object that is still the one that was copied.
-    private func removeAll(_ items: [ItemRecord]) async throws(ObjectStoreError) {
+    private func removeAll(_ items: [ItemRecord], below prefix: ByteString) async throws(ObjectStoreError) {
+        let sources = try await listed(items, below: prefix)
         let found = try await concurrently(items, width: Self.width) {
             [self] (item) throws(ObjectStoreError) -> ObjectKey? in
             let key = ObjectKey(item.source.key)
+            if sources.shows(item.source, at: key) { return key }
+            if sources.lacks(key) { return nil }
             guard let object = try await object(key) else { return nil }
             if object.etag == item.source.etag { return key }
             leave(key)
