@@ -2,11 +2,13 @@ package import Basics
 
 /// Which blocks of a staging file take space on the disk: the unit the ledger is charged in.
 ///
-/// A value without I/O: sorted runs of block numbers, neither touching nor overlapping.
-package struct DiskBlocks: Sendable, Hashable {
+/// A value without I/O: runs of block numbers, neither touching nor overlapping. A change costs about the same however many
+/// there are.
+package struct DiskBlocks: Sendable {
     /// The size of a block.
     package let unit: DiskUnit
-    private var runs: [Range<Int64>] = []
+    /// Where each begins, by its end.
+    private var runs = SortedIndex<Int64, Int64>()
 
     package init(of unit: DiskUnit = .usual) { self.unit = unit }
 
@@ -33,71 +35,64 @@ package struct DiskBlocks: Sendable, Hashable {
     package func split(_ blocks: Range<Int64>) -> [(blocks: Range<Int64>, isPresent: Bool)] {
         var parts: [(blocks: Range<Int64>, isPresent: Bool)] = []
         var position = blocks.lowerBound
-        var index = firstRun(endingAfter: position)
-        while position < blocks.upperBound {
-            guard index < runs.count, runs[index].lowerBound < blocks.upperBound else {
-                parts.append((position..<blocks.upperBound, false))
-                break
-            }
-            let present = runs[index].clamped(to: position..<blocks.upperBound)
+        for run in runs(meeting: blocks) {
+            let present = run.clamped(to: position..<blocks.upperBound)
             if position < present.lowerBound { parts.append((position..<present.lowerBound, false)) }
             parts.append((present, true))
-            (position, index) = (present.upperBound, index + 1)
+            position = present.upperBound
         }
+        if position < blocks.upperBound { parts.append((position..<blocks.upperBound, false)) }
         return parts
     }
 
     /// How many of `blocks` are present.
     package func count(in blocks: Range<Int64>) -> Int64 {
-        var total: Int64 = 0
-        var index = firstRun(endingAfter: blocks.lowerBound)
-        while index < runs.count, runs[index].lowerBound < blocks.upperBound {
-            total += runs[index].clamped(to: blocks).length
-            index += 1
-        }
-        return total
+        runs(meeting: blocks).reduce(0) { $0 + $1.clamped(to: blocks).length }
     }
 
     package mutating func insert(_ blocks: Range<Int64>) {
         guard !blocks.isEmpty else { return }
         // Runs that overlap or touch become one.
-        let first = firstRun(endingAfter: blocks.lowerBound - 1)
-        var (last, merged) = (first, blocks)
-        var absorbed: Int64 = 0
-        while last < runs.count, runs[last].lowerBound <= blocks.upperBound {
-            merged = min(merged.lowerBound, runs[last].lowerBound)..<max(merged.upperBound, runs[last].upperBound)
-            absorbed += runs[last].length
-            last += 1
-        }
-        count += merged.length - absorbed
-        if last == first + 1 { runs[first] = merged } else { runs.replaceSubrange(first..<last, with: [merged]) }
+        let absorbed = runs(meeting: (blocks.lowerBound - 1)..<(blocks.upperBound + 1))
+        if let only = absorbed.first, only.contains(blocks) { return }
+        for run in absorbed { remove(run: run) }
+        add(
+            run: min(
+                blocks.lowerBound, absorbed.first?.lowerBound ?? .max)..<max(
+                    blocks.upperBound, absorbed.last?.upperBound ?? .min))
     }
 
     /// Removes `blocks` and returns how many of them were present.
     @discardableResult
     package mutating func remove(_ blocks: Range<Int64>) -> Int64 {
-        guard !blocks.isEmpty else { return 0 }
-        let first = firstRun(endingAfter: blocks.lowerBound)
-        var last = first
-        var (removed, rest): (Int64, [Range<Int64>]) = (0, [])
-        while last < runs.count, runs[last].lowerBound < blocks.upperBound {
-            let run = runs[last]
-            removed += run.clamped(to: blocks).length
-            if run.lowerBound < blocks.lowerBound { rest.append(run.lowerBound..<blocks.lowerBound) }
-            if run.upperBound > blocks.upperBound { rest.append(blocks.upperBound..<run.upperBound) }
-            last += 1
+        let before = count
+        for run in runs(meeting: blocks) {
+            remove(run: run)
+            if run.lowerBound < blocks.lowerBound { add(run: run.lowerBound..<blocks.lowerBound) }
+            if run.upperBound > blocks.upperBound { add(run: blocks.upperBound..<run.upperBound) }
         }
-        runs.replaceSubrange(first..<last, with: rest)
-        count -= removed
-        return removed
+        return before - count
     }
 
-    private func firstRun(endingAfter block: Int64) -> Int {
-        var (low, high) = (0, runs.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if runs[middle].upperBound > block { high = middle } else { low = middle + 1 }
+    private mutating func add(run: Range<Int64>) {
+        runs.replace(run.upperBound, with: run.lowerBound)
+        count += run.length
+    }
+
+    private mutating func remove(run: Range<Int64>) {
+        runs.remove(run.upperBound)
+        count -= run.length
+    }
+
+    /// The runs that have one of `blocks`, in order.
+    private func runs(meeting blocks: Range<Int64>) -> [Range<Int64>] {
+        guard !blocks.isEmpty else { return [] }
+        var found: [Range<Int64>] = []
+        var place = runs.firstPosition { $0 <= blocks.lowerBound }
+        while let entry = runs.entry(at: place), entry.value < blocks.upperBound {
+            found.append(entry.value..<entry.key)
+            place = runs.position(after: place)
         }
-        return low
+        return found
     }
 }

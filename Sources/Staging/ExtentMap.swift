@@ -28,24 +28,34 @@ package struct Piece: Sendable, Hashable {
 /// Which bytes of a file are staged, which are zeros, and which are still in the committed version.
 ///
 /// A value without I/O. It covers `0..<size` without gaps; neighbours differ. Base bytes become fewer, but for those that a
-/// copy takes on at the end.
+/// copy takes on at the end. A change costs about the same however many pieces there are, and so does one of a copy.
 package struct ExtentMap: Sendable, Hashable {
     private struct Extent: Sendable, Hashable {
-        /// The extent starts where the one before it ends.
-        var end: Int64
+        var start: Int64
         var source: PieceSource
     }
 
-    private var extents: [Extent]
+    /// By their ends.
+    private var extents = SortedIndex<Int64, Extent>()
+    /// The file's length in bytes.
+    package private(set) var size: Int64 = 0
 
     /// A file of `baseSize` bytes, all of them in the committed version.
     package init(baseSize: Int64) {
         precondition(baseSize >= 0, "a file has no negative size")
-        extents = baseSize == 0 ? [] : [Extent(end: baseSize, source: .base)]
+        append(.base, upTo: baseSize)
     }
 
-    /// The file's length in bytes.
-    package var size: Int64 { extents.last?.end ?? 0 }
+    package static func == (one: ExtentMap, other: ExtentMap) -> Bool {
+        guard one.size == other.size, one.count == other.count else { return false }
+        return one.pieces(in: 0..<one.size) == other.pieces(in: 0..<other.size)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(size)
+        hasher.combine(count)
+    }
+
     /// How many pieces the whole file has.
     package var count: Int { extents.count }
 
@@ -54,12 +64,10 @@ package struct ExtentMap: Sendable, Hashable {
         let range = range.clamped(to: 0..<size)
         guard !range.isEmpty else { return [] }
         var pieces: [Piece] = []
-        var start = range.lowerBound
-        var index = index(at: start)
-        while start < range.upperBound {
-            let end = min(extents[index].end, range.upperBound)
-            pieces.append(Piece(start..<end, extents[index].source))
-            (start, index) = (end, index + 1)
+        var place = place(of: range.lowerBound)
+        while let entry = extents.entry(at: place), entry.value.start < range.upperBound {
+            pieces.append(Piece((entry.value.start..<entry.key).clamped(to: range), entry.value.source))
+            place = extents.position(after: place)
         }
         return pieces
     }
@@ -67,27 +75,30 @@ package struct ExtentMap: Sendable, Hashable {
     /// Whether `range` lies inside the file and every byte of it comes from `source`. An empty range does.
     package func isEntirely(_ source: PieceSource, in range: ByteRange) -> Bool {
         guard !range.isEmpty else { return true }
-        guard range.lowerBound >= 0, range.upperBound <= size else { return false }
-        let extent = extents[index(at: range.lowerBound)]
-        return extent.source == source && extent.end >= range.upperBound
+        guard range.lowerBound >= 0, range.upperBound <= size, let extent = extent(at: range.lowerBound) else {
+            return false
+        }
+        return extent.source == source && extent.range.upperBound >= range.upperBound
     }
 
     /// Whether any byte of the file comes from `source`.
-    package func has(_ source: PieceSource) -> Bool { extents.contains { $0.source == source } }
+    package func has(_ source: PieceSource) -> Bool { !isFree(of: source, in: 0..<size) }
 
     /// Makes every byte that comes from `source` come from `other`.
     package mutating func replace(_ source: PieceSource, with other: PieceSource) {
-        let old = extents
-        extents = []
-        for extent in old {
-            let source = extent.source == source ? other : extent.source
-            Self.extend(&extents, Extent(end: extent.end, source: source))
-        }
+        for piece in pieces(in: 0..<size) where piece.source == source { set(piece.range, to: other) }
     }
 
     /// Whether no byte of `range` comes from `source`.
     package func isFree(of source: PieceSource, in range: ByteRange) -> Bool {
-        !pieces(in: range).contains { $0.source == source }
+        let range = range.clamped(to: 0..<size)
+        guard !range.isEmpty else { return true }
+        var place = place(of: range.lowerBound)
+        while let entry = extents.entry(at: place), entry.value.start < range.upperBound {
+            if entry.value.source == source { return false }
+            place = extents.position(after: place)
+        }
+        return true
     }
 
     /// Makes `range` come from `source`. Past the end the file grows, and the gap before `range` becomes a hole.
@@ -95,62 +106,60 @@ package struct ExtentMap: Sendable, Hashable {
         precondition(range.lowerBound >= 0, "a file has no negative offsets")
         guard !range.isEmpty else { return }
         if range.lowerBound > size { append(.hole, upTo: range.lowerBound) }
-        if range.lowerBound == size { return append(source, upTo: range.upperBound) }
-        var first = index(at: range.lowerBound)
         // The usual rewrite of bytes already staged changes nothing.
-        if extents[first].source == source, extents[first].end >= range.upperBound { return }
-        let isLast = range.upperBound >= size
-        var last = isLast ? extents.count - 1 : index(at: range.upperBound)
-        var replacement: [Extent] = []
-        if start(of: first) < range.lowerBound {
-            replacement.append(Extent(end: range.lowerBound, source: extents[first].source))
-        } else if first > 0 {
-            first -= 1
-            replacement.append(extents[first])
+        if isEntirely(source, in: range) { return }
+        var merged = range
+        // The byte before and the one after, if there are any, belong to pieces that stay, or become one with the new piece.
+        let (before, after) = (extent(at: range.lowerBound - 1), extent(at: range.upperBound))
+        removeExtents(meeting: range)
+        if let before {
+            if before.source == source {
+                extents.remove(before.range.upperBound)
+                merged = before.range.lowerBound..<merged.upperBound
+            } else {
+                put(before.range.lowerBound..<range.lowerBound, before.source)
+            }
         }
-        Self.extend(&replacement, Extent(end: range.upperBound, source: source))
-        if isLast {
-            last = extents.count
-        } else {
-            // `last` holds the first byte after the range: its rest stays, merged when it is alike.
-            Self.extend(&replacement, extents[last])
-            last += 1
+        if let after {
+            let rest = range.upperBound..<after.range.upperBound
+            if after.source == source { merged = merged.lowerBound..<rest.upperBound } else { put(rest, after.source) }
         }
-        extents.replaceSubrange(first..<last, with: replacement)
+        put(merged, source)
+        size = max(size, range.upperBound)
     }
 
     /// Cuts the file to `newSize`, or grows it by a hole.
     package mutating func truncate(to newSize: Int64) {
         precondition(newSize >= 0, "a file has no negative size")
         if newSize >= size { return append(.hole, upTo: newSize) }
-        guard newSize > 0 else { return extents.removeAll() }
-        let last = index(at: newSize - 1)
-        extents.removeSubrange((last + 1)...)
-        extents[last].end = newSize
+        let last = extent(at: newSize - 1)
+        removeExtents(meeting: newSize..<size)
+        if let last { put(last.range.lowerBound..<newSize, last.source) }
+        size = newSize
     }
 
     private mutating func append(_ source: PieceSource, upTo end: Int64) {
         guard end > size else { return }
-        Self.extend(&extents, Extent(end: end, source: source))
+        set(size..<end, to: source)
     }
 
-    private static func extend(_ list: inout [Extent], _ extent: Extent) {
-        if let last = list.last, last.source == extent.source {
-            list[list.count - 1].end = extent.end
-        } else {
-            list.append(extent)
-        }
+    /// The piece that holds `offset`; nil outside the file.
+    private func extent(at offset: Int64) -> Piece? {
+        guard offset >= 0, let entry = extents.entry(at: place(of: offset)) else { return nil }
+        return Piece(entry.value.start..<entry.key, entry.value.source)
     }
 
-    private func start(of index: Int) -> Int64 { index == 0 ? 0 : extents[index - 1].end }
+    private func place(of offset: Int64) -> SortedIndex<Int64, Extent>.Position {
+        extents.firstPosition { $0 <= offset }
+    }
 
-    /// The extent that holds `offset`, which is below `size`.
-    private func index(at offset: Int64) -> Int {
-        var (low, high) = (0, extents.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if extents[middle].end > offset { high = middle } else { low = middle + 1 }
+    private mutating func put(_ range: ByteRange, _ source: PieceSource) {
+        extents.replace(range.upperBound, with: Extent(start: range.lowerBound, source: source))
+    }
+
+    private mutating func removeExtents(meeting range: ByteRange) {
+        while let entry = extents.entry(at: place(of: range.lowerBound)), entry.value.start < range.upperBound {
+            extents.remove(entry.key)
         }
-        return low
     }
 }
