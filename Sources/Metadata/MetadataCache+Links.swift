@@ -4,7 +4,7 @@ import SQLite
 
 /// Targets of symbolic links, by the version that has them. They go with their entries.
 extension MetadataCache {
-    /// Remembers what a link made here leads to. One that has no version is not remembered.
+    /// Remembers what a link leads to that was made here, or read. One that has no version is not remembered.
     package func keep(
         target: ByteString, of ino: InodeNumber, _ version: ObjectVersion?
     ) throws(MetadataError) {
@@ -15,7 +15,7 @@ extension MetadataCache {
         }
     }
 
-    /// Returns the target of the link in that version; nil if this mount did not make the link.
+    /// Returns the target of the link in that version; nil if this mount has neither made nor read it.
     package func target(of ino: InodeNumber, _ version: ObjectVersion) throws(MetadataError) -> ByteString? {
         try read { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT target FROM link WHERE ino = ?1 AND etag = ?2")

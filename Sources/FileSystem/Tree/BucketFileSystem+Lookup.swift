@@ -72,13 +72,19 @@ extension BucketFileSystem {
     func needsHeaders(_ entry: Entry) -> Bool {
         let isExact = policy.attributes == .exact
         if entry.attributes.kind == .directory, isExact, haveGrownOld(headersOf: entry) { return true }
+        if isNative(entry) { return lacksLength(entry) }
         guard !entry.attributes.headersKnown, !entry.isPending else { return false }
         switch entry.attributes.kind {
         case .file: return isExact || policy.linksInHeaders && Self.targetLengths.contains(entry.attributes.size)
-        case .symlink: return isExact && !isNative(entry)
+        case .symlink: return isExact
         case .directory:
             return isExact && mayHaveMarker(entry)
         }
+    }
+
+    /// Whether it is not known how long the target of a link of the store's own kind is.
+    private func lacksLength(_ link: Entry) -> Bool {
+        link.attributes.size == 0 && !link.isPending && knownTarget(of: link.ino, link.attributes.version) == nil
     }
 
     /// Whether a directory may have headers that nobody has asked for. Many have no marker: the store is not asked for it again
@@ -125,7 +131,7 @@ extension BucketFileSystem {
     func exact(_ entry: Entry) async throws(FileSystemError) -> Entry {
         guard needsHeaders(entry), !metadata.isHeld(entry) else { return entry }
         return try await asking(about: entry.ino) { () async throws(FileSystemError) in
-            try await learnHeaders(of: entry)
+            isNative(entry) ? try await learnTarget(of: entry) : try await learnHeaders(of: entry)
         }
     }
 
@@ -191,8 +197,8 @@ extension BucketFileSystem {
             case .symlink: 0o777
             }
         // Of a link of the store's own kind no listing tells the length.
-        let known = attributes.kind == .symlink ? targets.withLock { $0.peek(ino) } : nil
-        let target = known.flatMap { $0.etag == attributes.version?.etag ? $0.text.count : nil }
+        let isUntold = attributes.kind == .symlink && attributes.size == 0
+        let target = isUntold ? knownTarget(of: ino, attributes.version)?.count : nil
         return FileStatus(
             ino: ino, kind: attributes.kind, mode: mode, links: isDirectory ? 2 : 1,
             uid: attributes.uid ?? policy.uid, gid: attributes.gid ?? policy.gid,

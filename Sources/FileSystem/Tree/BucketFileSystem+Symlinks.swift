@@ -148,12 +148,16 @@ extension BucketFileSystem {
             throw FileSystemError(.invalid, "\(entry.name) is not a symbolic link")
         }
         if isNative(entry) {
+            let known = knownTarget(of: ino, version)
+            if let known, watch.isAway { return known }
             let key = try key(of: ino)
             let linked = try await remote { store throws(ObjectStoreError) in
                 try await store.symlinkTarget(of: key)
             }
             let target = NativeLink.path(to: linked, from: key.bytes)
             note(target, of: ino, version)
+            // stat(2) shows its length, also when the next process is asked.
+            if target != known { try? metadata.keep(target: target, of: ino, Self.dated(version)) }
             return target
         }
         if let target = (try? metadata.target(of: ino, version)) ?? nil {
@@ -183,6 +187,27 @@ extension BucketFileSystem {
         }
         note(target, of: ino, version)
         return target
+    }
+
+    /// Where the version of a link of the store's own kind leads to, as far as that is known here.
+    func knownTarget(of ino: InodeNumber, _ version: ObjectVersion?) -> ByteString? {
+        version.flatMap { try? metadata.target(of: ino, Self.dated($0)) }
+    }
+
+    /// The ETag of such a link need not tell one target from another; its time does, to the second.
+    private static func dated(_ version: ObjectVersion) -> ObjectVersion {
+        var version = version
+        version.etag = ETag("\(version.etag.text) \(version.modified.seconds)")
+        return version
+    }
+
+    /// Asks for the target of a link of the store's own kind, whose length no listing tells. Credentials that may list need not be
+    /// allowed to read: the link has no length then.
+    func learnTarget(of link: Entry) async throws(FileSystemError) -> Entry {
+        do throws(FileSystemError) { _ = try await targetIfItStays(link.ino) } catch {
+            guard error.kind == .accessDenied else { throw error }
+        }
+        return link
     }
 
     /// Whether the store itself knows the link: not by its name, nor by its headers.
