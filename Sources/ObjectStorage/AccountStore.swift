@@ -13,6 +13,8 @@ package final class AccountStore: ObjectStore {
     private let directory: any BucketDirectory
     private let open: Opener
     private let stores = Mutex<[String: any ObjectStore]>([:])
+    /// Of the buckets that have a store, where the account's list tells it.
+    private let regions = Mutex<[String: String]>([:])
 
     /// `capabilities` are those of the account's buckets; `open` makes the store of one, without a request.
     package init(_ directory: any BucketDirectory, capabilities: Capabilities, open: @escaping Opener) {
@@ -56,6 +58,7 @@ package final class AccountStore: ObjectStore {
                 .notFound, .list, status: 404, code: "NoSuchBucket", message: "the account has no bucket \(bucket)")
         }
         let store = try open(entry)
+        if let region = entry.region { regions.withLock { $0[bucket] = region } }
         return stores.withLock { stores in
             if let known = stores[bucket] { return known }
             stores[bucket] = store
@@ -88,14 +91,19 @@ package final class AccountStore: ObjectStore {
                 "the top of an account has buckets only; create and delete buckets with the provider's tools")
     }
 
-    /// The source as its bucket knows it, which has to be the destination's.
-    private static func source(
-        _ source: CopySource, besides key: ObjectKey, _ operation: ObjectStoreError.Operation
-    ) throws(ObjectStoreError) -> CopySource {
-        guard let place = Place(source.key.bytes), !place.rest.isEmpty, place.bucket == Place(key.bytes)?.bucket else {
-            throw ObjectStoreError.lacking(operation, key, "copies from one bucket to another")
+    /// The source as the bucket of `key` is asked for it.
+    private func source(
+        _ source: CopySource, for key: ObjectKey, _ operation: ObjectStoreError.Operation
+    ) async throws(ObjectStoreError) -> CopySource {
+        guard let place = Place(source.key.bytes), !place.rest.isEmpty else {
+            throw Self.bucketsAreFixed(operation, source.key)
         }
-        return CopySource(ObjectKey(place.rest), ifMatch: source.ifMatch)
+        var bucket: OtherBucket?
+        if place.bucket != Place(key.bytes)?.bucket {
+            let store = try await store(of: place.bucket)
+            bucket = OtherBucket(place.bucket, region: regions.withLock { $0[place.bucket] }, store: store)
+        }
+        return CopySource(ObjectKey(place.rest), in: bucket, ifMatch: source.ifMatch)
     }
 }
 
@@ -206,7 +214,7 @@ extension AccountStore {
     }
 
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        let source = try Self.source(request.source, besides: request.key, .copy)
+        let source = try await source(request.source, for: request.key, .copy)
         return try await at(request.key, .copy) { store, key throws(ObjectStoreError) in
             try await store.copy(request.at(key, from: source))
         }
@@ -283,7 +291,7 @@ extension AccountStore {
     package func uploadPartCopy(
         _ part: PartRequest, from source: CopySource, range: ByteRange
     ) async throws(ObjectStoreError) -> UploadedPart {
-        let source = try Self.source(source, besides: part.key, .uploadPartCopy)
+        let source = try await self.source(source, for: part.key, .uploadPartCopy)
         return try await at(part.key, .uploadPartCopy) { store, key throws(ObjectStoreError) in
             try await store.uploadPartCopy(
                 PartRequest(key, part.upload, number: part.number), from: source, range: range)
@@ -365,7 +373,8 @@ extension AccountStore {
     }
 
     package func move(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
-        let source = try Self.source(request.source, besides: request.key, .move)
+        let source = try await source(request.source, for: request.key, .move)
+        guard source.bucket == nil else { throw .lacking(.move, request.key, "moves from one bucket to another") }
         return try await at(request.key, .move) { store, key throws(ObjectStoreError) in
             try await store.move(request.at(key, from: source))
         }

@@ -148,10 +148,36 @@ package struct PutAnswer: Sendable, Hashable {
 
 package struct CopySource: Sendable, Hashable {
     package var key: ObjectKey
+    /// nil: the bucket that gets the copy.
+    package var bucket: OtherBucket?
     /// The version meant; another one there is `.preconditionFailed`.
     package var ifMatch: ETag?
 
-    package init(_ key: ObjectKey, ifMatch: ETag? = nil) { (self.key, self.ifMatch) = (key, ifMatch) }
+    package init(_ key: ObjectKey, in bucket: OtherBucket? = nil, ifMatch: ETag? = nil) {
+        (self.key, self.bucket, self.ifMatch) = (key, bucket, ifMatch)
+    }
+
+    /// What reads the source for `store`, which is to have the copy.
+    package func reader(for store: any ObjectStore) -> any ObjectStore { bucket?.store ?? store }
+}
+
+/// Another bucket of the same provider as the one that gets a copy.
+package struct OtherBucket: Sendable, Hashable {
+    package let name: String
+    /// As the provider calls it; nil: that of the bucket that gets the copy.
+    package let region: String?
+    /// Reads the bucket, for a copy that the provider does not make itself.
+    package let store: any ObjectStore
+
+    package init(_ name: String, region: String?, store: any ObjectStore) {
+        (self.name, self.region, self.store) = (name, region, store)
+    }
+
+    package static func == (one: OtherBucket, other: OtherBucket) -> Bool {
+        one.name == other.name && one.region == other.region
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(name) }
 }
 
 package struct CopyRequest: Sendable, Hashable {

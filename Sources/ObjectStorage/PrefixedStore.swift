@@ -23,7 +23,10 @@ package struct PrefixedStore: ObjectStore {
     }
 
     private func down(_ key: ObjectKey) -> ObjectKey { ObjectKey(prefix + key.bytes) }
-    private func down(_ source: CopySource) -> CopySource { CopySource(down(source.key), ifMatch: source.ifMatch) }
+    private func down(_ source: CopySource) -> CopySource {
+        source.bucket == nil ? CopySource(down(source.key), ifMatch: source.ifMatch) : source
+    }
+
     private func down(_ part: PartRequest) -> PartRequest {
         PartRequest(down(part.key), part.upload, number: part.number)
     }

@@ -45,6 +45,42 @@ import Testing
         #expect(fixture.requests.count == 1)
     }
 
+    @Test func aCopyOfAnotherBucketNamesItsHost() async throws {
+        let fixture = try fixture { _, _ in Self.copied }
+        for region in ["eu-frankfurt", nil] {
+            let bucket = OtherBucket("other-1250000000", region: region, store: MemoryStore())
+            _ = try await fixture.store.copy(CopyRequest(CopySource("a", in: bucket, ifMatch: ETag("x")), to: "a"))
+            #expect(
+                fixture.requests.last?["x-cos-copy-source"]
+                    == "other-1250000000.cos.\(region ?? "ap-guangzhou").myqcloud.com/a")
+        }
+        #expect(fixture.requests.map(\.method) == ["PUT", "PUT"])
+    }
+
+    /// As of a bucket of another account.
+    @Test func whatMayNotBeCopiedIsReadFromTheOtherBucket() async throws {
+        let other = MemoryStore()
+        other.setObject("a", Array("theirs".utf8), metadata: ObjectMetadata(user: ["mode": "1"]))
+        let fixture = try fixture { _, request in
+            request["x-cos-copy-source"] == nil
+                ? LocalAnswer(200, [("ETag", "\"\(Hex.encode(MD5.of(request.body)))\"")])
+                : .error(403, "AccessDenied")
+        }
+        let etag = try #require(other.info("a")).version.etag
+        let bucket = OtherBucket("other-1250000000", region: nil, store: other)
+        for _ in 0..<2 {
+            _ = try await fixture.store.copy(CopyRequest(CopySource("a", in: bucket, ifMatch: etag), to: "b"))
+        }
+        #expect(fixture.requests.last?.body == Array("theirs".utf8))
+        #expect(fixture.requests.last?["x-cos-meta-mode"] == "1")
+        // The next bucket may be copied from.
+        #expect(fixture.requests.map { $0["x-cos-copy-source"] != nil } == [true, false, true, false])
+        let error = await fixture.error { store throws(ObjectStoreError) in
+            _ = try await store.copy(CopyRequest(CopySource("a", in: bucket, ifMatch: ETag("older")), to: "b"))
+        }
+        #expect(error?.kind == .preconditionFailed)
+    }
+
     @Test func theRegionOfCopiesIsAskedForOnce() async throws {
         let fixture = try fixture {
             $0.region = nil

@@ -29,7 +29,7 @@ extension BucketFileSystem {
             let from = try fileHandle(source.handle, of: source.ino)
             let to = try fileHandle(target.handle, of: target.ino)
             guard from.flags.reads, to.flags.writes else { throw .badHandle }
-            _ = try copyable(from, target.ino)
+            _ = try copyable(from)
             let file = to.file
             return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 let pass = try await enterToWrite(file, alone: true, and: source.ino)
@@ -38,7 +38,7 @@ extension BucketFileSystem {
                 guard from.file.writing.tryEnter() else { throw Self.leftToTheKernel }
                 defer { from.file.writing.leave() }
                 // It may have got another key before the names could be kept from changing.
-                let object = try copyable(from, target.ino)
+                let object = try copyable(from)
                 guard source.offset < object.version.size else { return 0 }
                 let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
                 // No object will be made of it that the store could copy to.
@@ -62,7 +62,7 @@ extension BucketFileSystem {
     }
 
     /// What the store has of the file is what programs see, and the store can copy it to the target.
-    private func copyable(_ handle: FileHandle, _ target: InodeNumber) throws(FileSystemError) -> CachedObject {
+    private func copyable(_ handle: FileHandle) throws(FileSystemError) -> CachedObject {
         let (base, epoch, isOther) = handle.file.state.withLock { state in
             (
                 state.life.object, state.life.epoch,
@@ -76,7 +76,6 @@ extension BucketFileSystem {
         guard object.version.size <= limits.largestCopy || limits.canCopyParts(ofSize: object.version.size) else {
             throw Self.leftToTheKernel
         }
-        if limits.bucketsInKeys, try bucket(of: handle.file.ino) != bucket(of: target) { throw Self.leftToTheKernel }
         return object
     }
 

@@ -13,21 +13,38 @@ extension KodoStore {
         try check(request.key, .copy)
         if let metadata = request.metadata { try check(metadata, .copy, request.key) }
         let wanted = try fileType(request.storageClass, .copy)
-        let source = try await stat(request.source.key, .copy, request.source.ifMatch.map { .ifMatch($0) })
-        if request.source.key != request.key {
-            if quirks.withLock({ $0.contains(.copiesRefused) }) { return try await carry(source.info, for: request) }
-            let target = "/copy/\(entry(request.source.key))/\(entry(request.key))/force/true"
+        let (source, type) = try await look(request.source)
+        let bucket = request.source.bucket
+        if bucket != nil || request.source.key != request.key {
+            if quirks.withLock({ $0.contains(.copiesRefused) }) { return try await carry(source, for: request) }
+            let from = KodoEntry.encode(bucket?.name ?? settings.bucket, request.source.key)
+            let target = "/copy/\(from)/\(entry(request.key))/force/true"
             do { _ = try await client.send(KodoClient.Call(.copy, target, request.key)) } catch {
-                guard error.status != nil, [.notSupported, .accessDenied].contains(error.kind) else { throw error }
-                let answer = try await carry(source.info, for: request)
-                quirks.withLock { _ = $0.insert(.copiesRefused) }
+                guard mayCarry(request.source, after: error) else { throw error }
+                let answer = try await carry(source, for: request)
+                if bucket == nil { quirks.withLock { _ = $0.insert(.copiesRefused) } }
                 return answer
             }
         }
-        let etag = source.info.version.etag
-        if let metadata = request.metadata { try await replace(source.info, by: metadata, at: request.key, .copy) }
-        if let wanted, wanted != source.object.type ?? 0 { try await setType(wanted, of: request.key, .copy) }
+        let etag = source.version.etag
+        if let metadata = request.metadata { try await replace(source, by: metadata, at: request.key, .copy) }
+        if let wanted, wanted != type { try await setType(wanted, of: request.key, .copy) }
         return PutAnswer(etag: etag)
+    }
+
+    /// `type` is that of its storage class; nil where the bucket is another one.
+    private func look(_ source: CopySource) async throws(ObjectStoreError) -> (info: ObjectInfo, type: Int?) {
+        let condition = source.ifMatch.map { ReadCondition.ifMatch($0) }
+        if let bucket = source.bucket { return (try await bucket.store.head(source.key, condition: condition), nil) }
+        let found = try await stat(source.key, .copy, condition)
+        return (found.info, found.object.type ?? 0)
+    }
+
+    private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
+        guard refusal.status != nil else { return false }
+        // Of another region, or of another account.
+        if source.bucket != nil { return !refusal.isRetryable }
+        return [.notSupported, .accessDenied].contains(refusal.kind)
     }
 
     /// Where the copy was refused, and it is not the reading or the writing that the credentials lack.
@@ -37,7 +54,7 @@ extension KodoStore {
         let put = PutRequest(
             request.key, metadata: request.metadata ?? source.metadata,
             storageClass: request.storageClass ?? source.storageClass)
-        let copy = CarriedCopy(store: self, source: request.source.key, version: source.version, request: put)
+        let copy = CarriedCopy(of: request.source, source.version, to: put, in: self)
         return try await copy.make(
             put: { (request, body) throws(ObjectStoreError) in try await self.put(request, body: body) },
             create: { (request) throws(ObjectStoreError) in try await self.createUpload(request) })

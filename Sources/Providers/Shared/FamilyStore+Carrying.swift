@@ -14,13 +14,15 @@ extension FamilyStore {
 
     /// Whether the bytes of an object whose copy was refused may be read and written instead. Where it is the reading or the writing
     /// that the credentials lack, that is refused again.
-    func mayCarry(_ source: ObjectKey, after refusal: ObjectStoreError) -> Bool {
+    func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
         guard refusal.status != nil, refusal.code != Self.noACLs else { return false }
+        // Of another region, say: each provider has its own words for that.
+        if source.bucket != nil { return !refusal.isRetryable && refusal.kind != .preconditionFailed }
         switch refusal.kind {
         case .notSupported: return true
         case .accessDenied: return refusal.status == 403
         // versitygw: DirectoryObjectContainsDataPayload.
-        case .invalidRequest: return source.bytes.hasSuffix("/")
+        case .invalidRequest: return source.key.bytes.hasSuffix("/")
         default: return false
         }
     }
@@ -29,10 +31,10 @@ extension FamilyStore {
     static let noACLs = "AccessControlListNotSupported"
 
     /// The copy was refused, and reading and writing worked.
-    func learnRefusal(ofCopying source: ObjectKey, _ refusal: ObjectStoreError) {
+    func learnRefusal(ofCopying source: CopySource, _ refusal: ObjectStoreError) {
         // OSS refuses single objects.
-        if profile.carriesUncopyable, refusal.kind == .notSupported { return }
-        let isMarker = source.bytes.hasSuffix("/")
+        if source.bucket != nil || profile.carriesUncopyable && refusal.kind == .notSupported { return }
+        let isMarker = source.key.bytes.hasSuffix("/")
         learned.withLock { learned in
             if isMarker { learned.conduct.refusesMarkerCopies = true } else { learned.conduct.refusesCopies = true }
         }
@@ -43,15 +45,16 @@ extension FamilyStore {
     func carry(
         _ request: CopyRequest, restated: [(name: String, value: String)] = []
     ) async throws(ObjectStoreError) -> PutAnswer {
-        let source = try await look(at: request.source.key, condition: request.source.ifMatch.map { .ifMatch($0) })
-        let version = source.info.version
+        let source = request.source
+        let info = try await source.reader(for: self).head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
         var restated = restated
-        if source.info.metadata.kept.isTagged { restated += try await tagHeaders(of: request.source.key) }
+        // Those of another bucket stay there, as what may read its objects need not be allowed to read their tags.
+        if info.metadata.kept.isTagged, source.bucket == nil { restated += try await tagHeaders(of: source.key) }
         if let kept = request.keeping { restated += try await aclHeaders(of: kept) }
         let put = PutRequest(
-            request.key, metadata: request.metadata ?? source.info.metadata, condition: request.condition,
+            request.key, metadata: request.metadata ?? info.metadata, condition: request.condition,
             storageClass: request.storageClass)
-        return try await CarriedCopy(store: self, source: request.source.key, version: version, request: put).make(
+        return try await CarriedCopy(of: source, info.version, to: put, in: self).make(
             put: { [restated] (request, body) throws(ObjectStoreError) in
                 try await self.put(request, body: body, restated: restated)
             },
@@ -66,7 +69,7 @@ extension FamilyStore {
     ) async throws(ObjectStoreError) -> UploadedPart {
         try await CarriedCopy.part(part, from: source, range, after: refusal, in: self) {
             // OSS refuses single objects.
-            guard !profile.carriesUncopyable else { return }
+            guard !profile.carriesUncopyable, source.bucket == nil else { return }
             learned.withLock { $0.capabilities.partCopy = false }
             note(.partCopiesRefused)
         }

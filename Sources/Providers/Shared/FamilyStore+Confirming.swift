@@ -21,7 +21,7 @@ extension FamilyStore {
         guard profile.isOfAnyMaker, let key = call.key, answer.etag != source.ifMatch else { return answer }
         let told = try await confirmed(answer, .copy, key, .copyETag) { metadata.map($0.metadata.hasUser) ?? true }
         // Last: until then another host may store something else at the source, which a rename must not delete.
-        if source.key != key { try await checkCopied(source, answer, call) }
+        if source.key != key || source.bucket != nil { try await checkCopied(source, answer, call) }
         return told
     }
 
@@ -81,12 +81,16 @@ extension FamilyStore {
     /// Sends a copy. Where the server was seen to copy whatever is there, a HEAD right before stands in for the condition.
     func copying(_ source: CopySource, _ call: Call) async throws(ObjectStoreError) -> HTTPResponse {
         if let wanted = source.ifMatch, capabilities.quirks.contains(.copySourceUnheeded) {
-            try await look(for: .match(wanted), call.operation, source.key)
+            if source.bucket == nil {
+                try await look(for: .match(wanted), call.operation, source.key)
+            } else if try await !isStill(wanted, source) {
+                throw replaced(call)
+            }
         }
         do { return try await send(call) } catch {
             // A refusal of the version that is there: the same is asked for without the condition.
             guard error.kind == .preconditionFailed, error.status != nil, profile.isOfAnyMaker,
-                let wanted = source.ifMatch, try await isStill(wanted, source.key)
+                let wanted = source.ifMatch, try await isStill(wanted, source)
             else { throw error }
             var bare = call
             bare.headers[profile.header("copy-source-if-match")] = nil
@@ -100,15 +104,20 @@ extension FamilyStore {
     private func checkCopied(
         _ source: CopySource, _ answer: PutAnswer, _ call: Call
     ) async throws(ObjectStoreError) {
-        guard let wanted = source.ifMatch, !(try await isStill(wanted, source.key)) else { return }
+        guard let wanted = source.ifMatch, !(try await isStill(wanted, source)) else { return }
         note(.copySourceUnheeded)
-        throw ObjectStoreError(
+        throw replaced(call)
+    }
+
+    private func replaced(_ call: Call) -> ObjectStoreError {
+        ObjectStoreError(
             .preconditionFailed, call.operation, key: call.key, code: "OtherVersion",
             message: "the source was replaced, and the store does not say which version it copied")
     }
 
-    private func isStill(_ wanted: ETag, _ key: ObjectKey) async throws(ObjectStoreError) -> Bool {
-        do { return try await head(key, condition: nil).version.etag == wanted } catch {
+    private func isStill(_ wanted: ETag, _ source: CopySource) async throws(ObjectStoreError) -> Bool {
+        let reader = source.reader(for: self)
+        do { return try await reader.head(source.key, condition: nil).version.etag == wanted } catch {
             if error.kind == .notFound { return false }
             throw error
         }

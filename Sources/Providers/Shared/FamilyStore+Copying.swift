@@ -7,10 +7,10 @@ extension FamilyStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         if mustCarry(request.source.key) { return try await carry(request) }
         do { return try await copyThere(request) } catch {
-            guard mayCarry(request.source.key, after: error) else { throw await blaming(request.key, for: error) }
+            guard mayCarry(request.source, after: error) else { throw await blaming(request.key, for: error) }
             let answer = try await carry(request)
             // A condition may be what the server has no such request for.
-            if request.condition == nil { learnRefusal(ofCopying: request.source.key, error) }
+            if request.condition == nil { learnRefusal(ofCopying: request.source, error) }
             return answer
         }
     }
@@ -87,9 +87,9 @@ extension FamilyStore {
         let source = CopySource(key, ifMatch: info.version.etag)
         if !mustCarry(key) {
             do { return try await copied(call, source, with: metadata) } catch {
-                guard mayCarry(key, after: error) else { throw error }
+                guard mayCarry(source, after: error) else { throw error }
                 let answer = try await rewriteByCarrying(key, source, metadata, storageClass: storageClass, restated)
-                learnRefusal(ofCopying: key, error)
+                learnRefusal(ofCopying: source, error)
                 return answer
             }
         }

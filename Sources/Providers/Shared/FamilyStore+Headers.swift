@@ -100,12 +100,15 @@ extension FamilyStore {
     func addCopySource(
         _ source: CopySource, _ call: Call, to headers: inout HTTPHeaders
     ) async throws(ObjectStoreError) {
-        let bucket = PercentEncoding.encode(settings.bucket ?? "")
+        let bucket = PercentEncoding.encode(source.bucket?.name ?? settings.bucket ?? "")
         let key = PercentEncoding.encode(source.key.bytes, keepingSlash: true)
         switch profile.copySource {
         case .path(let start): headers[profile.header("copy-source")] = "\(start)\(bucket)/\(key)"
         case .host:
-            guard let region = try await region(listing: source.key) else {
+            let own = source.bucket == nil ? source.key : call.key ?? source.key
+            var region = source.bucket?.region
+            if region == nil { region = try await self.region(listing: own) }
+            guard let region else {
                 throw ObjectStoreError(
                     .invalidRequest, call.operation, key: call.key, code: "NoRegion",
                     message: "copies at \(profile.name) need the bucket's region; set region=")

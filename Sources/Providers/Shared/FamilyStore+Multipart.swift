@@ -68,7 +68,7 @@ extension FamilyStore {
             }
             return UploadedPart(number: part.number, etag: answer.etag, size: range.length)
         } catch {
-            guard mayCarry(source.key, after: error) else { throw error }
+            guard mayCarry(source, after: error) else { throw error }
             return try await carry(part, from: source, range, error)
         }
     }

@@ -10,14 +10,15 @@ extension SwiftStore {
     func carry(
         _ request: CopyRequest, after refusal: ObjectStoreError? = nil
     ) async throws(ObjectStoreError) -> PutAnswer {
-        if let refusal, !mayCarry(after: refusal) { throw refusal }
-        let source = try await head(request.source.key, condition: request.source.ifMatch.map { .ifMatch($0) })
-        let put = PutRequest(request.key, metadata: request.metadata ?? source.metadata)
-        let copy = CarriedCopy(store: self, source: request.source.key, version: source.version, request: put)
+        let source = request.source
+        if let refusal, !mayCarry(source, after: refusal) { throw refusal }
+        let info = try await source.reader(for: self).head(source.key, condition: source.ifMatch.map { .ifMatch($0) })
+        let put = PutRequest(request.key, metadata: request.metadata ?? info.metadata)
+        let copy = CarriedCopy(of: source, info.version, to: put, in: self)
         let answer = try await copy.make(
             put: { (request, body) throws(ObjectStoreError) in try await self.put(request, body: body) },
             create: { (request) throws(ObjectStoreError) in try await self.createUpload(request) })
-        if refusal != nil { learned.withLock { _ = $0.quirks.insert(.copiesRefused) } }
+        if refusal != nil, source.bucket == nil { learned.withLock { _ = $0.quirks.insert(.copiesRefused) } }
         return answer
     }
 
@@ -25,13 +26,19 @@ extension SwiftStore {
     func carry(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, after refusal: ObjectStoreError
     ) async throws(ObjectStoreError) -> UploadedPart {
-        guard mayCarry(after: refusal) else { throw refusal }
+        guard mayCarry(source, after: refusal) else { throw refusal }
         return try await CarriedCopy.part(part, from: source, range, after: refusal, in: self) {
+            guard source.bucket == nil else { return }
             learned.withLock { _ = $0.quirks.insert(.partCopiesRefused) }
         }
     }
 
-    private func mayCarry(after refusal: ObjectStoreError) -> Bool {
-        refusal.kind == .notSupported && refusal.status != nil || refusal.kind == .accessDenied && refusal.status == 403
+    private func mayCarry(_ source: CopySource, after refusal: ObjectStoreError) -> Bool {
+        // Of another account, for example.
+        if source.bucket != nil {
+            return refusal.status != nil && !refusal.isRetryable && refusal.kind != .preconditionFailed
+        }
+        return refusal.kind == .notSupported && refusal.status != nil
+            || refusal.kind == .accessDenied && refusal.status == 403
     }
 }

@@ -9,8 +9,11 @@ extension SwiftStore {
     package func copy(_ request: CopyRequest) async throws(ObjectStoreError) -> PutAnswer {
         guard request.condition == nil else { throw .lacking(.copy, request.key, "conditional copies") }
         guard request.storageClass == nil else { throw .lacking(.copy, request.key, "storage classes") }
-        try requireVisible(request.source.key, .copy)
-        if try await isCeph() { return try await copyAtCeph(request) }
+        if request.source.bucket == nil { try requireVisible(request.source.key, .copy) }
+        if try await isCeph() {
+            // Its copies of large objects share their segments.
+            return try await request.source.bucket == nil ? copyAtCeph(request) : carry(request)
+        }
         if learned.withLock({ $0.quirks.contains(.copiesRefused) }) { return try await carry(request) }
         var call = call(.copy, .put, request.key)
         try checkKey(call)
@@ -32,7 +35,7 @@ extension SwiftStore {
 
     /// What a PUT copies instead of taking a body; `If-Match` is of the source.
     func addSource(_ source: CopySource, to call: inout Call) {
-        let path = "/\(PercentEncoding.encode(settings.container))/"
+        let path = "/\(PercentEncoding.encode(source.bucket?.name ?? settings.container))/"
         call.headers["X-Copy-From"] = path + PercentEncoding.encode(source.key.bytes, keepingSlash: true)
         if let etag = source.ifMatch { call.headers["If-Match"] = "\"\(etag.text)\"" }
     }

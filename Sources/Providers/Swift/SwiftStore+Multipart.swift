@@ -53,6 +53,9 @@ extension SwiftStore {
         guard !range.isEmpty else { throw invalid(call, "the range is empty") }
         guard capabilities.partCopy else { throw .lacking(.uploadPartCopy, part.key, "copies into parts") }
         if try await isCeph() {
+            guard source.bucket == nil else {
+                throw .lacking(.uploadPartCopy, part.key, "copies of parts from another container")
+            }
             let etag = try await copySegmentAtCeph(call, source, range)
             return try await kept(
                 UploadedPart(number: part.number, etag: etag, size: range.length), part, .uploadPartCopy)

@@ -1,14 +1,17 @@
 import ArgumentParser
 import Basics
 import ObjectStorage
+import Settings
 
-/// Copies an object at the store: none of its bytes pass through this machine.
+/// Copies an object. Within a provider the store makes the copy, and none of the bytes pass through this machine.
 struct CopyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "cp", abstract: "Copies an object within its bucket, at the store.",
+        commandName: "cp", abstract: "Copies an object, in its bucket or to another one, at the store.",
         discussion: """
             The copy gets the headers and metadata of the source; --header replaces one, and without a value removes \
-            it. "pailfs uploads list" shows the upload that an interrupted copy leaves.
+            it. Between providers, and where a provider refuses to copy from one bucket to another, the bytes pass \
+            through this machine, in pieces of 16 MiB. "pailfs uploads list" shows the upload that an interrupted copy \
+            leaves.
             """)
 
     @Argument(help: "scheme://bucket/key, or a path in a mount") var source: String
@@ -32,14 +35,12 @@ struct CopyCommand: ParsableCommand {
         }
         let there = try ObjectTarget(destination, options: location.options, new: true)
         try there.requireWritable()
-        guard there.request.scheme == session.request.scheme, there.request.bucket == session.request.bucket else {
-            throw CommandError("\(source) and \(destination) are not in one bucket; mount both and use cp(1)")
-        }
+        let route = try route(from: session, to: there)
         var to = there.path
         if to.hasSuffix("/") || to.isEmpty {
             to += ByteString(from.bytes.split(separator: UInt8(ascii: "/")).last ?? [])
         }
-        guard !from.isEmpty, to != from || !changes.isEmpty || storageClass != nil else {
+        guard !from.isEmpty, to != from || route.isElsewhere || !changes.isEmpty || storageClass != nil else {
             throw CommandError("\(destination) is the object itself; write another key for the copy")
         }
         let (source, target) = (ObjectKey(from), ObjectKey(to))
@@ -48,19 +49,71 @@ struct CopyCommand: ParsableCommand {
         }
         var metadata = info.metadata
         for change in changes { change.apply(to: &metadata) }
+        let keepsHeaders = changes.isEmpty && (to != from || route.isElsewhere)
         var request = CopyRequest(
-            CopySource(source, ifMatch: info.version.etag), to: target,
-            metadata: changes.isEmpty && to != from ? nil : metadata, condition: noClobber ? .absent : nil,
-            storageClass: storageClass ?? info.storageClass)
-        if noClobber, !session.capabilities.copyCondition {
+            CopySource(source, in: route.bucket, ifMatch: info.version.etag), to: target,
+            metadata: keepsHeaders ? nil : metadata, condition: noClobber ? .absent : nil,
+            storageClass: storageClass ?? (route.isOfOneProvider ? info.storageClass : nil))
+        if noClobber,
+            !(route.isOfOneProvider ? route.target.capabilities.copyCondition : route.target.capabilities.putIfAbsent)
+        {
             request.condition = nil
-            try refuseExisting(target, session)
+            try refuseExisting(target, route.target)
         }
-        // Nobody knows what one that failed has done.
+        // A copy that failed may have been made all the same.
         defer { there.noteChange(of: target) }
-        do throws(CommandError) { try copy(request, info, metadata, session) } catch {
-            if noClobber { try refuseExisting(target, session) }
+        do throws(CommandError) {
+            if route.isOfOneProvider {
+                try copy(request, info, metadata, route.target)
+            } else {
+                try carry(request, info, metadata, from: session, to: route.target)
+            }
+        } catch {
+            if noClobber { try refuseExisting(target, route.target) }
             throw error
+        }
+    }
+
+    /// Which way the bytes go.
+    private struct Route {
+        let target: ObjectStoreSession
+        /// The source's, where it is not the target's.
+        let bucket: OtherBucket?
+        let isOfOneProvider: Bool
+
+        var isElsewhere: Bool { bucket != nil || !isOfOneProvider }
+    }
+
+    private func route(from session: ObjectStoreSession, to there: ObjectTarget) throws(CommandError) -> Route {
+        let (from, to) = (session.request, there.request)
+        let isOfOneProvider = from.scheme == to.scheme && from.settings.endpoint == to.settings.endpoint
+        if isOfOneProvider, from.bucket == to.bucket {
+            return Route(target: session, bucket: nil, isOfOneProvider: true)
+        }
+        let target = try ObjectStoreSession(to, target: there)
+        guard isOfOneProvider, let bucket = from.bucket, to.bucket != nil else {
+            return Route(target: target, bucket: nil, isOfOneProvider: false)
+        }
+        let other = OtherBucket(bucket, region: from.settings.region, store: session.store)
+        return Route(target: target, bucket: other, isOfOneProvider: true)
+    }
+
+    /// Reads from one store and writes to another.
+    private func carry(
+        _ request: CopyRequest, _ info: ObjectInfo, _ metadata: ObjectMetadata, from session: ObjectStoreSession,
+        to target: ObjectStoreSession
+    ) throws(CommandError) {
+        // What the one provider keeps beside an object means nothing to the other.
+        var metadata = metadata
+        metadata.kept = KeptProperties()
+        let put = PutRequest(
+            request.key, metadata: metadata, condition: request.condition, storageClass: request.storageClass)
+        var source = request.source
+        source.bucket = OtherBucket(session.request.bucket ?? "", region: nil, store: session.store)
+        _ = try target.answer(inTime: false) { [source] store async throws(ObjectStoreError) in
+            try await CarriedCopy(of: source, info.version, to: put, in: store).make(
+                put: { (put, body) throws(ObjectStoreError) in try await store.put(put, body: body) },
+                create: { (put) throws(ObjectStoreError) in try await store.createUpload(put) })
         }
     }
 

@@ -1,26 +1,32 @@
-import Basics
-import ObjectStorage
+package import Basics
 import Synchronization
 
 /// The copy of an object whose bytes go through this machine, a piece at a time, pinned to the version meant: for a store that
 /// does not copy it. What is made is an ordinary object.
-struct CarriedCopy {
+package struct CarriedCopy {
     /// One piece in memory.
-    static let pieceLength: Int64 = 16 << 20
+    package static let pieceLength: Int64 = 16 << 20
 
-    typealias Putting = (PutRequest, any ByteSource) async throws(ObjectStoreError) -> PutAnswer
-    typealias Creating = (PutRequest) async throws(ObjectStoreError) -> UploadID
+    package typealias Putting = (PutRequest, any ByteSource) async throws(ObjectStoreError) -> PutAnswer
+    package typealias Creating = (PutRequest) async throws(ObjectStoreError) -> UploadID
 
-    let store: any ObjectStore
-    let source: ObjectKey
-    let version: ObjectVersion
+    private let store: any ObjectStore
+    private let reader: any ObjectStore
+    private let source: ObjectKey
+    private let version: ObjectVersion
     /// The object to be made.
-    let request: PutRequest
+    private let request: PutRequest
+
+    /// `version` is that of the source.
+    package init(of source: CopySource, _ version: ObjectVersion, to request: PutRequest, in store: any ObjectStore) {
+        (self.store, reader) = (store, source.reader(for: store))
+        (self.source, self.version, self.request) = (source.key, version, request)
+    }
 
     /// `put` and `create` are the caller's own, which add what the copy gets beside its bytes and its metadata.
-    func make(put: Putting, create: Creating) async throws(ObjectStoreError) -> PutAnswer {
+    package func make(put: Putting, create: Creating) async throws(ObjectStoreError) -> PutAnswer {
         if version.size <= Self.pieceLength {
-            let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, in: store)
+            let bytes = try await Self.bytes(0..<version.size, of: source, version.etag, in: reader)
             return try await put(request, MemorySource(bytes))
         }
         let upload: UploadID
@@ -36,7 +42,7 @@ struct CarriedCopy {
             while start < version.size {
                 let range = start..<min(start + step, version.size)
                 start = range.upperBound
-                let bytes = try await Self.bytes(range, of: source, version.etag, in: store)
+                let bytes = try await Self.bytes(range, of: source, version.etag, in: reader)
                 let part = PartRequest(request.key, upload, number: parts.count + 1)
                 parts.append(try await store.uploadPart(part, body: MemorySource(bytes)))
             }
@@ -69,7 +75,7 @@ struct CarriedCopy {
         var start: Int64 = 0
         while start < version.size {
             let range = start..<min(start + Self.pieceLength, version.size)
-            let bytes = try await Self.bytes(range, of: source, version.etag, in: store)
+            let bytes = try await Self.bytes(range, of: source, version.etag, in: reader)
             do { try file.write(bytes, at: start) } catch { throw failed(error) }
             start = range.upperBound
         }
@@ -80,13 +86,13 @@ struct CarriedCopy {
     /// was the copy that was refused, and not the source.
     ///
     /// Throws: `.notSupported` when the bytes are too many for memory; the caller has a file for them.
-    static func part(
+    package static func part(
         _ part: PartRequest, from source: CopySource, _ range: ByteRange, after refusal: ObjectStoreError,
         in store: any ObjectStore, learn: () -> Void
     ) async throws(ObjectStoreError) -> UploadedPart {
         let isShort = range.length <= 4 * pieceLength
         let readable = isShort ? range : range.lowerBound..<range.lowerBound + 1
-        let bytes = try await bytes(readable, of: source.key, source.ifMatch, in: store)
+        let bytes = try await bytes(readable, of: source.key, source.ifMatch, in: source.reader(for: store))
         learn()
         guard isShort else {
             var refusal = refusal
@@ -96,7 +102,7 @@ struct CarriedCopy {
         return try await store.uploadPart(part, body: MemorySource(bytes))
     }
 
-    static func bytes(
+    private static func bytes(
         _ range: ByteRange, of key: ObjectKey, _ etag: ETag?, in store: any ObjectStore
     ) async throws(ObjectStoreError) -> [UInt8] {
         guard !range.isEmpty else { return [] }
