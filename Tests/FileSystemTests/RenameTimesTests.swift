@@ -9,12 +9,17 @@ import Testing
 @Suite struct RenameTimesTests {
     enum Look: CaseIterable { case list, stat, read, restart }
 
-    private static let durabilities: [MountPolicy.Durability] = [.remote, .local]
+    /// For how long the mount believes what the store said.
+    enum Trust: CaseIterable { case minute, none }
 
-    @Test(.rule("attr.mtime", "attr.ctime"), arguments: Look.allCases, durabilities)
-    func aRenameKeepsTheTimeThatTheStoreHadOfTheFile(_ look: Look, _ durability: MountPolicy.Durability) async throws {
-        for (from, to) in [("f", "g"), ("d", "e")] {
-            let tree = try MountedTree(durability: durability)
+    @Test(.rule("attr.mtime", "attr.ctime"), arguments: Look.allCases, Trust.allCases)
+    func aRenameKeepsTheTimeThatTheStoreHadOfTheFile(_ look: Look, _ trust: Trust) async throws {
+        for (durability, from, to) in [
+            (.remote, "f", "g"), (.remote, "d", "e"), (.local, "f", "g"), (.local, "d", "e"),
+        ]
+            as [(MountPolicy.Durability, String, String)]
+        {
+            let tree = try MountedTree(ttl: trust == .none ? .zero : .seconds(60), durability: durability)
             tree.store.setObject("f", [1])
             tree.store.setObject("d/inner", [1])
             let file = { (top: String) in top.count == 1 && ["d", "e"].contains(top) ? top + "/inner" : top }
