@@ -17,7 +17,8 @@ struct PailfsCommand: ParsableCommand {
             CommandGroup(
                 name: "Objects",
                 subcommands: [
-                    ListCommand.self, StatCommand.self, UsageCommand.self, CopyCommand.self, RemoveCommand.self,
+                    ListCommand.self, StatCommand.self, UsageCommand.self, SumCommand.self, CopyCommand.self,
+                    RemoveCommand.self,
                     AccessCommand.self,
                     TagCommand.self, ClassCommand.self, RestoreCommand.self, PresignCommand.self,
                     PreflightCommand.self, UploadsCommand.self, DoctorCommand.self,
