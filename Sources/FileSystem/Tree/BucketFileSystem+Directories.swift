@@ -24,15 +24,15 @@ extension BucketFileSystem {
     package func releaseDirectory(_ ino: InodeNumber, handle: HandleID) {
         handles.log?.unlisted(handle)
         let removed = handles.remove(handle)
-        // Also of a handle that an earlier process gave out, and that was not used since.
+        // Also for a handle of an earlier process that was not used since.
         forgetOrphan(directory: ino)
         guard case .directory(let stream) = removed else { return }
         stream.dropListing()
         trimNames()
     }
 
-    /// A listing may have brought more than the share of the cache: nothing of a directory is forgotten while it is read, nor
-    /// what was learned just now.
+    /// Trims the metadata cache in the background when a listing has made it exceed its share. Rows of a directory that is being
+    /// read stay, and so do the newest rows.
     private func trimNames() {
         guard metadata.isTooLong,
             isTrimming.compareExchange(
@@ -53,14 +53,14 @@ extension BucketFileSystem {
     package func readDirectory(
         _ ino: InodeNumber, handle: HandleID, from offset: UInt64, attributes: Bool, into reply: any DirectoryReply
     ) -> Outcome<Void> {
-        /// Also of a listing that had failed before this call came to it.
+        /// Records a refused listing, also one that had failed before this call.
         @Sendable func noted(_ error: FileSystemError) -> FileSystemError {
             if error.isOfRefusedListing { remember(error, "readdir", ino) }
             return error
         }
         do throws(FileSystemError) {
             let stream = try directoryStream(handle, of: ino)
-            // Read from its beginning; or by seekdir(3), far back in a directory that is too long for the cache.
+            // A read from the beginning, or by seekdir(3) from far back in a directory that is too long for the cache.
             if offset == 0 || stream.mayLack(at: offset) { stream.dropListing() }
             let listing = stream.listing { listingIfNeeded(of: ino) }
             @Sendable func note() {
@@ -85,7 +85,7 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(noted(error))) }
     }
 
-    /// A listing when the cache cannot answer for the directory now.
+    /// A listing of the directory; nil when the cache can answer for it now.
     func listingIfNeeded(of directory: InodeNumber) -> DirectoryListing? {
         guard let state = try? metadata.directory(directory), state.isFresh, state.isComplete else {
             return isKnownOfOld(directory) ? nil : listings.join(directory)
@@ -93,7 +93,7 @@ extension BucketFileSystem {
         return nil
     }
 
-    /// Puts into `reply` what is known for certain from `offset` on; false when that is nothing yet.
+    /// Appends the final entries from `offset` on to `reply`; false when there are none yet.
     private func fill(
         _ reply: any DirectoryReply, _ stream: DirectoryStream, from offset: UInt64, _ attributes: Bool,
         following listing: DirectoryListing?
@@ -118,7 +118,8 @@ extension BucketFileSystem {
             offset = 2
         }
         var (place, next) = stream.position(at: offset)
-        // Which of them was the last is told by their number. Some have gone since: none is passed over, and some come again.
+        // Only the number of entries tells where the program stopped. If some are gone since, entries come twice rather than
+        // never.
         if let next, try isThinner(stream.directory, from: place, to: next) { offset = place.offset }
         var skip = offset - place.offset
         var start = DirectoryStream.Position(offset: offset, component: place.component)
@@ -145,7 +146,7 @@ extension BucketFileSystem {
                     name: row.name, status: status, offset: next, entryTimeout: answer.entryTimeout,
                     attributeTimeout: answer.attributeTimeout, isKindOpen: isKindOpen)
                 guard reply.append(entry) else { return true }
-                // Of a name alone the kernel learns no length.
+                // A reply of names alone gives the kernel no length.
                 if attributes, !isKindOpen, status.kind == .file {
                     kernel.note(size: status.size, of: status.ino)
                 }
@@ -215,7 +216,7 @@ extension BucketFileSystem {
         return reply(for: try takeIn(component, in: parent, attributes, headers))
     }
 
-    /// The entry of what was just made at the store. A listing may have seen it there already.
+    /// The entry of an object that was just made at the store. A listing may have brought it already.
     func takeIn(
         _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, _ headers: ObjectMetadata
     ) throws(FileSystemError) -> Entry {
@@ -236,7 +237,7 @@ extension BucketFileSystem {
 
     private static let setGroupID: UInt16 = 0o2000
 
-    /// The group of what is made in a directory with the set-group-ID bit (inode(7)); nil without the bit.
+    /// The group of new entries in a directory with the set-group-ID bit (inode(7)); nil without the bit.
     func group(in directory: InodeNumber) throws(FileSystemError) -> UInt32? {
         let attributes = try entry(directory).attributes
         guard (attributes.mode ?? policy.directoryMode) & Self.setGroupID != 0 else { return nil }
@@ -274,8 +275,8 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.remove(directory.ino) }
     }
 
-    /// Counts remote keys too, so nothing that this mount does not show is lost: one LIST of two keys. What is still to be
-    /// removed there goes first.
+    /// Throws ENOTEMPTY if the directory has entries, or if one LIST of two keys finds some in the store: keys that this mount
+    /// does not show count. Unfinished removals there are carried out first.
     func requireEmpty(_ directory: Entry) async throws(FileSystemError) {
         let notEmpty = FileSystemError(.notEmpty, "\(directory.name) is not empty")
         let prefix = try key(of: directory.ino).bytes
@@ -283,7 +284,7 @@ extension BucketFileSystem {
         let rows = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory.ino, after: nil, limit: 64)
         }
-        // Files that are being written need not be in the bucket, however far below it they are.
+        // Files that are being written may not be in the bucket yet, however far below the directory they are.
         if rows.contains(where: { $0.isPending }) || dirtyFiles(below: directory.ino) > 0 { throw notEmpty }
         let page = try await remote { [pendingDeletions] store throws(ObjectStoreError) in
             try await store.list(ListRequest(prefix: prefix, limit: 2), without: pendingDeletions)
@@ -295,8 +296,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// An entry came or went: the directory's times move, as programs that cache listings expect. Kept here only; the marker
-    /// is not written for it.
+    /// Sets the directory's times after an entry came or went, as programs that cache listings expect. Only the metadata cache
+    /// has them: the marker is not written.
     func touch(_ directory: InodeNumber) {
         try? metadata.date(directory, time.now())
     }
@@ -306,7 +307,7 @@ extension BucketFileSystem {
         directory.ino == .root || store.capabilities.bucketsInKeys && directory.parent == .root
     }
 
-    /// Buckets are neither made nor removed nor renamed here.
+    /// Refuses to make, remove or rename a bucket.
     func requireBucket(_ name: ByteString, in parent: InodeNumber) throws(FileSystemError) {
         guard !(store.capabilities.bucketsInKeys && parent == .root) else {
             throw FileSystemError(
@@ -316,7 +317,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The component and the key a new entry would have; refuses what the store or the kernel could not name.
+    /// The component and the key of a new entry. Throws for a name that the store or the kernel cannot have.
     func newKey(
         _ name: ByteString, in parent: InodeNumber, kind: EntryKind
     ) throws(FileSystemError) -> (component: ByteString, key: ObjectKey) {
@@ -343,16 +344,16 @@ extension BucketFileSystem {
         return (component, ObjectKey(key))
     }
 
-    /// Has the store say whether it takes a key of a kind that it was not sent before: once it is acknowledged, a file that the
+    /// Tries at the store whether it accepts a kind of key that it was not sent before. An acknowledged file with a key that the
     /// store refuses could never be stored.
     func requireStorable(_ key: ObjectKey) async throws(FileSystemError) {
         guard store.capabilities.keyRules.isUntried(key.bytes) else { return }
-        // A program sees no object that was made for this.
+        // Programs do not see an object that the try has made.
         defer { try? metadata.distrust(key.bytes) }
         try await remote { store throws(ObjectStoreError) in try await store.tryToKeep(key) }
     }
 
-    /// Whether the store has no object of such a name.
+    /// Whether the store accepts no object of this name.
     func isImpossible(_ name: ByteString, in parent: InodeNumber) -> Bool {
         let rules = store.capabilities.keyRules
         guard !rules.allowAll, let prefix = (try? metadata.key(of: parent)) ?? nil else { return false }

@@ -5,12 +5,12 @@ import Synchronization
 
 /// Asking the store about a name of which nothing is known.
 extension BucketFileSystem {
-    /// A name nothing is known of. The first in a directory costs one listing at that name; a second one lists the
-    /// directory's first page, which for most directories settles every other name as well, and many list it whole. Where the
-    /// store refuses the listing, HEAD requests find the name.
+    /// Looks up a name of which nothing is known. The first one in a directory costs one listing at that name. The second one
+    /// lists the directory's first page, which in most directories answers for every other name as well; many list all of it.
+    /// Where the store refuses the listing, HEAD requests find the name.
     func discover(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
         guard case .plain(let base) = metadata.codec.meaning(of: name) else {
-            // An escaped name depends on its neighbours: only the whole listing tells.
+            // An escaped name depends on its neighbours: only the whole listing shows it.
             return try await find(name, in: parent, pages: .max)
         }
         let directory = try cached { metadata throws(MetadataError) in try metadata.key(of: parent) } ?? ""
@@ -40,8 +40,8 @@ extension BucketFileSystem {
         return try await listAt(base, name, in: parent)
     }
 
-    /// Lists a directory of which many names were asked for, up to as many pages as there were names: whatever its length,
-    /// that is at most twice what asking for one name after the other has cost, or would.
+    /// Lists a directory in the background after many lookups, up to as many pages as there were lookups. Whatever its length,
+    /// this at most doubles the requests of lookups one after the other.
     private func listAhead(_ directory: InodeNumber, pages: Int) {
         let listing = listings.join(directory, pages: pages)
         rooms.pool.start { [self] in
@@ -55,7 +55,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Lists the directory until the name is settled or `pages` pages are in.
+    /// Lists the directory until it shows whether the name exists, or `pages` pages are in.
     private func find(
         _ name: ByteString, in parent: InodeNumber, pages: Int
     ) async throws(FileSystemError) -> Entry? {
@@ -75,8 +75,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// One page at the name shows the file, and the symlink and the directory of that name, unless many names between
-    /// them start alike; only then each of those is asked for by itself.
+    /// Lists one page at the name. It shows the file, the symlink and the directory of that name, unless many names between them
+    /// start alike; only then the directory and the symlink are listed by themselves.
     private func listAt(
         _ base: ByteString, _ name: ByteString, in parent: InodeNumber
     ) async throws(FileSystemError) -> Entry? {
@@ -89,14 +89,14 @@ extension BucketFileSystem {
         }
         try cached { metadata throws(MetadataError) in try ingest.add(page) }
         if let entry = try present(name, in: parent) {
-            // What lies past the page may be remembered from long ago.
+            // An entry past the end of the page was not seen now, and may be outdated.
             guard let frontier = ingest.frontier else { return entry }
             if entry.isPending || entry.component < frontier { return entry }
         }
         if page.next != nil {
             for role in [NameCodec.Role.directory, .link] {
                 guard let component = metadata.codec.component(base, role) else { continue }
-                // The object, which the page shows, comes before a link to the name.
+                // The object, which the page shows, takes the name before a link does.
                 if role == .link, let entry = try present(name, in: parent),
                     entry.component == metadata.codec.component(base, .object)
                 {
@@ -140,8 +140,8 @@ extension BucketFileSystem {
         return entry
     }
 
-    /// How many names of the directory were asked for, this one among them, each within a minute of the one before, since it
-    /// was listed.
+    /// Counts the lookups of unknown names in the directory since it was listed, this one among them, each within a minute of the
+    /// one before.
     private func noteMiss(in directory: InodeNumber) -> Int {
         let now = time.now()
         return recentMisses.withLock { misses in
@@ -152,14 +152,14 @@ extension BucketFileSystem {
         }
     }
 
-    /// The directory was listed whole. The next name that has to be asked for shows that this has grown old.
+    /// The directory was listed whole. The next lookup of an unknown name shows that this listing has expired.
     private func forgetMisses(in directory: InodeNumber) {
         let now = time.now()
         recentMisses.withLock { _ = $0.insert(Misses(count: 1, at: now), for: directory) }
     }
 }
 
-/// Names of one directory that had to be asked for, and when the last one was.
+/// The number of lookups of unknown names in one directory, and the time of the last one.
 struct Misses: Sendable {
     let count: Int
     let at: Timestamp

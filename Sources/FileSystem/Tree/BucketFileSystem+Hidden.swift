@@ -7,8 +7,8 @@ extension BucketFileSystem {
     /// Linux returns no longer value (XATTR_SIZE_MAX of linux/limits.h).
     private static let longestValue = 65536
 
-    /// One key a line, with `%`, control characters and line ends as `%XX`; empty when everything is shown. What does not
-    /// fit is counted in a last line that begins with a blank, which no key here does.
+    /// One key a line, with `%`, control characters and line ends as `%XX`; empty when everything is shown. Keys that do not fit
+    /// are counted in a last line that begins with a blank, as no line of a key does.
     func hiddenKeys(in directory: InodeNumber) async throws(FileSystemError) -> ByteString {
         guard try entry(directory).attributes.kind == .directory else {
             throw FileSystemError(.noData, "only directories have hidden keys")

@@ -2,10 +2,10 @@ import Basics
 import Metadata
 import ObjectStorage
 
-/// What a call learns of names from an answer of the store counts at once, although what was listed before is within `ttl`.
+/// An answer of the store that contradicts the metadata cache counts at once, although the cached listing is within `ttl`.
 extension BucketFileSystem {
-    /// Carries out a call about the object of an inode. If the store has no such object, or another one, the next use of the
-    /// name asks the store, and so does the next listing of its directory.
+    /// Runs `act`, a call about the object of an inode. If the store has no such object, or another one, the next use of the name
+    /// asks the store, and so does the next listing of its directory.
     func doubting<Value: Sendable>(
         _ ino: InodeNumber, _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -16,7 +16,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// The store has not what the name of an inode shows as `version`. A name that shows another version by now stays as it is.
+    /// The store does not have the `version` of an inode's entry: the next use of the name asks the store. An entry with another
+    /// version by now stays as it is.
     func doubt(_ ino: InodeNumber, _ version: ObjectVersion?) {
         guard let version, let entry = try? entry(ino), !entry.isPending,
             entry.attributes.version?.etag == version.etag, let key = try? key(of: ino)
@@ -25,7 +26,7 @@ extension BucketFileSystem {
         kernel.notifier?.invalidate(entry.name, in: entry.parent)
     }
 
-    /// The store has these keys. Where one is news, the directories above it are listed again when they are used next.
+    /// The store has these objects. Where one is unknown here, the next use of the directories above it lists them again.
     func noteFound(_ objects: [ListedObject]) {
         for object in objects where ((try? known(object.key.bytes)) ?? nil) == nil {
             try? metadata.distrust(object.key.bytes)

@@ -7,7 +7,7 @@ import Synchronization
 /// lookup, getattr, and asking the store about one name.
 extension BucketFileSystem {
     package func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply> {
-        // The kernel passes on what is longer than NAME_MAX.
+        // The kernel also sends names that are longer than NAME_MAX.
         guard name.count <= NameCodec.longestName else {
             return .failure(
                 .nameTooLong, "a name has at most \(NameCodec.longestName) bytes, this one has \(name.count)")
@@ -67,8 +67,8 @@ extension BucketFileSystem {
 
     // MARK: Replies
 
-    /// Whether what is known of the entry is only what a listing tells, and that is not enough: with `attrs=exact`, and where
-    /// only headers tell a link.
+    /// Whether the listing is not enough for the entry: with `attrs=exact`, where only headers tell a link from a file, and for
+    /// the length of a native link's target.
     func needsHeaders(_ entry: Entry) -> Bool {
         let isExact = policy.attributes == .exact
         if entry.attributes.kind == .directory, isExact, haveGrownOld(headersOf: entry) { return true }
@@ -82,25 +82,25 @@ extension BucketFileSystem {
         }
     }
 
-    /// Whether it is not known how long the target of a link of the store's own kind is.
+    /// Whether the length of a native link's target is unknown.
     private func lacksLength(_ link: Entry) -> Bool {
         link.attributes.size == 0 && !link.isPending && knownTarget(of: link.ino, link.attributes.version) == nil
     }
 
-    /// Whether a directory may have headers that nobody has asked for. Many have no marker: the store is not asked for it again
-    /// before what it said is old.
+    /// Whether a directory may have a marker whose headers are not known. Many have none: when a HEAD has found none, the store
+    /// is not asked again for `ttl`.
     func mayHaveMarker(_ directory: Entry) -> Bool {
         guard !directory.attributes.headersKnown, store.capabilities.markers, !isFixed(directory) else { return false }
         return markersMissing.withLock { $0.value(for: directory.ino) }.map { time.now() >= $0 + metadata.ttl } ?? true
     }
 
-    /// Whether another host may have changed the known headers of a directory: no listing tells of that.
+    /// Whether another host may have changed the known headers of a directory: no listing shows that.
     func haveGrownOld(headersOf directory: Entry) -> Bool {
         guard !isFixed(directory), let until = headersFreshUntil(directory) else { return false }
         return time.now() >= until
     }
 
-    /// nil where they do not grow old: not known, or not in the bucket yet.
+    /// nil where the headers do not expire: they are unknown, or not in the bucket yet.
     private func headersFreshUntil(_ directory: Entry) -> Timestamp? {
         guard directory.attributes.headersKnown, let known = directory.headersAt, !directory.isPending,
             store.capabilities.markers
@@ -109,20 +109,20 @@ extension BucketFileSystem {
         return max(known, missing) + metadata.ttl
     }
 
-    /// Until when the kernel may believe in the attributes.
+    /// Until when the kernel may cache the attributes.
     func attributesFreshUntil(_ entry: Entry) -> Timestamp {
         guard policy.attributes == .exact, let until = headersFreshUntil(entry) else { return entry.freshUntil }
         return min(entry.freshUntil, until)
     }
 
-    /// Whether only headers nobody has seen tell if it is a file or a symbolic link. With `attrs=exact` alone a listing is
-    /// believed until then: links of that form are rare there, and find(1) would ask for every object.
+    /// Whether only headers that are not known yet tell a file from a symbolic link. With `attrs=exact` alone the kind in the
+    /// listing counts until then: links in headers are rare there, and find(1) would ask for every object.
     func mayBeLink(_ entry: Entry) -> Bool {
         metadata.codec.linkSuffix == nil && policy.linksInHeaders && needsHeaders(entry)
             && entry.attributes.kind == .file && Self.targetLengths.contains(entry.attributes.size)
     }
 
-    /// Whether the store has nothing to add to what is known: the file has changes that wait for their commit, or an operation of
+    /// Whether the cached entry is newer than the store's: the file has changes that wait for their commit, or an operation of
     /// this host is changing the entry.
     private func isOurs(_ entry: Entry) -> Bool {
         files.find(entry.ino)?.isDirty == true || metadata.isHeld(entry)
@@ -135,7 +135,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// As the metadata cache has it, for which what counts for too long was learned before the clock was set back.
+    /// The metadata cache's rule. An expiry too far in the future was set before the clock was set back, and does not count.
     func isFresh(_ entry: Entry) -> Bool {
         let (now, ttl) = (time.now(), metadata.ttl)
         return entry.isPending || entry.freshUntil > now && entry.freshUntil <= now + ttl + ttl
@@ -143,19 +143,19 @@ extension BucketFileSystem {
 
     func remaining(_ until: Timestamp) -> Duration { min(metadata.ttl, max(.zero, until - time.now())) }
 
-    /// `pailfs refresh` makes the kernel forget absent names by the name of the directory that they are in. The top directory
-    /// has none, and which absent names of it an earlier process told the kernel is not known here: so the kernel always asks
-    /// for them.
+    /// The reply for a missing name. `pailfs refresh` drops the kernel's absent names by invalidating the name of their
+    /// directory. The top directory has no name, and this process does not know which absent names an earlier process has sent to
+    /// the kernel: so the kernel caches no absent names of the top directory.
     private func absence(in parent: InodeNumber, until: Timestamp) -> EntryReply {
         EntryReply(status: nil, entryTimeout: parent == .root ? .zero : remaining(until), attributeTimeout: .zero)
     }
 
-    /// What the kernel is told of an entry, with what an open file knows beyond the metadata cache. Without `noting` it is not
-    /// sure yet that it takes the length.
+    /// The reply for an entry, with the newer state of an open file. Without `noting` the kernel may not get this reply, so the
+    /// length is not noted as known to the kernel.
     func reply(for entry: Entry, noting: Bool = true) -> EntryReply {
         var entry = current(entry)
         var file = files.find(entry.ino)
-        // A commit may have come to its end since the entry was read, and its file have left the table.
+        // A commit may have finished since the entry was read, and its file have left the table.
         while file == nil, !metadata.isCurrent(entry), let newer = try? self.entry(entry.ino) {
             entry = current(newer)
             file = files.find(entry.ino)
@@ -164,7 +164,7 @@ extension BucketFileSystem {
         var (timeout, attributeTimeout) =
             isOurs
             ? (metadata.ttl, metadata.ttl) : (remaining(entry.freshUntil), remaining(attributesFreshUntil(entry)))
-        // A directory's listing hands out what it knows; the kernel asks again for what has to be exact.
+        // readdir replies with what the listing shows; with a timeout of 0 the kernel asks again for exact attributes.
         if file == nil, needsHeaders(entry) { (timeout, attributeTimeout) = (.zero, .zero) }
         let attributes = file?.attributes ?? latest(of: entry)
         return EntryReply(
@@ -178,7 +178,7 @@ extension BucketFileSystem {
         return status(ino, attributes)
     }
 
-    /// The same of an entry whose file is not active.
+    /// The same for an entry whose file is not active.
     func shown(_ entry: Entry) -> FileStatus { shown(entry.ino, latest(of: entry)) }
 
     func shown(_ file: ActiveFile) -> FileStatus {
@@ -196,7 +196,7 @@ extension BucketFileSystem {
             case .directory: attributes.mode ?? policy.directoryMode
             case .symlink: 0o777
             }
-        // Of a link of the store's own kind no listing tells the length.
+        // No listing shows the target's length of a native link.
         let isUntold = attributes.kind == .symlink && attributes.size == 0
         let target = isUntold ? knownTarget(of: ino, attributes.version)?.count : nil
         return FileStatus(
@@ -211,7 +211,7 @@ extension BucketFileSystem {
     // MARK: Asking the store
 
     /// The live entry of a name, from the cache while fresh, else from the store; nil when there is none. While the store is
-    /// away, what was known last is believed.
+    /// away, the last known entry counts.
     func resolve(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry? {
         let answer = try cached { metadata throws(MetadataError) in try metadata.lookup(name, in: parent) }
         switch answer {
@@ -236,7 +236,7 @@ extension BucketFileSystem {
                     await asking { () async throws(FileSystemError) in try await discover(name, in: parent) }
                 }
             } catch {
-                // The answer may have been the first to say that the store has no such names.
+                // This answer may be the first to show that the store refuses such names: then no object has the name.
                 if error.kind == .illegalBytes, isImpossible(name, in: parent) { return nil }
                 guard isKnownOfOld(parent), error.kind != .interrupted else {
                     throw self.error(error, of: name, in: parent)
@@ -246,7 +246,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The answer to a question about a key; asked again when a renamed directory has taken that along.
+    /// Runs `ask`, a request about a key, and repeats it while renames of a directory change the key.
     private func asking<Value: Sendable>(
         _ ask: () async throws(FileSystemError) -> Value
     ) async -> Result<Value, FileSystemError> {
@@ -257,9 +257,10 @@ extension BucketFileSystem {
         }
     }
 
-    /// The answer to a question about the object of an inode, asked again when that has got another key meanwhile: where the
-    /// old one leads to nothing any more, the call that took it away has to come to its end first. Callers hold no gate and
-    /// claim no name.
+    /// Runs `ask`, a request about the object of an inode, and repeats it when the object has got another key meanwhile. When the
+    /// store has no object at the old key, this first waits for the end of the call that moves or removes the object.
+    ///
+    /// Locks: none.
     func asking<Value: Sendable>(
         about ino: InodeNumber, _ ask: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -279,7 +280,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The error with the path that it is about: the question may have been about the directory.
+    /// The error with the path of the name: the failed request may have been about the directory.
     private func error(
         _ error: FileSystemError, of name: ByteString, in parent: InodeNumber
     ) -> FileSystemError {
@@ -292,7 +293,7 @@ extension BucketFileSystem {
         watch.isAway && (try? metadata.directory(directory))?.isComplete ?? false
     }
 
-    /// One that must exist.
+    /// The entry of a name that must exist.
     func existing(_ name: ByteString, in parent: InodeNumber) async throws(FileSystemError) -> Entry {
         guard let entry = try await resolve(name, in: parent) else {
             throw FileSystemError(.notFound, "\(name) does not exist")
@@ -300,9 +301,9 @@ extension BucketFileSystem {
         return entry
     }
 
-    /// A known file that grew old: one HEAD tells whether it is the same, and its exact attributes with it.
+    /// Refreshes a known file whose entry has expired: one HEAD shows whether the object is the same, and its exact attributes.
     private func revalidate(_ entry: Entry) async throws(FileSystemError) -> Entry? {
-        // A HEAD of a link of the store's own kind tells of the object it leads to.
+        // A HEAD of a native link describes the object that the link leads to.
         guard entry.attributes.kind != .directory, !isNative(entry), let known = entry.attributes.version,
             try !mayHideAnObject(entry)
         else {
@@ -324,13 +325,13 @@ extension BucketFileSystem {
         }
     }
 
-    /// Whether an object may be beside a link, which has a claim to the plain name before it: not all names there are known.
+    /// Whether a link may hide an unknown object of the same name, which takes the name before it: not all names there are known.
     private func mayHideAnObject(_ entry: Entry) throws(FileSystemError) -> Bool {
         guard metadata.codec.role(of: entry.component) == .link else { return false }
         return try !cached { metadata throws(MetadataError) in try metadata.directory(entry.parent) }.isComplete
     }
 
-    /// Keeps what a HEAD told; answers what programs see now.
+    /// Records the answer of a HEAD. Returns the entry that programs see now.
     func record(
         _ info: ObjectInfo, of entry: Entry, since start: RequestStart, forHolder: Bool = false
     ) throws(FileSystemError) -> Entry? {
@@ -340,7 +341,7 @@ extension BucketFileSystem {
             since: start, forHolder: forHolder)
     }
 
-    /// The same of the component `place.name`, of which nothing need be known.
+    /// The same for the component `place.name`, which may be unknown.
     func record(
         _ info: ObjectInfo, of place: Place, _ kind: EntryKind, isNative: Bool = false, since start: RequestStart,
         forHolder: Bool = false
@@ -359,7 +360,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Asks for the headers of a listed object, once for each ETag. `forHolder`: the caller holds the entry.
+    /// Requests the headers of a listed object, once for each ETag. `forHolder`: the caller holds the entry.
     func learnHeaders(of entry: Entry, forHolder: Bool = false) async throws(FileSystemError) -> Entry {
         let start = metadata.beginRequest()
         let key = try key(of: entry.ino)

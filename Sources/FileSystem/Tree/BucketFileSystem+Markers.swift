@@ -3,14 +3,14 @@ import Commits
 import Metadata
 import ObjectStorage
 
-/// The object that stands for a directory, at its key, which ends in a slash: empty, with the directory's attributes as its
-/// headers. Many directories have none, and one with bytes is somebody's file as well (SEMANTICS section 4): it gets other
-/// headers, and keeps its bytes.
+/// Markers: a marker is the object that stands for a directory, at its key, which ends in a slash. It is empty and has the
+/// directory's attributes as its headers. Many directories have none. An object with bytes at such a key is a file as well
+/// (pailfs-semantics(7), NAMES AND DIRECTORIES): it gets other headers and keeps its bytes.
 extension BucketFileSystem {
     static let markerHeaders = ObjectMetadata(contentType: "application/x-directory")
 
-    /// Gives a directory `headers`, made from those of `version`; nil: no marker is known. Throws `.exists` when the directory
-    /// `isNew` and there is one.
+    /// Stores `headers` in a directory's marker. `version` is the known marker; nil: none is known. Throws `.exists` when the
+    /// directory `isNew` and has a marker.
     func putMarker(
         _ key: ObjectKey, _ headers: ObjectMetadata, over version: ObjectVersion?, isNew: Bool = false
     ) async throws(FileSystemError) -> ObjectVersion {
@@ -21,7 +21,7 @@ extension BucketFileSystem {
         try await finishJobs(at: key)
         if let version, version.size > 0 {
             do throws(FileSystemError) { return try await updateHeaders(key, version, headers) ?? version } catch {
-                // Another host has removed or replaced it.
+                // Another host has removed or replaced the object.
                 guard error.kind == .notFound || error.kind == .stale else { throw error }
             }
         } else if version == nil ? store.capabilities.putIfAbsent : store.capabilities.putIfMatch {
@@ -52,8 +52,9 @@ extension BucketFileSystem {
             etag: answer.etag, size: 0, modified: answer.modified ?? .epoch, versionID: answer.versionID)
     }
 
-    /// Directories do not vanish: before the last entry of one without a marker goes, the marker is written. Where that entry is
-    /// the directory's own object, its place is not free yet: `keepDirectory(_:havingLost:)` does it.
+    /// Writes the marker of a directory without one before its last entry goes, so that the directory does not vanish. Where that
+    /// entry is the object at the marker's own key, the key is not free yet: `keepDirectory(_:havingLost:)` writes the marker
+    /// then.
     func keepDirectory(_ directory: InodeNumber, without leaving: Entry) async throws(FileSystemError) {
         if isFixed(try entry(directory)) { return }
         let (key, leavingKey) = (try key(of: directory), try key(of: leaving.ino))
@@ -80,10 +81,10 @@ extension BucketFileSystem {
         }
     }
 
-    /// Names that are asked for where three would tell; it costs the same.
+    /// The page size of the listing. Three names would be enough; more cost the same.
     private static let shownOthers = 100
 
-    /// Whether nothing else is in a directory without a marker.
+    /// Whether a directory without a marker has no entry but `leaving`, whose key is `leavingKey`.
     private func isLast(
         _ leavingKey: ObjectKey, _ leaving: InodeNumber?, in directory: InodeNumber
     ) async throws(FileSystemError) -> Bool {
@@ -92,7 +93,7 @@ extension BucketFileSystem {
         let others = try cached { metadata throws(MetadataError) in
             try metadata.children(of: directory, after: nil, limit: 3)
         }
-        // Another host may have removed what was seen long ago.
+        // Another host may have removed entries that are not fresh.
         if others.contains(where: { $0.ino != leaving && !$0.isPending && isFresh($0) }) { return false }
         if state.isComplete && state.isFresh { return true }
         let key = try key(of: directory)
@@ -114,14 +115,14 @@ extension BucketFileSystem {
             return try await unlistedObject(key) == nil
         }
         let keys = page.objects.map(\.key) + page.commonPrefixes
-        // `rm -r` asks about the next ones, too. The entry that leaves stays until its caller has taken it away.
+        // `rm -r` needs the next names as well. The entry `leaving` stays until the caller has removed it.
         let isPast = page.next != nil && keys.allSatisfy { $0.bytes < leavingKey.bytes }
         if leaving == nil || isPast || keys.contains(leavingKey) { try? ingest?.add(page) }
         return keys.allSatisfy { $0 == leavingKey }
     }
 
-    /// Whether one page shows another name after `leavingKey`, while removals in the directory wait to leave: `rm -r` has yet to
-    /// come to those, and asks about the next ones as well. Before it are those that it has removed.
+    /// Whether one page shows another name after `leavingKey`, while removals in the directory wait to be sent. `rm -r` has
+    /// removed the names before `leavingKey`, and has not come to those after it, which the page records.
     private func hasLaterOnes(
         than leavingKey: ObjectKey, in directory: InodeNumber, _ key: ObjectKey
     ) async throws(FileSystemError) -> Bool {

@@ -5,12 +5,13 @@ package import Metadata
 import ObjectStorage
 import Synchronization
 
-/// symlink and readlink: an object `name.rclonelink` whose body is the target, as rclone writes them, so that a listing shows
-/// links without further requests; or, with `symlinks=metadata`, an object of the plain name whose stored mode is a link's, as
-/// the s3fs family has it. Links of the store's own kind, which others have made, are understood as well, and with
-/// `symlinks=native` made where they tell the target's exact text.
+/// symlink and readlink. A link is an object `name.rclonelink` whose body is the target, as rclone writes it: a listing shows it
+/// without further requests. With `symlinks=metadata` it is an object of the plain name whose stored mode is a link's, as in the
+/// s3fs family. Native links, the symlink objects of a store, are read as well; with `symlinks=native` pailfs makes them where
+/// they keep the target's exact text.
 extension BucketFileSystem {
-    /// Up to PATH_MAX; the kernel takes no longer target. Empty ones have theirs in a header.
+    /// Lengths of targets, up to PATH_MAX: the kernel takes no longer one. A link object without bytes has its target in a
+    /// header.
     static let targetLengths: ClosedRange<Int64> = 0...4095
 
     package func symlink(
@@ -18,7 +19,7 @@ extension BucketFileSystem {
     ) -> Outcome<EntryReply> {
         later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            // symlink(2) has this for file systems without links.
+            // symlink(2) has EPERM for file systems without links.
             guard metadata.codec.linkSuffix != nil || policy.linksInHeaders else {
                 throw FileSystemError(.notPermitted, "the mount has no symbolic links; mount without symlinks=off")
             }
@@ -48,7 +49,7 @@ extension BucketFileSystem {
         try await finishJobs(at: key)
         let hold = metadata.hold([], [(parent, name)])
         defer { metadata.release(hold) }
-        // What was removed there, and is still read, is replaced.
+        // An unlinked object that open handles need may be at the key: the link replaces it.
         let takeover = await takeOverDeletion(key)
         var request = PutRequest(key, metadata: headers)
         if let replaced = takeover?.version {
@@ -68,7 +69,7 @@ extension BucketFileSystem {
         } catch {
             if let takeover { await giveBack(takeover) }
             if error.kind == .preconditionFailed {
-                // What is known of the directory is older than that.
+                // The known state of the directory is older than that object.
                 try? metadata.distrust(key.bytes)
                 throw FileSystemError(.exists, "\(name) already exists: another host created it")
             }
@@ -79,13 +80,13 @@ extension BucketFileSystem {
             etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
         let entry = try takeIn(component, in: parent, attributes, headers)
         note(target, of: entry.ino, attributes.version)
-        // The process that may have to go on with the mount has nothing else that tells it.
+        // The next process of this mount has no other record of the target.
         try? metadata.keep(target: target, of: entry.ino, attributes.version)
         return reply(for: entry)
     }
 
-    /// The key that a link of the store's own kind is to have; nil where such a link is not wanted, or would not tell the
-    /// text again: absolute targets, those outside of the mount, `./a`, `a//b`, `a/`.
+    /// The key that a native link is to lead to; nil where native links are not wanted, or would not keep the target's text:
+    /// absolute targets, targets outside of the mount, `./a`, `a//b`, `a/`.
     private func nativeTarget(
         _ target: ByteString, of name: ByteString, in parent: InodeNumber
     ) throws(FileSystemError) -> ByteString? {
@@ -96,7 +97,7 @@ extension BucketFileSystem {
         return key
     }
 
-    /// Throws when a link of the store's own kind would tell another text at `newKey`; mv(1) then makes it anew.
+    /// Throws EXDEV when a native link would have another text at `newKey`; mv(1) then makes a new link.
     func requireSameTarget(_ link: Entry, at newKey: ObjectKey) async throws(FileSystemError) {
         let key = try key(of: link.ino)
         let linked = try await remote { store throws(ObjectStoreError) in try await store.symlinkTarget(of: key) }
@@ -116,8 +117,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// While a call of this mount takes the link away its object may be gone before its entry is: then the answer waits for the end
-    /// of that, and is that of the name then.
+    /// The target. While a call of this mount removes or replaces the link, the object may be gone before the entry: then this
+    /// waits for the end of that call and reads again.
     private func targetIfItStays(_ ino: InodeNumber) async throws(FileSystemError) -> ByteString {
         do throws(FileSystemError) { return try await target(of: ino) } catch {
             guard namesBeingRemoved.contains(ino) else { throw error }
@@ -131,12 +132,12 @@ extension BucketFileSystem {
         targets.withLock { _ = $0.insert(target, for: ino) }
     }
 
-    /// Whether nothing newer is known of a link than its target. While the store is away nobody can ask; an entry that is gone
-    /// or ours has nothing newer at the store.
+    /// Whether the known target is the newest known. While the store is away it counts; for an entry that is gone or pending the
+    /// store has nothing newer.
     private func isCurrent(_ target: LinkTarget, of ino: InodeNumber) -> Bool {
         guard !watch.isAway, let entry = try? entry(ino), !entry.isPending else { return true }
         guard target.etag == entry.attributes.version?.etag else { return false }
-        // What a listing tells of a link of the store's own kind need not tell one target from another.
+        // A listing may show the same ETag for two targets of a native link.
         guard isNative(entry) else { return true }
         let now = time.now()
         return target.askedAt <= now && now < target.askedAt + metadata.ttl
@@ -156,7 +157,7 @@ extension BucketFileSystem {
             }
             let target = NativeLink.path(to: linked, from: key.bytes)
             note(target, of: ino, version)
-            // stat(2) shows its length, also when the next process is asked.
+            // stat(2) shows its length, in the next process as well.
             if target != known { try? metadata.keep(target: target, of: ino, Self.dated(version)) }
             return target
         }
@@ -176,7 +177,7 @@ extension BucketFileSystem {
         }
         let buffer = try await borrow(length)
         let object = rooms.blocks.open(try key(of: ino), version)
-        // The headers that come with it tell time and owner.
+        // The headers of the GET have time and owner.
         openedKeys.withLock { _ = $0.insert(ino, for: object.key) }
         do throws(BlockError) {
             try await object.read(ByteRange(at: 0, count: version.size), into: buffer, at: 0)
@@ -189,20 +190,20 @@ extension BucketFileSystem {
         return target
     }
 
-    /// Where the version of a link of the store's own kind leads to, as far as that is known here.
+    /// The target of this version of a native link, if it is known here.
     func knownTarget(of ino: InodeNumber, _ version: ObjectVersion?) -> ByteString? {
         version.flatMap { try? metadata.target(of: ino, Self.dated($0)) }
     }
 
-    /// The ETag of such a link need not tell one target from another; its time does, to the second.
+    /// Two targets of a native link may have the same ETag; their times differ, to the second.
     private static func dated(_ version: ObjectVersion) -> ObjectVersion {
         var version = version
         version.etag = ETag("\(version.etag.text) \(version.modified.seconds)")
         return version
     }
 
-    /// Asks for the target of a link of the store's own kind, whose length no listing tells. Credentials that may list need not be
-    /// allowed to read: the link has no length then.
+    /// Reads the target of a native link, whose length no listing shows. Credentials that may list but not read leave the length
+    /// unknown.
     func learnTarget(of link: Entry) async throws(FileSystemError) -> Entry {
         do throws(FileSystemError) { _ = try await targetIfItStays(link.ino) } catch {
             guard error.kind == .accessDenied else { throw error }
@@ -210,7 +211,7 @@ extension BucketFileSystem {
         return link
     }
 
-    /// Whether the store itself knows the link: not by its name, nor by its headers.
+    /// Whether the entry is a native link, and no link by its name or its headers.
     func isNative(_ entry: Entry) -> Bool {
         guard entry.attributes.kind == .symlink, store.capabilities.symlinks,
             metadata.codec.role(of: entry.component) == .object

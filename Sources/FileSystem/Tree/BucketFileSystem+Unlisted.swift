@@ -80,7 +80,8 @@ extension BucketFileSystem {
         return false
     }
 
-    /// Whether a listing shows objects below a directory that has no object of its own: policies allow to list below a prefix.
+    /// Whether a listing shows objects below a directory that has no object of its own: a policy may allow to list below a
+    /// prefix.
     private func hasUnlistedContent(_ directory: ByteString) async throws(FileSystemError) -> Bool {
         guard mayList(directory) else { return false }
         do throws(FileSystemError) {

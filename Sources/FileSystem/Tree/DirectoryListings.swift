@@ -5,8 +5,8 @@ import Synchronization
 
 /// Listings of directories in flight: one for each directory, however many read it.
 ///
-/// Pages go into the metadata cache as they arrive; readers follow the frontier up to which rows are final. A listing stops
-/// after the last page that a reader wants, or after the one it is at when they have all gone. Locks are leaves.
+/// Pages go into the metadata cache as they arrive; readers follow the frontier up to which rows are final. A listing stops after
+/// the last page that a reader wants, or after its current page when no reader is left. Locks are leaves.
 final class DirectoryListings: Sendable {
     private let metadata: MetadataCache
     private let store: any ObjectStore
@@ -26,8 +26,8 @@ final class DirectoryListings: Sendable {
         walks = TreeWalks(metadata: metadata, store: store, pendingDeletions: pendingDeletions, pool: pool)
     }
 
-    /// The listing of `directory` under way, or a new one, for a reader of that many of its pages. Call `leave` on it with the
-    /// same number when done.
+    /// The listing of `directory` under way, or a new one, for a reader of `pages` of its pages. Call `leave` on it with the same
+    /// number when done.
     func join(_ directory: InodeNumber, pages: Int = .max) -> DirectoryListing {
         let (listing, isNew) = running.withLock { running in
             if let listing = running[directory], listing.enter(pages) { return (listing, false) }
@@ -61,7 +61,7 @@ final class DirectoryListings: Sendable {
         }
     }
 
-    /// How many pages a listing is ahead of its reader where the names do not fit into their share of the cache.
+    /// How many pages a listing is ahead of its reader where the names exceed their share of the cache.
     private static let lead = 2
 
     private func take(_ listing: DirectoryListing) async throws -> FileSystemError? {
@@ -82,14 +82,14 @@ final class DirectoryListings: Sendable {
             request.cursor = next
             ingest.release(before: isAlone(listing.directory) ? listing.handedOut : nil)
             ends = ends.suffix(Self.lead) + [ingest.frontier ?? ""]
-            // What does not fit is asked for as it is read.
+            // Where the names exceed their share of the cache, the listing waits for its reader.
             if ends.count > Self.lead, metadata.isTooLong { await listing.awaitReader(at: ends[0]) }
             if !listing.advance(to: ingest.frontier) { return .interrupted }
         }
     }
 }
 
-/// The progress of one listing, and who waits for it.
+/// The progress of one listing, and the tasks that wait for it.
 final class DirectoryListing: Sendable {
     /// How far a listing is.
     struct Progress: Sendable {
@@ -104,20 +104,20 @@ final class DirectoryListing: Sendable {
         var progress = Progress()
         /// How many pages each reader wants.
         var readers: [Int]
-        /// What the only reader has been handed, up to here.
+        /// The component up to which the only reader has got the rows.
         var handedOut: ByteString?
-        /// The listing itself, until its reader is there.
+        /// The task of the listing itself, while it waits for its reader to reach `place`.
         var follower: (place: ByteString, continuation: CheckedContinuation<Void, Never>)?
-        /// Until the end.
+        /// nil after the end.
         var ingest: ListingIngest?
-        /// What may be gone of the rows at the end: those before this component.
+        /// After the end: rows before this component may be gone.
         var forgotten: ByteString?
-        /// Nobody wanted another page.
+        /// No reader wanted another page.
         var isLeft = false
     }
 
     let directory: InodeNumber
-    /// Who waits has so many pages, and wants more.
+    /// A waiting task has this number of pages, and wants more.
     private let state: Monitor<State, Int, Bool>
 
     fileprivate init(directory: InodeNumber, _ pages: Int) {
@@ -129,7 +129,8 @@ final class DirectoryListing: Sendable {
 
     fileprivate func begin(_ ingest: ListingIngest) { state.withLock { $0.ingest = ingest } }
 
-    /// Whether rows from `place` on may be gone, for the only reader had them. If not, they stay until it has read them again.
+    /// Whether rows from `place` on may be gone because the only reader has got them. If not, they stay until it has read them
+    /// again.
     func mayLack(from place: ByteString) -> Bool {
         state.withLock { state in
             if let handedOut = state.handedOut, place < handedOut {
@@ -140,16 +141,16 @@ final class DirectoryListing: Sendable {
         }
     }
 
-    /// Rows up to here were handed to the only reader; nil when there are several.
+    /// The component up to which the only reader has got the rows; nil when there are several readers.
     fileprivate var handedOut: ByteString? { state.withLock { $0.readers.count == 1 ? $0.handedOut : nil } }
 
-    /// A reader goes on from here, and never needs what is before.
+    /// A reader continues from here, and never needs the rows before.
     func read(upTo component: ByteString?) {
         change { $0.handedOut = $0.readers.count == 1 ? component : nil }
     }
 
-    /// Returns when the only reader has got there, or does not read on, or is not the only one any more; at once when none has
-    /// read anything.
+    /// Returns when the only reader has reached `place` or has left, or when there are several readers; at once when no reader
+    /// has read anything.
     fileprivate func awaitReader(at place: ByteString) async {
         await withCheckedContinuation { continuation in
             state.withLock { $0.follower = (place, continuation) }
@@ -157,7 +158,7 @@ final class DirectoryListing: Sendable {
         }
     }
 
-    /// Changes who reads, and how far, and lets the listing go on where that allows it.
+    /// Changes the readers or their positions, and resumes the task of the listing where that allows it.
     private func change<Answer: Sendable>(_ change: (inout State) -> Answer) -> Answer {
         let (answer, follower) = state.withLock { state in
             let answer = change(&state)
@@ -172,7 +173,7 @@ final class DirectoryListing: Sendable {
         return answer
     }
 
-    /// One more reader; false when the listing has been given up or has failed, or some of its rows are gone.
+    /// Adds a reader; false when the listing has no reader any more or has ended, or some of its rows are gone.
     fileprivate func enter(_ pages: Int) -> Bool {
         change { state in
             state.ingest?.release(before: nil)
@@ -200,7 +201,7 @@ final class DirectoryListing: Sendable {
         if !isDone { throw .interrupted }
     }
 
-    /// Another page is in; false when nobody wants one more.
+    /// Notes that another page is in; false when no reader wants one more.
     fileprivate func advance(to frontier: ByteString?) -> Bool {
         wake { state in
             state.progress.pages += 1

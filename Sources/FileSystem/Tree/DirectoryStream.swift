@@ -2,12 +2,12 @@ import Basics
 import Metadata
 import Synchronization
 
-/// One opendir(3): where it is in the directory, and how its offsets map to places there.
+/// One opendir(3): its position in the directory, and the map from its offsets to positions there.
 ///
-/// Offset 0 is the start, 1 and 2 follow `.` and `..`, and 2 + k follows the k-th entry handed out. For each reply the stream keeps
-/// its first offset and the component before it, and for the last reply every component, so that it continues right after any entry
-/// of that reply and near any older one, in memory that does not grow with the directory's entries but with its replies. The end
-/// of the last reply is noted for a process that has to go on with the mount; programs read replies to their end.
+/// Offset 0 is the start, 1 and 2 follow `.` and `..`, and 2 + k follows the k-th entry handed out. For each reply the stream
+/// keeps its first offset and the component before it, and for the last reply every component, so that it continues right after
+/// any entry of that reply and near any older one, in memory that does not grow with the directory's entries but with its
+/// replies. The end of the last reply is logged for the next process of this mount; programs read replies to their end.
 final class DirectoryStream: Sendable {
     struct Position: Sendable {
         var offset: UInt64
@@ -28,7 +28,7 @@ final class DirectoryStream: Sendable {
 
     init(directory: InodeNumber) { self.directory = directory }
 
-    /// The best known place at or before `offset`, and, unless that is the place itself, the next one that is known.
+    /// The nearest known position at or before `offset` and, unless that is at `offset`, the next known position after it.
     func position(at offset: UInt64) -> (place: Position, next: Position?) {
         state.withLock { state in
             if let exact = state.recent.last(where: { $0.offset == offset }) { return (exact, nil) }
@@ -40,11 +40,11 @@ final class DirectoryStream: Sendable {
         }
     }
 
-    /// What was handed out before the last reply.
+    /// The component before the last reply.
     var start: ByteString? { state.withLock { $0.recent.first?.component } }
 
-    /// Whether names from `offset` on may have been forgotten because they were handed out; if not, they are there until they were
-    /// handed out again.
+    /// Whether names from `offset` on may be gone because they were handed out. If not, they stay until they are handed out
+    /// again.
     func mayLack(at offset: UInt64) -> Bool {
         let listing = state.withLock { $0.listing }
         return listing?.mayLack(from: position(at: offset).place.component ?? "") ?? false
@@ -76,7 +76,7 @@ final class DirectoryStream: Sendable {
         return state.withLock { $0.listing }
     }
 
-    /// rewinddir(3), or the end: the directory is looked at anew.
+    /// After rewinddir(3), or at the end: the next read looks at the directory anew.
     func dropListing() {
         let listing = state.withLock { $0.listing.take() }
         listing?.leave()

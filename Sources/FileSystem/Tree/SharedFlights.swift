@@ -1,16 +1,16 @@
 import Basics
 
-/// One run of the same work for everybody who asks while it runs.
+/// Runs the same work once for all callers that ask for it while it runs.
 ///
-/// The work runs as a task of its own, so a caller that is interrupted leaves without ending it for the others. The lock is a leaf.
+/// The work runs as a task of its own, so a caller that is interrupted does not end it for the others. The lock is a leaf.
 final class SharedFlights<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let pool: WorkerPool
-    /// The keys of the work that runs; who waits does so for that of one.
+    /// The keys of the running work. A waiting task waits for one of them.
     private let flights = Monitor<Set<Key>, Key, Result<Value, FileSystemError>>([])
 
     init(pool: WorkerPool) { self.pool = pool }
 
-    /// The result of `work` for `key`, begun here or by somebody before; `.interrupted` when this task is cancelled.
+    /// The result of `work` for `key`, begun by this caller or an earlier one; `.interrupted` when this task is cancelled.
     func value(
         for key: Key, _ work: @escaping @Sendable () async -> Result<Value, FileSystemError>
     ) async throws(FileSystemError) -> Value {

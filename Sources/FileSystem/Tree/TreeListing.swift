@@ -3,21 +3,22 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// One flat listing through the directories below `root`, begun when a walk was seen to go from one to the next: a request
-/// for every page of objects instead of one for every directory.
+/// One flat listing of the directories below `root`, begun when a program lists them one after the other: one request for each
+/// page of objects instead of one for each directory.
 ///
-/// A directory counts as listed only when the listing has gone past all of its keys, each asked for after its listing
-/// began; what is complete already is left as it is. It ends by itself when it is too far ahead of the walk, when one
-/// directory turns out to be large, or when a directory below `root` is renamed here: then each directory is listed as
-/// ever. Of one that is removed here, as by `rm -r`, nothing more is taken in. `state` is a leaf lock; the directories that are open belong to the one task that runs it.
+/// A directory counts as listed when the listing has passed all of its keys, in pages requested after the directory's listing
+/// began. Directories that are complete already stay as they are. The listing ends when it is too far ahead of the walk, when one
+/// directory turns out to be large, or when this mount renames a directory below `root`: the other directories are then listed
+/// one by one. Of a directory that this mount removes, as by `rm -r`, nothing more is recorded. `state` is a leaf lock; the open
+/// directories belong to the one task that runs the listing.
 final class TreeListing: Sendable {
     private struct Directory {
         let prefix: ByteString
-        /// nil: unknown here, or known to be another one by now.
+        /// nil: the directory is unknown here, or was removed.
         var ino: InodeNumber?
-        /// nil: nothing is to be learned of it.
+        /// nil: nothing of the directory is recorded.
         var ingest: ListingIngest?
-        /// Of the page being taken in, and not handed on yet.
+        /// Objects of the current page that are not recorded yet.
         var objects: [ListedObject] = []
     }
 
@@ -31,17 +32,17 @@ final class TreeListing: Sendable {
         var isEnded = false
     }
 
-    /// Pages it goes ahead of the walk.
+    /// How many pages the listing may be ahead of the walk.
     private static let mostAhead = 8
-    /// Pages of one directory after which that is better listed by itself, where the first names come at once.
+    /// After this many pages of one directory the listing ends: a listing of that directory alone shows its first names at once.
     private static let mostOfOne = 3
 
     let root: InodeNumber
     private let prefix: ByteString
-    /// Who waits is to look again.
+    /// Waiting tasks look again after each change.
     private let state: Monitor<State, Void, Void>
 
-    /// `prefix` is the key of `root`, and `start` what the listing begins after.
+    /// `prefix` is the key of `root`; the listing begins after `start`.
     init(root: InodeNumber, prefix: ByteString, after start: ByteString) {
         (self.root, self.prefix) = (root, prefix)
         state = Monitor(State(position: start))
@@ -49,14 +50,14 @@ final class TreeListing: Sendable {
 
     // MARK: The walk's side
 
-    /// Whether it may still come by a directory with this key.
+    /// Whether the listing may still get through a directory with this key.
     func isAhead(of key: ByteString) -> Bool {
         state.withLock { state in
             !state.isEnded && key.hasPrefix(prefix) && (key > state.position || state.open.contains(key))
         }
     }
 
-    /// Waits until it is through a directory, as long as that seems near; the directory's state then tells.
+    /// Waits until the listing is through a directory, for a few pages at most. The directory's state then shows whether it was.
     func comeBy(_ key: ByteString) async {
         let first = state.withLock { $0.pages }
         var isOver = false
@@ -80,7 +81,7 @@ final class TreeListing: Sendable {
     private func list(
         _ metadata: MetadataCache, _ store: any ObjectStore, _ pendingDeletions: PendingDeletions
     ) async throws {
-        // Takes in nothing; it is what renames below the root end.
+        // Records nothing. A rename below the root supersedes it, and that ends this listing.
         let whole = try metadata.beginListing(of: root, isDeep: true)
         guard whole.key == prefix else { return }
         var open: [Directory] = []
@@ -135,7 +136,7 @@ final class TreeListing: Sendable {
             while let slash = key.bytes[above.count...].firstIndex(of: UInt8(ascii: "/")) {
                 let component = ByteString(key.bytes[above.count...slash])
                 if !open.isEmpty {
-                    // That it is there is for the directory above to know first.
+                    // The directory above gets this one as an entry first.
                     open[open.count - 1].objects.append(object)
                     try hand(on: &open[open.count - 1], isWhole: false, of: whole)
                 }
@@ -161,7 +162,7 @@ final class TreeListing: Sendable {
         return directory
     }
 
-    /// Gives what was listed of a directory to the metadata cache; `isWhole` when nothing more of it comes.
+    /// Records the listed objects of a directory in the metadata cache. `isWhole` says that no more of them come.
     private func hand(
         on directory: inout Directory, isWhole: Bool, of whole: ListingIngest
     ) throws(MetadataError) {

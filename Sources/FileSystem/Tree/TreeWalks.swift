@@ -3,14 +3,14 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// Sees when directories are listed one after the other, as by `find`, and then lists the tree they are in at once.
+/// Detects that a program lists directories one after the other, as `find` does, and then lists their tree with one flat listing.
 ///
-/// The third of neighbouring directories begins it. `state` is a leaf lock.
+/// The third of neighbouring directories begins that listing. `state` is a leaf lock.
 final class TreeWalks: Sendable {
     private struct Walk {
         /// The directory of the parent that was listed last.
         var component: ByteString
-        /// How many neighbours in a row.
+        /// How many neighbouring directories were listed in a row.
         var count: Int
     }
 
@@ -25,18 +25,19 @@ final class TreeWalks: Sendable {
     private let pendingDeletions: PendingDeletions
     private let pool: WorkerPool
     private let state = Mutex(State())
-    /// Neighbours listed singly first.
+    /// How many neighbouring directories are listed by themselves first.
     private static let proof = 2
-    /// With a shorter one a directory would have grown old before the walk came to it.
+    /// With a shorter ttl the listing of a directory would expire before the walk reaches it.
     private static let shortestTTL = Duration.seconds(5)
-    /// Entries between two directories that are looked through.
+    /// The most entries between two directories that are looked through.
     private static let batch = 256
 
     init(metadata: MetadataCache, store: any ObjectStore, pendingDeletions: PendingDeletions, pool: WorkerPool) {
         (self.metadata, self.store, self.pendingDeletions, self.pool) = (metadata, store, pendingDeletions, pool)
     }
 
-    /// A directory is about to be listed. True when that is not needed any more, as a flat listing brought all of it.
+    /// To be called before a directory is listed. Returns true when a flat listing has brought all of it, so that it is not
+    /// needed.
     func bring(_ directory: InodeNumber) async -> Bool {
         guard metadata.ttl >= Self.shortestTTL, directory != .root, let entry = try? metadata.entry(directory),
             let key = try? metadata.key(of: directory)
@@ -59,7 +60,7 @@ final class TreeWalks: Sendable {
             return (state.trees.first { $0.isAhead(of: key) }, walk.count)
         }
         if let known { return known }
-        // It may just have gone past.
+        // A flat listing may just have passed the directory.
         guard count > Self.proof, !isListed(entry.ino), !(store.capabilities.bucketsInKeys && entry.parent == .root),
             let prefix = try? metadata.key(of: entry.parent), prefix + entry.component == key
         else { return nil }
@@ -73,7 +74,7 @@ final class TreeWalks: Sendable {
         return tree
     }
 
-    /// Whether a directory is the one after that which was listed last in its parent, of which all is known.
+    /// Whether a directory is the next one after the last listed directory of its parent, and the parent is listed completely.
     private func isNext(_ entry: Entry) -> Bool {
         guard let last = state.withLock({ $0.walks.peek(entry.parent) }), last.component < entry.component,
             isListed(entry.parent),
