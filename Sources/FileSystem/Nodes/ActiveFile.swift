@@ -7,13 +7,13 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// A file that is open, or has bytes the bucket does not have: everything about it that is not in the metadata cache.
+/// The state of a file that is open or has uncommitted bytes, as far as it is not in the metadata cache.
 ///
-/// Lives in the `ActiveFiles` table from its first open until its last release with nothing left to commit. Two gates order
-/// what may happen: writes share `writing`, while a commit, a rename and a removal have it alone; reads share `content`,
-/// which is taken alone only for the moment in which committed bytes move from staging to the block cache, so that no read
-/// meets bytes on the move. Everything else is in the mutex; lock order: `writing`, `content`, then the mutex.
-/// A crash loses this object and leaves its staged bytes on disk, and a row in the journal that tells what they are.
+/// Lives in the `ActiveFiles` table from its first open until its last close with nothing left to commit. Writes share the
+/// `writing` gate; a commit, a rename and a removal have it alone. Reads share the `content` gate; a commit has it alone while
+/// committed bytes move from staging to the block cache, so that no read meets bytes on the move. Everything else is in the
+/// mutex. Lock order: `writing`, `content`, then the mutex.
+/// After a crash: the staged bytes are on disk, and a row in the journal says what they are.
 final class ActiveFile: Sendable {
     /// Bytes written here and not committed, over the object below.
     struct Draft: Sendable {
@@ -22,42 +22,42 @@ final class ActiveFile: Sendable {
         let record: FileRecord
     }
 
-    /// An object that outlives its name while handles need it; `job` is the journal's word for it.
+    /// The deletion of an object that has lost its name and that handles still need. `job` is its row in the journal.
     struct Deletion: Sendable {
         let key: ObjectKey
-        /// Where its name was.
+        /// Where its name was: the directory and the component.
         let parent: InodeNumber
         let component: ByteString
         let version: ObjectVersion?
         let job: IntentID
-        /// What the ids of commits begin with that may have replaced `version` since.
+        /// The beginnings of ids of commits that may have replaced `version` since.
         let commits: [String]
-        /// Begun by an earlier process of the mount: whether any handle is left shows only when one is used.
+        /// Whether an earlier process of this mount began it. A handle that is left then shows only when a program uses it.
         var isInherited = false
     }
 
     struct State {
-        /// As programs see them now: ahead of the metadata cache while something is not committed.
+        /// The attributes that programs see: newer than those in the metadata cache while something is not committed.
         var attributes: Attributes
-        /// Headers to commit with, when an extended attribute was changed; nil keeps what the object has.
+        /// Headers to commit with, when an extended attribute was changed; nil keeps the object's headers.
         var metadata: ObjectMetadata?
-        /// What its content is, and what leads to it.
+        /// The content of the file, its base object and its name.
         var life: FileLife<Draft, CachedObject, Deletion> {
             didSet { assert(life.fault == nil, "\(life.fault ?? "")") }
         }
-        /// Acknowledged before what is behind, and given up: each has a put on its way that cannot be called back, and until that
-        /// has ended nothing newer may be sent, nor the file lose its name.
+        /// Acknowledged drafts that newer ones have replaced. Each has a PUT under way that cannot be cancelled. Until it has
+        /// ended, no newer draft is sent, and the file does not lose its name.
         var supersededDrafts: [Draft] = []
-        /// The upload under way in the background, and how often programs have interrupted it since one succeeded.
+        /// The upload under way in the background, and how often programs have interrupted it since the last success.
         var upload: Task<FileSystemError?, Never>?
         var interruptions = 0
-        /// The last read that the store did not answer: when that was known, since the system's start.
+        /// The last read that the store did not answer: its time, since the system's start, and its error.
         var unanswered: (at: Duration, error: FileSystemError)?
-        /// The object, gone or about to go, whose blocks the cache keeps for the handles: they are nowhere else.
+        /// The object, deleted or about to be, whose blocks the cache keeps for open handles: there is no other copy of them.
         var pinned: CachedObject?
         var failures = BackgroundFailures()
 
-        /// Takes in what headers tell that nobody had looked at. What programs have set or changed here stays.
+        /// Takes in the attributes of headers that were not known before. Attributes that programs have set or changed stay.
         mutating func learn(_ known: Attributes) {
             attributes.mode = attributes.mode ?? known.mode
             attributes.uid = attributes.uid ?? known.uid
@@ -72,8 +72,8 @@ final class ActiveFile: Sendable {
     let writing: TaskGate
     let content: TaskGate
     let state: Mutex<State>
-    /// Reads whose answers the kernel has in its page cache, one that nobody here knows of among them, and how many of them it
-    /// has forgotten again.
+    /// How many reads the kernel may have in its page cache, beginning with 1 for reads before this object was made, and how many
+    /// of them it has dropped again.
     let cachedReads = Atomic<Int>(1)
     let forgottenReads = Atomic<Int>(0)
 
@@ -85,7 +85,7 @@ final class ActiveFile: Sendable {
 
     var attributes: Attributes { state.withLock { $0.attributes } }
 
-    /// The object whose bytes are all of the file's, if it is worth the kernel's own reading.
+    /// The object that has all of the file's bytes, if it is large enough for the kernel to read it by itself.
     var cleanBase: CachedObject? {
         state.withLock { state in
             guard state.life.draft == nil, !state.life.isNameless, let base = state.life.object,
@@ -95,7 +95,7 @@ final class ActiveFile: Sendable {
         }
     }
 
-    /// Our own act gave the object another version: everybody reads that one now.
+    /// This mount gave the object another version: every handle reads that one from now on.
     func rebase(on object: CachedObject?, _ attributes: Attributes) {
         state.withLock { state in
             state.attributes = attributes
@@ -103,7 +103,7 @@ final class ActiveFile: Sendable {
         }
     }
 
-    /// Returns when no put of the file is on its way, of what is given up as well.
+    /// Returns when no PUT of the file is under way, those of superseded drafts included.
     func quiesce() async {
         let drafts = state.withLock { state in
             [state.life.draft, state.life.behind].compactMap(\.self) + state.supersededDrafts
@@ -111,8 +111,8 @@ final class ActiveFile: Sendable {
         for draft in drafts { await draft.commit.quiesce() }
     }
 
-    /// Ends a background upload, to be tried again, because a program wants the file. After a few times it is waited for, unless
-    /// the store is away: then it would be in vain.
+    /// Interrupts a background upload, which is retried later, because a program wants the file. After a few times the program
+    /// waits for the upload instead, unless the store is away.
     func interruptUpload(isAway: Bool) {
         let task = state.withLock { state -> Task<FileSystemError?, Never>? in
             guard let task = state.upload, state.interruptions < 3 || isAway else { return nil }
@@ -122,7 +122,7 @@ final class ActiveFile: Sendable {
         task?.cancel()
     }
 
-    /// Whether the metadata cache knows all there is to know of the file.
+    /// Whether the metadata cache has the whole state of the file.
     var isSettled: Bool {
         state.withLock { $0.life.isSettled }
     }
@@ -134,24 +134,24 @@ final class ActiveFile: Sendable {
         state.withLock { $0.life.isCopy || $0.life.draft?.staged.needsItsUpload ?? false }
     }
 
-    /// Whether a crash leaves bytes that a program was told are safe.
+    /// Whether the file has acknowledged bytes, which a crash leaves.
     var hasAcknowledgedBytes: Bool { state.withLock { $0.life.survivor != nil } }
 
-    /// Whether something is left to do when the last handle goes.
+    /// Whether something is left to do when the last handle is closed.
     var needsRelease: Bool { state.withLock { $0.life.isDirty || $0.life.isUnlinked } }
 }
 
 /// One open(2) of an active file.
 ///
-/// Reads the version it was opened on, whatever others do to the object; our own commits take it along. The reader belongs to
-/// the object it reads and is made anew when that changes. Its mutex is a leaf.
+/// Reads the version that it was opened on, even when another host replaces the object; commits of this mount move it to their
+/// version. The reader belongs to the object that it reads and is made anew when that changes. The mutex is a leaf.
 final class FileHandle: Sendable {
     private struct State {
         var pin: CachedObject?
         /// The file's epoch when `pin` was taken.
         var epoch: Int
         var reader: ObjectReader?
-        /// How many of the file's failures its program was told.
+        /// How many of the file's background failures this handle has returned to its program.
         var heard: Int
     }
 
@@ -166,7 +166,7 @@ final class FileHandle: Sendable {
         state = Mutex(State(pin: base, epoch: epoch, heard: heard))
     }
 
-    /// What went wrong in the background since its program was told the last time; it counts as told.
+    /// Returns the newest background failure that this handle has not returned yet. It counts as returned from then on.
     func takeFailure() -> FileSystemError? {
         file.state.withLock { file in state.withLock { file.failures.hear(&$0.heard) } }
     }
@@ -175,7 +175,7 @@ final class FileHandle: Sendable {
         file.state.withLock { file in state.withLock { file.failures.hasNews(since: $0.heard) } }
     }
 
-    /// The committed version this handle reads, given the file's own.
+    /// The committed version that this handle reads: `base`, if the file's epoch has changed, else the pinned one.
     func pinned(_ base: CachedObject?, epoch: Int) -> CachedObject? {
         state.withLock { state in
             if state.epoch != epoch { (state.pin, state.epoch) = (base, epoch) }
@@ -235,17 +235,17 @@ final class ActiveFiles: Sendable {
         return file
     }
 
-    /// A file that nobody has open yet.
+    /// Adds a file that no handle has open yet.
     func adopt(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile {
         slots.withLock { Self.insert(make(), ino, users: 0, &$0) }
     }
 
-    /// A file that is neither open nor dirty; nil when it is.
+    /// Adds a file that was neither open nor dirty; nil when the table has one.
     func adoptIdle(_ ino: InodeNumber, make: () -> ActiveFile) -> ActiveFile? {
         slots.withLock { $0[ino] == nil ? Self.insert(make(), ino, users: 0, &$0) : nil }
     }
 
-    /// One user less; true when none is left. The file stays while it is dirty.
+    /// Drops one user; true when none is left. A dirty file stays in the table.
     func release(_ file: ActiveFile) -> Bool {
         slots.withLock { slots in
             guard var slot = slots[file.ino], slot.file === file else { return true }
@@ -255,7 +255,7 @@ final class ActiveFiles: Sendable {
         }
     }
 
-    /// Forgets a file that nobody has open and that has nothing left to commit. One that has taken its place since stays.
+    /// Removes a file that is neither open nor dirty. Another file that has taken its place stays.
     func forgetIfIdle(_ file: ActiveFile) {
         slots.withLock { slots in
             if let slot = slots[file.ino], slot.file === file, slot.users == 0, !file.isDirty {

@@ -1,12 +1,13 @@
-/// What went wrong for good with a file while nobody waited for it, and who has heard of it: as Linux does it for pages that
-/// could not be written (errseq_t), each descriptor is told once, by its next close or fsync. One that is opened afterwards hears
-/// of it where nobody else has. A value of `ActiveFile.State`; lost with the process, whose log has it.
+/// Permanent failures of a file's background uploads. As with Linux's errseq_t for pages that could not be written, each
+/// descriptor returns a failure once, by its next close or fsync. A descriptor that is opened afterwards returns it if no other
+/// one has. A value of `ActiveFile.State`.
+/// After a crash: lost; the log has the failures.
 struct BackgroundFailures {
     private var latest: FileSystemError?
     private var count = 0
     private var isHeard = true
 
-    /// Where a descriptor begins to listen that is opened now.
+    /// The count from which on a descriptor that is opened now returns failures.
     var start: Int { isHeard ? count : count - 1 }
 
     mutating func note(_ error: FileSystemError) {
@@ -14,12 +15,13 @@ struct BackgroundFailures {
         count += 1
     }
 
-    /// What nobody has heard of.
+    /// The newest failure, if no descriptor has returned it.
     var unheard: FileSystemError? { isHeard ? nil : latest }
 
     func hasNews(since heard: Int) -> Bool { heard < count }
 
-    /// What is new to whoever has `heard` so far.
+    /// Returns the newest failure to a descriptor that has returned `heard` of them, and updates `heard`; nil if there is none
+    /// since.
     mutating func hear(_ heard: inout Int) -> FileSystemError? {
         guard heard < count else { return nil }
         (heard, isHeard) = (count, true)

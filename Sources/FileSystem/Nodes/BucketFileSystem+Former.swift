@@ -5,9 +5,10 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// Inodes that have lost their names here and that the kernel may come to still (`FormerInodes`).
+/// Inodes that have lost their names here and that the kernel may still use (`FormerInodes`).
 extension BucketFileSystem {
-    /// To be called before an entry loses its name by a call of this mount. Nothing is asked of it as long as it has one.
+    /// To be called before an entry loses its name by a call of this mount. The record has no effect as long as the inode has a
+    /// name.
     func noteFormer(_ entry: Entry) {
         let headers = entry.attributes.headersKnown ? (try? metadata.metadata(of: entry.ino)) ?? nil : nil
         var attributes = entry.attributes
@@ -20,7 +21,7 @@ extension BucketFileSystem {
         note(former, of: entry.ino)
     }
 
-    /// The last descriptor of a file without a name is closed.
+    /// To be called when the last handle of a file without a name is closed.
     func noteFormer(_ file: ActiveFile) {
         let (attributes, headers, base) = file.state.withLock { ($0.attributes, $0.metadata, $0.life.object) }
         note(FormerInodes.Former(attributes: attributes, headers: headers, key: base?.key, file: file), of: file.ino)
@@ -36,16 +37,16 @@ extension BucketFileSystem {
         return former
     }
 
-    /// The attributes of an entry whose file is not active. One that was not stored has left the table before its entry goes, and
-    /// then only the file tells its length.
+    /// The attributes of an entry whose file is not active. A file that was not stored leaves the table before its entry is
+    /// removed; then only the former inode's file has the length.
     func latest(of entry: Entry) -> Attributes {
         let file = formers.find(entry.ino)?.file
         return file.flatMap { file in file.state.withLock { $0.life.isUnlinked ? $0.attributes : nil } }
             ?? entry.attributes
     }
 
-    /// Does what is about an inode. One that loses its name here meanwhile is a file without a name from then on: then `act`
-    /// finds it so when it is begun once more.
+    /// Runs `act`, a call about an inode. If the inode loses its name meanwhile, runs it once more: `act` then finds a file
+    /// without a name.
     func withOrWithoutName<Value: Sendable>(
         _ ino: InodeNumber, _ act: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -56,8 +57,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// The kernel has no inode of this number any more. It comes as well for single references, when a program did not wait for
-    /// an answer that held one.
+    /// The kernel has dropped its inode of this number. It also sends this for single references, when a killed program did not
+    /// take an answer that held one.
     package func forget(_ ino: InodeNumber, count: UInt64) {
         guard !files.isOpen(ino), let former = formers.remove(ino) else { return }
         drop(former)
@@ -78,7 +79,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The file of such an inode, with one more user. nil where there is none.
+    /// The file of a former inode, with one more user; nil if there is none.
     func revive(_ ino: InodeNumber) -> ActiveFile? {
         guard let former = former(ino), former.attributes.kind == .file else { return nil }
         let file = files.retain(ino) {
@@ -96,7 +97,8 @@ extension BucketFileSystem {
         return file
     }
 
-    /// Whether the bytes of a file without a name are here, or its object is there as long as it is open. Keeps them then.
+    /// Whether a file without a name has its bytes: in the cache, which then keeps them, or in an object that stays while it is
+    /// open.
     func hasItsBytes(_ file: ActiveFile) -> Bool {
         let (base, size, hasObject) = file.state.withLock { state in
             (state.life.object, state.life.draft?.staged.size ?? state.attributes.size, state.life.removal != nil)

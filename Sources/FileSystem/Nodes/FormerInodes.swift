@@ -3,21 +3,21 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// Inodes whose names calls of this mount have removed or replaced, until the kernel forgets them. A program that has walked a
-/// path just before comes to such an inode, and finds what a local disk has there: a file without a name.
+/// Inodes whose names calls of this mount have removed or replaced, until the kernel forgets them. A program that resolved the
+/// path just before gets such an inode, and finds what a local disk has there: a file without a name.
 ///
-/// Holds what is known nowhere else any more: attributes, and bytes that were never stored. The mutex is a leaf. A crash
-/// empties it, except of what programs have open (`Orphan`): the next process answers ESTALE, and the kernel walks the path
-/// again.
+/// Holds what is stored nowhere else any more: attributes, and bytes that were never committed. The mutex is a leaf.
+/// After a crash: empty, except for files that programs have open (`Orphan`). The next process answers ESTALE, and the kernel
+/// resolves the path again.
 final class FormerInodes: Sendable {
     struct Former: Sendable {
-        /// As they were when the name went; `file` has newer ones.
+        /// As they were when the inode lost its name; `file` has newer ones.
         var attributes: Attributes
         /// nil if this mount has not read them.
         let headers: ObjectMetadata?
         /// nil if the file was never stored.
         let key: ObjectKey?
-        /// The open file, or the one whose bytes were not stored, if there was one.
+        /// The file, if it was open or had bytes that were not stored.
         var file: ActiveFile?
 
         var shown: Attributes { file?.attributes ?? attributes }
@@ -27,10 +27,10 @@ final class FormerInodes: Sendable {
     private static let most = 1024
 
     private let formers = Mutex(LRU<InodeNumber, Former>(capacity: most))
-    /// Saves the mutex to the kernel's many messages about others.
+    /// Lets the kernel's many calls about other inodes skip the mutex.
     private let count = Atomic(0)
 
-    /// Returns the oldest one if it had to go for this one.
+    /// Adds an inode. Returns the oldest one if that had to go.
     func insert(_ former: Former, for ino: InodeNumber) -> Former? {
         formers.withLock { formers in
             defer { count.store(formers.count, ordering: .relaxed) }
@@ -60,6 +60,6 @@ final class FormerInodes: Sendable {
         }
     }
 
-    /// The mount ends.
+    /// To be called when the mount ends.
     func removeAll() { formers.withLock { $0.removeAll() } }
 }

@@ -2,24 +2,24 @@ package import Basics
 package import Metadata
 import Synchronization
 
-/// Notes which files are open for a process that may have to go on with the mount. Any thread, at any time.
+/// Notes open files and directories for the next process of this mount. Any thread, at any time.
 package protocol OpenFileLog: Sendable {
     /// To be called before the kernel learns the handle.
     func opened(_ handle: HandleID, of ino: InodeNumber)
     /// To be called when nothing is left to do for the handle.
     func closed(_ handle: HandleID)
-    /// A directory was read up to this offset, behind this component.
+    /// A directory was read up to this offset, which follows this component.
     func listed(_ handle: HandleID, _ offset: UInt64, _ component: ByteString)
-    /// Nobody reads it any more.
+    /// The handle of a directory was closed.
     func unlisted(_ handle: HandleID)
-    /// What was noted of it last, if it was.
+    /// The last noted position of a directory handle, if there is one.
     func listing(of handle: HandleID) -> (offset: UInt64, component: ByteString)?
 }
 
 /// Open files and directories by the number the kernel keeps for them. Numbers are never reused. A leaf lock.
 ///
-/// A number tells what it was opened for and by which process of the mount, so that another process that goes on with the
-/// mount can make the handle again (`HandleNumber`).
+/// A number holds the open flags and the generation of its process, so that the next process of this mount can make the handle
+/// again (`HandleNumber`).
 final class HandleTable: Sendable {
     enum Handle: Sendable {
         case file(FileHandle)
@@ -31,14 +31,14 @@ final class HandleTable: Sendable {
         var handles: [HandleID: Handle] = [:]
     }
 
-    /// Which process of the mount this is.
+    /// The number of this process among those of the mount.
     private let generation: UInt32
     let log: (any OpenFileLog)?
     private let state = Mutex(State())
 
     init(generation: UInt32 = 0, log: (any OpenFileLog)? = nil) { (self.generation, self.log) = (generation, log) }
 
-    /// With `isWaiting` the kernel does not learn the number yet, and may never: it is to be noted before that.
+    /// Adds a handle. With `isWaiting` the kernel gets the number later or never; `note` has to be called before that.
     func insert(_ handle: Handle, isWaiting: Bool = false) -> HandleID {
         state.withLock { state in
             state.last += 1
@@ -52,15 +52,15 @@ final class HandleTable: Sendable {
         }
     }
 
-    /// The kernel is about to learn a number that had to wait.
+    /// Logs a handle that was added with `isWaiting`, before the kernel gets its number.
     func note(_ id: HandleID, of ino: InodeNumber) { log?.opened(id, of: ino) }
 
-    /// The last is done for a handle that was removed before.
+    /// Logs that nothing is left to do for a removed handle.
     func noteClosed(_ id: HandleID) { log?.closed(id) }
 
     func find(_ id: HandleID) -> Handle? { state.withLock { $0.handles[id] } }
 
-    /// Whether somebody has the file open for writing. In time proportional to what is open.
+    /// Whether a handle has the file open for writing. Takes time proportional to the number of open handles.
     func hasWriter(of file: ActiveFile) -> Bool {
         state.withLock { state in
             state.handles.values.contains { handle in
@@ -69,20 +69,20 @@ final class HandleTable: Sendable {
         }
     }
 
-    /// In time proportional to what is open.
+    /// Takes time proportional to the number of open handles.
     var openDirectories: [InodeNumber] {
         state.withLock { state in
             state.handles.values.compactMap { if case .directory(let stream) = $0 { stream.directory } else { nil } }
         }
     }
 
-    /// What a handle of an earlier process was; nil for numbers that no process before this one gave out.
+    /// The parts of a number that an earlier process gave out; nil for other numbers.
     func origin(of id: HandleID) -> HandleNumber? {
         let number = HandleNumber(id)
         return number.generation < HandleNumber.shortened(generation) ? number : nil
     }
 
-    /// Puts back a handle that an earlier process had; the one that is there already, if somebody was faster.
+    /// Puts back a handle of an earlier process. Returns the handle that another call has put back before, if there is one.
     func restore(_ handle: Handle, as id: HandleID) -> Handle? {
         state.withLock { state in
             if let other = state.handles[id] { return other }
@@ -95,12 +95,12 @@ final class HandleTable: Sendable {
     func remove(_ id: HandleID) -> Handle? { state.withLock { $0.handles.removeValue(forKey: id) } }
 }
 
-/// The parts of a handle's number: how it was opened in the highest byte, the process's generation in the next two, and a
-/// count. The kernel keeps it for us, so nothing else has to be written down about open files.
+/// The parts of a handle's number: the open flags in the highest byte, the process's generation in the next two, and a count. The
+/// kernel keeps the number, so the flags of an open file are written down nowhere else.
 struct HandleNumber: Sendable, Hashable {
     /// nil for a directory.
     var flags: OpenFlags?
-    /// The kernel reads it from a file of the block cache.
+    /// Whether the kernel reads the handle from a file of the block cache.
     var isBacked: Bool
     var generation: UInt16
     var count: UInt64
@@ -136,12 +136,11 @@ extension FileSystemError {
     static let badHandle = FileSystemError(.badHandle, "no such open file")
 }
 
-/// Handles, whoever gave them out. Those of an earlier process are made again, all that it had noted before anything is served
-/// and one that it could not note when it is used: the inode's entry and
-/// its dirty bytes are, so what is missing is only which version the handle had pinned, and that is the one known now. A file
-/// without a name is there again with what was kept of it.
+/// Handles of this process and of earlier ones. Those of earlier processes are made again: the noted ones before anything is
+/// served, any other when it is used. The file's entry and its dirty bytes are known; the version that the handle had pinned is
+/// not, so the handle reads the version known now. A file without a name is restored from its record (`Orphan`).
 extension BucketFileSystem {
-    /// Makes the handles of an earlier process again. Of one whose file cannot be gone on with each use says so.
+    /// Makes the handles of an earlier process again. If a file cannot be restored, each use of its handle fails.
     func reopenHandles(_ openFiles: [(handle: HandleID, ino: InodeNumber)]) {
         for (handle, ino) in openFiles { _ = try? fileHandle(handle, of: ino) }
     }

@@ -9,16 +9,16 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// A file or a directory without a name that programs have open, as it is kept for the process that may have to go on with the mount: in
-/// the metadata cache from the moment it loses its name until its last handle goes.
+/// A file or a directory without a name that programs have open, as the metadata cache keeps it for the next process of this
+/// mount: from the moment when it loses its name until its last handle is closed.
 ///
-/// The journal has nothing of it but the removal of its object, since nobody wants its bytes once it is closed; any other
-/// start forgets it. Its staged bytes stay in `staging/`, with what says which they are. The record is there before the act. One
-/// whose file still has its entry is that of an unlink which did not come to its end: with its removal in the journal it is
-/// carried on, otherwise, or if it was a rename, the record does nothing.
+/// The journal has only the removal of its object, since no program can use its bytes once it is closed; a new mount drops the
+/// record. Its staged bytes and their map stay in `staging/`. The record is written before the unlink or rename. If the file
+/// still has its entry, the unlink was interrupted: with its removal in the journal the next process completes it. Otherwise, or
+/// if it was a rename, the record has no effect.
 package struct Orphan: Sendable {
     fileprivate struct Record: Codable {
-        /// The object that is not gone yet, as handles need its bytes.
+        /// The removal of its object, which waits because handles need its bytes.
         struct Removal: Codable {
             var job: Int64
             var parent: UInt64
@@ -31,12 +31,12 @@ package struct Orphan: Sendable {
         var base: VersionRecord?
         var isCopy: Bool
         var staging: String?
-        /// How many bytes of a version the staging file began with; nil: as many as `base` has, or none of a copy.
+        /// The length of the version over which the staging file began; nil: that of `base`, or 0 for a copy.
         var stagedOver: Int64?
         var headers: HeadersRecord
         var size: Int64
         var removal: Removal?
-        /// The removal in the journal, where that does not wait for the last handle.
+        /// The row of a removal that does not wait for the last handle.
         var job: Int64?
     }
 
@@ -45,11 +45,11 @@ package struct Orphan: Sendable {
 
     /// The name of its staging file; nil when nothing was written to it.
     package var staging: String? { record.staging }
-    /// The removal of its object, which waits for its last handle.
+    /// The row of the removal of its object, which waits for its last handle.
     package var job: IntentID? { record.removal.map { IntentID(rawValue: $0.job) } }
 
-    /// Those that an earlier process of the same mount has left. What cannot be read is not there: whoever has it open gets
-    /// an error.
+    /// The records of an earlier process of the same mount. A record that cannot be read is left out: calls on its file then
+    /// fail.
     package static func all(in metadata: MetadataCache) -> [Orphan] {
         ((try? metadata.unlinked()) ?? []).compactMap { kept in
             (try? JSONDecoder().decode(Record.self, from: Data(kept.record))).map {
@@ -60,25 +60,25 @@ package struct Orphan: Sendable {
 }
 
 extension BucketFileSystem {
-    /// Largest object, in bytes, that is fetched for those who have it open before another takes its place.
+    /// The largest object, in bytes, that is fetched for open handles before another one takes its place.
     private static let largestFetched: Int64 = 64 << 20
-    /// So long, and one piece more, whoever replaces the object waits for that.
+    /// The call that replaces the object waits so long for that, and for one piece more.
     private static let fetchPatience = Duration.seconds(10)
 
-    /// Before an open file loses its name: bytes that only the store can put together, from the parts of an upload or from another
-    /// object, become the file's own object while it may have one.
+    /// To be called before an open file loses its name. Commits a file some of whose bytes only the store has, in parts of an
+    /// upload or in another object, while the file has a key.
     func storeForHandles(_ lock: borrowing FileLock) async throws(FileSystemError) {
         let file = lock.file
         guard file.state.withLock({ $0.life.isDirty }), file.needsTheStore, files.isOpen(file.ino) else { return }
         do throws(FileSystemError) { try await commit(lock, leaving: true) } catch {
-            // Somebody else has changed what it rests on: there is nothing to save.
+            // Another host has changed the object below: there is nothing to save.
             guard error.kind == .stale else { throw error }
             remember(error, "unlink", file.ino)
         }
     }
 
-    /// To be called before the object of an open file is replaced: what is not here of it could not be had any more. What does
-    /// not come now, or of a larger object, is ESTALE then; what is here stays.
+    /// To be called before the object of an open file is replaced. Fetches the bytes that are not here, and keeps the blocks for
+    /// the open handles. Bytes that do not come now, and those of a larger object, are ESTALE afterwards.
     func saveForHandles(of file: ActiveFile) async {
         guard files.isOpen(file.ino), let base = file.state.withLock({ $0.life.isCopy ? nil : $0.life.object }) else {
             return
@@ -87,13 +87,13 @@ extension BucketFileSystem {
         _ = pin(base, for: file, whole: false)
     }
 
-    /// Whether the cache can be all there is of an open file's object: it has the whole of it and keeps it until the last
-    /// handle goes. Of one that would leave others little room it is not to be.
+    /// Keeps an open file's whole object in the cache until the last handle is closed. False if the cache lacks bytes of it, or
+    /// if it would take too much of the cache.
     func pinWhole(_ base: CachedObject, for file: ActiveFile) -> Bool {
         base.version.size <= rooms.blocks.capacity / Self.shareOfPins && pin(base, for: file, whole: true)
     }
 
-    /// An object may take that part of the cache's space.
+    /// Such an object takes at most the cache's space divided by this.
     private static let shareOfPins: Int64 = 4
 
     func pin(_ base: CachedObject, for file: ActiveFile, whole: Bool) -> Bool {
@@ -106,7 +106,7 @@ extension BucketFileSystem {
         return true
     }
 
-    /// The last handle is gone.
+    /// To be called when the last handle is closed.
     func unpin(_ file: ActiveFile) { file.state.withLock { $0.pinned.take() }?.unpin() }
 
     private func fetch(_ base: CachedObject) async {
@@ -118,13 +118,13 @@ extension BucketFileSystem {
             let piece = ByteRange(at: start, count: min(base.version.size - start, step))
             do throws(BlockError) { try await base.read(piece, into: buffer, at: 0) } catch { return }
         }
-        // For the process that may have to go on with the mount, too.
+        // Waits until the blocks are on the disk: the next process of this mount needs them as well.
         await base.settle()
     }
 
-    /// To be called before an open file loses its name, when it has, and when what is kept of it has changed. Before it, `deletion`
-    /// is what will be there to do at its last handle, or `job` the removal that is about to be begun, if there is one, and
-    /// `changed` the time of that change.
+    /// Writes the record of an open file: before the file loses its name, when it has lost it, and when its state has changed.
+    /// Before, `deletion` is what its last close will carry out, `job` is the row of a removal that is about to begin, and
+    /// `changed` is the time of that change.
     func keepOrphan(
         _ file: ActiveFile, deletion: ActiveFile.Deletion? = nil, job: IntentID? = nil, changed: Timestamp? = nil
     ) {
@@ -140,26 +140,26 @@ extension BucketFileSystem {
                         component: deletion.component, commits: deletion.commits)
                 }, job: job?.rawValue)
         }
-        // Without its object the file has nothing but the blocks that are here.
+        // Without its object the file's bytes are only in these blocks.
         if record.removal == nil, record.base != nil { rooms.blocks.flush() }
         let name = record.removal.map { (InodeNumber(rawValue: $0.parent), $0.component) }
         do {
             try metadata.keep(unlinked: file.ino, Array(try JSONEncoder().encode(record)), hiding: name)
         } catch {
-            // It works as long as this process lives.
+            // The file works as long as this process lives.
             rooms.logger.warning(
                 "an unlinked open file would be lost in a restart of the worker",
                 metadata: ["ino": "\(file.ino)", "reason": "\(error)"])
         }
     }
 
-    /// To be called before a directory loses its name. Nothing is kept of one that no program has open.
+    /// To be called before a directory loses its name. A directory that no program has open gets no record.
     func keepOrphan(directory ino: InodeNumber, _ attributes: Attributes) {
         guard handles.openDirectories.contains(ino) else { return }
         let headers = HeadersRecord(AttributeCodec.encode(attributes, over: ObjectMetadata()))
         let record = Orphan.Record(isDirectory: true, isCopy: false, headers: headers, size: 0)
         guard let bytes = try? JSONEncoder().encode(record) else { return }
-        // Without it the descriptor works as long as this process lives.
+        // Without the record the descriptor works as long as this process lives.
         try? metadata.keep(unlinked: ino, Array(bytes), hiding: nil)
     }
 
@@ -176,7 +176,8 @@ extension BucketFileSystem {
             FormerInodes.Former(attributes: attributes, headers: headers.metadata, key: nil, file: nil), for: ino)
     }
 
-    /// To be called after the last close of the file. Returns false, and keeps the record, if a program has opened the file since.
+    /// To be called after the last close of the file. Returns false, and keeps the record, if a program has opened the file
+    /// since.
     func forgetOrphan(_ file: ActiveFile) -> Bool {
         if files.isOpen(file.ino) { return false }
         try? metadata.forget(unlinked: file.ino)
@@ -185,8 +186,8 @@ extension BucketFileSystem {
         return false
     }
 
-    /// Goes on with a file of an earlier process of the same mount, whose journal led to `plan`. To be called before anything is
-    /// served. False, and nothing happens, if it has its name still.
+    /// Restores an orphan of an earlier process of the same mount; recovery from its journal gave `plan`. To be called before
+    /// anything is served. False, and nothing happens, if the file still has its name.
     func restoreOrphan(_ orphan: Orphan, _ plan: Recovery.Plan) -> Bool {
         let (ino, record) = (orphan.ino, orphan.record)
         if let entry = (try? metadata.entry(ino)) ?? nil {
@@ -222,7 +223,7 @@ extension BucketFileSystem {
             kind: .file, size: draft?.staged.size ?? record.size, mtime: changed, version: base?.version)
         AttributeCodec.decode(record.headers.metadata, into: &attributes)
         if let draft, let modified {
-            // The record tells it exactly; what was written since has moved the file's own time on.
+            // The record has the exact time; later writes have moved the time of the staging file.
             attributes.mtime = max(attributes.mtime, modified)
             attributes.ctime = max(attributes.ctime, modified)
             try? draft.staged.setModified(attributes.mtime)
@@ -243,7 +244,7 @@ extension BucketFileSystem {
         return true
     }
 
-    /// What was written to it; nil when that is not known.
+    /// The draft of an orphan; nil when its bytes are not known.
     private func goOn(
         _ name: String, _ base: CachedObject?, baseSize: Int64
     ) throws(FileSystemError) -> ActiveFile.Draft? {
@@ -258,7 +259,7 @@ extension BucketFileSystem {
                 rooms.journal.newID(), key: base?.key ?? ObjectKey("unlinked"),
                 base: base.map { ($0.key, $0.version) }, now: time.now(), in: rooms.journal, jobs: jobs)
         } catch { throw FileSystemError(error) }
-        // As before: nothing of it is wanted after a crash.
+        // The row ends, as in the earlier process: after a crash the bytes of an orphan are not needed.
         try end(record)
         return draft(staged, on: base, record)
     }
