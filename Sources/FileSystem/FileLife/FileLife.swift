@@ -9,15 +9,15 @@ import ObjectStorage
 /// A crash loses the value. The next process restores the file from the journal: as `survivor`, or with the draft that a program
 /// has open.
 struct FileLife<Draft, Object, Removal> {
-    /// What programs see.
+    /// The content that programs see.
     enum Content {
         /// The bytes of the object below; none where there is no object.
         case stored
-        /// The same. A first write has made a draft, and nothing is changed in it yet.
+        /// The same: a first write has made a draft, and nothing is changed in it yet.
         case opened(Draft)
-        /// A draft that programs have changed. `behind` is what they were told is safe before: a crash goes back to that.
+        /// A draft that programs have changed. `behind` is the acknowledged draft from before, to which a crash goes back.
         case dirty(Draft, behind: Draft?)
-        /// A draft that programs were told is safe on this disk (durable=local). It is bound for the bucket, and stays as it is.
+        /// An acknowledged draft (durable=local). It is on this disk and bound for the bucket, and stays as it is.
         case acknowledged(Draft)
     }
 
@@ -33,17 +33,17 @@ struct FileLife<Draft, Object, Removal> {
         }
     }
 
-    /// What leads to the file.
+    /// Whether the file has a name.
     enum Link {
         case named
-        /// unlink(2) or rename(2) has taken its name; handles may use it still. The removal is that of its object, which their
-        /// bytes need until the last of them is closed.
+        /// unlink(2) or rename(2) has taken its name; handles may still use it. The removal is that of its object, whose bytes
+        /// the handles need until the last of them is closed.
         case orphan(Removal?)
-        /// Another host has replaced its object: its name has this number now, and the handles of this one go on with what they
-        /// opened, as after a rename(2) over it.
+        /// Another host has replaced its object: the name has this inode number now, and the handles of this file keep the
+        /// version that they opened, as after a rename(2) over it.
         case superseded(by: InodeNumber)
-        /// Another host's version has the name, and what was written here is beside it or kept for "pailfs recover". The handles
-        /// have nothing to go on with: what was below the draft is neither what they wrote nor what is there now.
+        /// Another host's version has the name, and the bytes written here are in a conflict file or kept for "pailfs recover".
+        /// The handles have nothing to read: the object below the draft is neither what they wrote nor what is there now.
         case lostConflict(successor: InodeNumber?)
     }
 
@@ -52,9 +52,9 @@ struct FileLife<Draft, Object, Removal> {
     private(set) var link: Link
     /// The condition of the draft's next PUT.
     private(set) var condition: WriteCondition?
-    /// Counts the changes of `base` by acts of this mount, which every handle follows.
+    /// Counts the changes of `base` by this mount, which every handle follows.
     private(set) var epoch = 0
-    /// The metadata cache could not take down the newest version yet.
+    /// Whether the newest version is not in the metadata cache yet, because that could not be written.
     var isUnrecorded = false
 }
 
@@ -68,7 +68,7 @@ extension FileLife {
         }
     }
 
-    /// The draft that programs were told is safe before they changed it.
+    /// The acknowledged draft from before the changes.
     var behind: Draft? { if case .dirty(_, let behind) = content { behind } else { nil } }
 
     /// The draft that a crash goes back to.
@@ -94,14 +94,14 @@ extension FileLife {
 
     var isCopy: Bool { if case .copied = base { true } else { false } }
 
-    /// A call of this host has taken its name.
+    /// Whether a call of this mount has taken its name.
     var isUnlinked: Bool { if case .orphan = link { true } else { false } }
 
     var removal: Removal? { if case .orphan(let removal) = link { removal } else { nil } }
 
     var hasLostConflict: Bool { if case .lostConflict = link { true } else { false } }
 
-    /// The number under which its name has another host's object.
+    /// The inode number under which its name has another host's object.
     var successor: InodeNumber? {
         switch link {
         case .named, .orphan: nil
@@ -110,19 +110,19 @@ extension FileLife {
         }
     }
 
-    /// No name leads to it any more.
+    /// Whether no name leads to the file any more.
     var isNameless: Bool { if case .named = link { false } else { true } }
 
-    /// The metadata cache knows all there is to know of it.
+    /// Whether the metadata cache has the whole state of the file.
     var isSettled: Bool {
         if case (.stored, .named, false) = (content, link, isUnrecorded) { true } else { false }
     }
 
-    /// The object at its name that the next commit replaces; it goes with the name. Only this tells of it where the entry is
-    /// pending: the file was renamed over it, or acknowledged by an earlier process.
+    /// The object at its key that the next commit replaces; a removal of the name deletes it. Where the entry is pending, only
+    /// this shows the object: the file was renamed over it, or acknowledged by an earlier process.
     var replacedObject: ETag? { if case .match(let etag) = condition { etag } else { nil } }
 
-    /// What can never be; nil when all is well. Looked at after every event while assertions are on.
+    /// The invariant that is broken; nil if none is. Checked after every event while assertions are on.
     var fault: String? {
         switch (content, base, link) {
         case (.opened, .copied, .named): "a draft that copies another object counts as unchanged"
@@ -138,23 +138,23 @@ extension FileLife {
     }
 }
 
-// The events follow. One that cannot happen in a state changes nothing there; `assert` names those whose caller would have broken
-// acknowledged bytes. What is to be done about a draft or a removal that an event gives back is the caller's.
+// The events follow. An event that cannot happen in a state changes nothing there; `assert` names those whose caller would have
+// broken acknowledged bytes. The caller disposes of a draft or a removal that an event returns.
 
 // MARK: How a life begins
 
 extension FileLife {
-    /// An object that somebody opens, or an entry without one.
+    /// An object that a program opens, or an entry without one.
     init(opening object: Object?) {
         self.init(content: .stored, base: Base(object), link: .named)
     }
 
-    /// A file that a program has made: nothing of it is in the bucket, nor on this disk for good.
+    /// A file that a program has made: nothing of it is in the bucket, and nothing is acknowledged.
     init(creating draft: Draft) {
         self.init(content: .dirty(draft, behind: nil), base: .none, link: .named, condition: .absent)
     }
 
-    /// What an earlier process was told is safe, as its row in the journal tells.
+    /// A file that an earlier process acknowledged, restored from its row in the journal.
     init(restoring draft: Draft, over object: Object?, condition: WriteCondition?) {
         self.init(
             content: .acknowledged(draft), base: Base(object), link: .named, condition: condition)
@@ -166,7 +166,7 @@ extension FileLife {
             content: draft.map { .dirty($0, behind: nil) } ?? .stored, base: base, link: .orphan(removal))
     }
 
-    /// What a program had written in an earlier process, which it goes on with here. An acknowledged draft is behind it.
+    /// Continues with the draft of an earlier process, whose file a program has open. An acknowledged draft goes behind it.
     mutating func goOn(with draft: Draft, copying source: Object?, condition: WriteCondition?) {
         content = .dirty(draft, behind: survivor)
         if let source { base = .copied(source) }
@@ -177,7 +177,7 @@ extension FileLife {
 // MARK: What programs do
 
 extension FileLife {
-    /// A first write needs a draft. Two may come at once: the draft that counts is returned.
+    /// A first write has made a draft. Two may do so at once: returns the draft that counts.
     mutating func begin(_ draft: Draft, condition: WriteCondition) -> Draft {
         if let winner = self.draft { return winner }
         assert(!hasLostConflict, "a file that lost a conflict gets a draft")
@@ -185,7 +185,7 @@ extension FileLife {
         return draft
     }
 
-    /// The draft's bytes are other ones now.
+    /// The draft's bytes have changed.
     mutating func change() {
         switch content {
         case .opened(let draft): content = .dirty(draft, behind: nil)
@@ -195,21 +195,21 @@ extension FileLife {
         }
     }
 
-    /// The draft has become a copy of another file's object, with what else is in it.
+    /// The draft becomes a copy of another file's object, under the draft's own bytes.
     mutating func copy(from object: Object) {
         change()
         base = .copied(object)
         epoch += 1
     }
 
-    /// Nothing was changed in the draft, which is returned and to be discarded.
+    /// Drops a draft in which nothing was changed, and returns it to be discarded.
     mutating func dropUnchanged() -> Draft? {
         guard case .opened(let draft) = content, !isUnlinked else { return nil }
         (content, condition) = (.stored, nil)
         return draft
     }
 
-    /// Programs are told that the draft is safe on this disk. What was acknowledged before is given up by that.
+    /// The draft is acknowledged. The draft behind it is given up.
     mutating func acknowledge() {
         guard case .dirty(let draft, _) = content else { return }
         content = .acknowledged(draft)
@@ -221,7 +221,7 @@ extension FileLife {
         content = .dirty(draft, behind: acknowledged)
     }
 
-    /// unlink(2) or rename(2) has taken the name. Whoever lost a conflict before hears that as before.
+    /// unlink(2) or rename(2) has taken the name. A file that lost a conflict stays so, unless there is a removal.
     mutating func unlink(_ removal: Removal? = nil) {
         switch link {
         case .named: link = .orphan(removal)
@@ -230,14 +230,14 @@ extension FileLife {
         }
     }
 
-    /// Nothing of it is to come back after a crash any more: its rows have ended, or end with that. Returns what was behind.
+    /// After a crash the file must not come back any more: its rows have ended, or end with this. Returns the draft behind.
     mutating func forgetAcknowledged() -> Draft? {
         let behind = takeBehind()
         if case .acknowledged(let draft) = content { content = .dirty(draft, behind: nil) }
         return behind
     }
 
-    /// What was behind is to be given up: a newer object has taken its place.
+    /// Returns the draft behind, to be given up: a newer object has taken its place.
     mutating func takeBehind() -> Draft? {
         guard case .dirty(let draft, let behind) = content else { return nil }
         content = .dirty(draft, behind: nil)
@@ -248,37 +248,37 @@ extension FileLife {
 // MARK: What becomes of the object
 
 extension FileLife {
-    /// The draft is an object now, and the file's content.
+    /// The draft is committed: its object is the file's content.
     mutating func land(as object: Object) {
         (content, base, condition) = (.stored, .own(object), nil)
         epoch += 1
     }
 
-    /// A commit of the draft that goes on, or has failed, has made an object: what is not in the draft is there.
+    /// A commit that continues, or has failed, has made an object, which has the bytes that are not in the draft.
     mutating func rest(on object: Object) {
         base = .own(object)
         epoch += 1
     }
 
-    /// This mount gave the object another version or another key: everybody reads that one.
+    /// This mount gave the object another version or another key, which every handle reads from now on.
     mutating func rebase(on object: Object?) {
         guard !hasLostConflict else { return }
         base = Base(object)
         epoch += 1
     }
 
-    /// The same bytes under a version that was looked up. Handles follow where they had none.
+    /// The object has the same bytes under a version that was looked up. Handles follow where they had none.
     mutating func renew(_ object: Object?) {
         if self.object == nil { epoch += 1 }
         base = Base(object)
     }
 
-    /// What the draft's commit requires is another thing now.
+    /// Changes the condition of the draft's next PUT.
     mutating func require(_ condition: WriteCondition?) {
         if draft != nil { self.condition = condition }
     }
 
-    /// Another host's version has the name, and the draft is beside it or kept elsewhere. Returns what was behind.
+    /// Another host's version has the name, and the draft is in a conflict file or kept for recovery. Returns the draft behind.
     mutating func loseConflict() -> Draft? {
         let behind = behind
         (content, base, condition) = (.stored, .none, nil)
@@ -286,7 +286,7 @@ extension FileLife {
         return behind
     }
 
-    /// The name has another host's object, under a number of its own.
+    /// The name has another host's object, under another inode number.
     mutating func supersede(by successor: InodeNumber) {
         switch link {
         case .named, .superseded: link = .superseded(by: successor)
@@ -295,7 +295,7 @@ extension FileLife {
         }
     }
 
-    /// The removal of the object, for whoever carries it out or replaces the object.
+    /// Takes the removal of the object, to carry it out or to replace the object.
     mutating func takeRemoval() -> Removal? {
         guard case .orphan(let removal) = link else { return nil }
         link = .orphan(nil)
