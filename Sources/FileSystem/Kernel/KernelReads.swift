@@ -4,19 +4,19 @@ import Logging
 package import Metadata
 import Synchronization
 
-/// The kernel's way to read an open file from another one by itself (FUSE passthrough). Any thread, at any time.
+/// FUSE passthrough: the kernel reads an open file from another file by itself. Any thread, at any time.
 package protocol BackingKernel: Sendable {
-    /// Whether that was agreed when the mount began, and what is open is known.
+    /// Whether passthrough was negotiated when the mount began, and the open handles are known.
     var allowsBacking: Bool { get }
-    /// Enters a file; answers what the kernel calls it. Throws its errno.
+    /// Registers a file with the kernel, and returns the kernel's number of it. Throws its errno.
     func enter(_ file: File) throws(FileError) -> Int32
-    /// No handle will be opened on it any more.
+    /// Unregisters a file. No handle will be opened on it any more.
     func leave(_ backing: Int32)
-    /// Notes for the process after this one that handles of `ino` are read from a file of the cache; false where there is no
-    /// room for that.
+    /// Notes for the next process that the kernel reads handles of `ino` from a file of the cache; false where there is no room
+    /// for the note.
     func note(_ backing: BackedInode) -> Bool
     func forget(_ ino: InodeNumber)
-    /// What processes before this one had noted.
+    /// The notes of earlier processes.
     var backedInodes: [BackedInode] { get }
 }
 
@@ -25,7 +25,7 @@ package struct BackedInode: Sendable, Hashable {
     package let ino: InodeNumber
     /// The block cache's number of the file.
     package let file: Int64
-    /// The kernel's.
+    /// The kernel's number of the file.
     package let backing: Int32
 
     package init(ino: InodeNumber, file: Int64, backing: Int32) {
@@ -33,20 +33,20 @@ package struct BackedInode: Sendable, Hashable {
     }
 }
 
-/// How the kernel reads the open files of a mount that nobody writes to: with our replies, or, when all bytes of the object
-/// are on the disk and were found right, from the block file itself.
+/// How the kernel reads the open files of a read-only mount: from replies of pailfs or, when all bytes of the object are on the
+/// disk and verified, from the block file itself.
 ///
-/// All handles of an inode have to be of one kind while any is open (fuse-passthrough, linux/fs/fuse/iomode.c), so the first
-/// one decides. Where programs may write this is not done: a writer would have to be refused while readers have the block
-/// file. A handle counts from before the kernel has it until its release, which the kernel sends when it has let go. The
-/// mutex is a leaf, except that what is noted for the next process is noted inside. A crash leaves the notes: the next process
-/// keeps the block files as they are, and opens with the same numbers.
+/// All handles of an inode have to be of one kind while any is open (fuse-passthrough, linux/fs/fuse/iomode.c), so the first one
+/// decides. Where programs may write there is no passthrough: pailfs would have to refuse a writer while readers have the block
+/// file. A handle counts from before the kernel has it until its release, which the kernel sends when it has let go. The mutex is
+/// a leaf, except that notes for the next process are written under it.
+/// After a crash: the notes stay. The next process keeps the block files as they are, and opens with the same numbers.
 final class KernelReads: Sendable {
     /// How a handle's reads are served.
     enum Kind: Sendable {
-        /// By us, past the kernel's pages; goes with everything.
+        /// By pailfs, past the kernel's page cache; allowed beside every other kind.
         case direct
-        /// By us, through the kernel's pages.
+        /// By pailfs, through the kernel's page cache.
         case cached
         case backed(Int32)
 
@@ -58,7 +58,7 @@ final class KernelReads: Sendable {
         case backed(BackedInode, handles: Int)
     }
 
-    /// What one request of the kernel brings is not worth it. In bytes.
+    /// The smallest object for passthrough, in bytes: one request of the kernel brings as much.
     static let smallest: Int64 = 1 << 20
 
     private let kernel: any BackingKernel
@@ -67,7 +67,7 @@ final class KernelReads: Sendable {
     private let isRefused = Atomic(false)
     private let uses: Mutex<[InodeNumber: Use]>
 
-    /// `takeBack` ends the loan of a file of the block cache.
+    /// `takeBack` returns a lent file to the block cache.
     init(_ kernel: any BackingKernel, logger: Logger, takeBack: @escaping @Sendable (Int64) -> Void) {
         (self.kernel, self.logger, self.takeBack) = (kernel, logger, takeBack)
         uses = Mutex(
@@ -79,7 +79,7 @@ final class KernelReads: Sendable {
         uses.withLock { uses in uses.values.count { if case .backed = $0 { true } else { false } } }
     }
 
-    /// Decides for one more handle of `ino`; `lend` borrows the file with its bytes, where that is possible.
+    /// Decides for one more handle of `ino`; `lend` borrows the block file, where that is possible.
     func open(_ ino: InodeNumber, direct: Bool, lend: () -> LentFile?) -> Kind {
         let isFirst = uses.withLock { $0[ino] == nil }
         let offer = isFirst && !direct ? self.offer(ino, lend) : nil
@@ -99,7 +99,7 @@ final class KernelReads: Sendable {
 
     /// A handle that an earlier process opened.
     func adopt(_ ino: InodeNumber, isBacked: Bool, direct: Bool) -> Kind {
-        // One that was backed by what is not noted any more binds nobody.
+        // A backed handle without a note binds no other handle to its kind.
         let direct = direct || isBacked
         return uses.withLock { uses in
             if let kind = Self.join(&uses[ino], direct: direct) { return kind }
@@ -109,7 +109,7 @@ final class KernelReads: Sendable {
         }
     }
 
-    /// One handle more of an inode that has some; nil when it is the first that counts.
+    /// Adds a handle to those of an inode; nil when it is the first that counts.
     private static func join(_ use: inout Use?, direct: Bool) -> Kind? {
         switch use {
         case .backed(let inode, let handles):
@@ -143,14 +143,14 @@ final class KernelReads: Sendable {
         if let ended { end(ended) }
     }
 
-    /// The block file of a whole object, entered in the kernel.
+    /// Borrows the block file of a whole object and registers it with the kernel; nil where that is not possible.
     private func offer(_ ino: InodeNumber, _ lend: () -> LentFile?) -> BackedInode? {
         guard !isRefused.load(ordering: .relaxed), kernel.allowsBacking, let lent = lend() else { return nil }
         do throws(FileError) {
             return BackedInode(ino: ino, file: lent.number, backing: try kernel.enter(lent.file))
         } catch {
             takeBack(lent.number)
-            // It will not be another time: no privilege, or a cache directory on a file system on top of another.
+            // Later tries would fail as well: pailfs lacks the privilege, or the cache directory is on a stacked file system.
             isRefused.store(true, ordering: .relaxed)
             logger.info(
                 "the kernel cannot read from the cache by itself; pailfs reads for it", metadata: ["reason": "\(error)"]
