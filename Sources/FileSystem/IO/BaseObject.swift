@@ -4,7 +4,7 @@ import Commits
 import ObjectStorage
 import Synchronization
 
-/// The committed bytes below an draft, for parts that need them: read through the block cache.
+/// The committed bytes below a draft, for parts that need them. Reads through the block cache.
 struct BaseObject: BaseContent {
     let object: CachedObject
     let buffers: BufferPool
@@ -14,7 +14,7 @@ struct BaseObject: BaseContent {
         (self.object, self.buffers, history) = (object, buffers, History(object))
     }
 
-    /// What of the object went into the new one, whose commit fails if any of that was damaged.
+    /// The ranges of the object that went into the new one, whose commit fails if any of them was damaged.
     private final class History: Sendable {
         private let watch: Mutex<DamageWatch>
 

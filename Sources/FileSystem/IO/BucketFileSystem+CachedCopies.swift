@@ -9,7 +9,7 @@ extension BucketFileSystem {
     private static let largestCachedCopy: Int64 = 16 << 20
 
     /// Stores the object again, at `newKey` and with `headers`, or with its own where those are nil. A HEAD shows first that the
-    /// bucket still has this version. nil where the store copies objects, and where bytes are missing here.
+    /// bucket still has this version. nil where it has not, where the store copies objects, and where bytes are missing here.
     func putFromCache(
         _ key: ObjectKey, _ version: ObjectVersion, to newKey: ObjectKey, _ headers: ObjectMetadata?,
         storageClass: String? = nil

@@ -7,15 +7,15 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// copy_file_range: a file that takes over another's bytes from its start has them copied at the store.
+/// copy_file_range: where a file takes over another file's bytes from its start, the store copies them.
 ///
-/// The target's draft lies over the source's version instead of its own; so its commit is one copy request, or part copies
-/// and the parts that were written since. Until then the source is only pinned by its ETag: whoever changes it here has the
-/// copies of it committed first (`lock`); if somebody else does, the target's close fails. For the same reason such a
-/// file is committed where others are acknowledged. Everything else, such as ranges that move to another offset, the kernel
-/// copies by reading and writing.
+/// The target's draft gets the source's version as its base; so its commit is one copy request, or part copies and the parts that
+/// were written since. Until then the source is only pinned by its ETag. A call of this mount that changes the source commits the
+/// copies first (`lock`); if another host changes it, the target's close fails. For the same reason such a file is committed
+/// where others are acknowledged. Everything else, such as ranges that move to another offset, the kernel copies by reading and
+/// writing.
 extension BucketFileSystem {
-    /// Who copies what and has not committed it. Locked outside of a file's mutex.
+    /// The uncommitted files that copy an object, by its key. Locked outside of a file's mutex.
     typealias Copies = Mutex<[ObjectKey: [ActiveFile]]>
 
     private static let leftToTheKernel = FileSystemError(
@@ -34,14 +34,14 @@ extension BucketFileSystem {
             return try await waitingForSpace(file) { [self] () async throws(FileSystemError) in
                 let pass = try await enterToWrite(file, alone: true, and: source.ino)
                 defer { leave(pass) }
-                // Whoever takes the source's object away has this alone until it is gone. Nobody waits for it inside another one's.
+                // A call that removes the source's object has this gate alone. No call waits for it inside another file's gate.
                 guard from.file.writing.tryEnter() else { throw Self.leftToTheKernel }
                 defer { from.file.writing.leave() }
-                // It may have got another key before the names could be kept from changing.
+                // The source may have got another key before `names` was entered.
                 let object = try copyable(from)
                 guard source.offset < object.version.size else { return 0 }
                 let end = min(source.offset.addingReportingOverflow(count).partialValue, object.version.size)
-                // No object will be made of it that the store could copy to.
+                // A file without a name becomes no object that the store could copy to.
                 guard !file.state.withLock({ $0.life.isNameless }) else { throw Self.leftToTheKernel }
                 let draft = try draft(of: file)
                 guard draft.staged.size == target.offset, !draft.record.hasReachedStore else {
@@ -61,7 +61,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// What the store has of the file is what programs see, and the store can copy it to the target.
+    /// The source's object, if it is what programs see and the store can copy it to the target; else throws.
     private func copyable(_ handle: FileHandle) throws(FileSystemError) -> CachedObject {
         let (base, epoch, isOther) = handle.file.state.withLock { state in
             (
@@ -71,7 +71,7 @@ extension BucketFileSystem {
         }
         guard !isOther, let object = handle.pinned(base, epoch: epoch) else { throw Self.leftToTheKernel }
         let limits = store.capabilities
-        // The kernel reads from the cache; the store would send the bytes again.
+        // The store refuses to copy, so the bytes have to be sent anyway: the kernel reads them from the cache.
         if limits.quirks.contains(.copiesRefused) { throw Self.leftToTheKernel }
         guard object.version.size <= limits.largestCopy || limits.canCopyParts(ofSize: object.version.size) else {
             throw Self.leftToTheKernel
@@ -85,7 +85,7 @@ extension BucketFileSystem {
         try journalled { _ throws(JournalingError) in try draft.record.copies(object.key, object.version) }
         draft.commit.takeBase(BaseObject(object: object, buffers: rooms.buffers))
         let isLinked = file.state.withLock { state in
-            // Dirty from here on: whoever looks meanwhile for what copies the object must not take it for stored.
+            // Dirty from here on: a call that looks for copies of the object must not take this file for a stored one.
             state.life.copy(from: object)
             return !state.life.isUnlinked
         }
@@ -101,7 +101,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Files that have been stored since they were remembered wait for nothing, and nobody is to wait for them.
+    /// Removes files that have been stored since they were remembered: no call is to wait for them.
     private static func forgetStored(_ copies: inout [ObjectKey: [ActiveFile]]) {
         for key in copies.keys {
             copies[key]?.removeAll { !$0.isCopy(of: key) }
@@ -109,7 +109,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Commits the files that copy an inode's object, while that is there.
+    /// Commits the files that copy an inode's object, while the object is there.
     ///
     /// Locks: none.
     func commitCopies(ofObject ino: InodeNumber) async throws(FileSystemError) {
@@ -143,7 +143,7 @@ extension BucketFileSystem {
         for (key, files) in waiting { try await commit(files, copiesOf: key) }
     }
 
-    /// Comes to an end: a file copies only what is stored, so no files copy each other in a circle.
+    /// Commits `copies`. This ends: a file copies only stored objects, so no files copy each other in a circle.
     func commit(_ copies: [ActiveFile], copiesOf key: ObjectKey) async throws(FileSystemError) {
         for file in copies {
             let lock = try await lock(file, interrupting: false)

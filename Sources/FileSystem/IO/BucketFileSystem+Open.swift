@@ -46,8 +46,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// A handle of a file that has no name any more: /proc/self/fd leads to one that is open, and a path that was walked before
-    /// to another.
+    /// Opens a file that has no name any more. A program comes to it by /proc/self/fd, or by a path that it resolved before the
+    /// name went.
     private func openOrphan(_ ino: InodeNumber, _ flags: OpenFlags) -> OpenReply? {
         let open = files.find(ino).flatMap { open in
             open.state.withLock { $0.life.isUnlinked } ? files.retain(ino, if: { false }, make: { open }) : nil
@@ -58,7 +58,7 @@ extension BucketFileSystem {
             releaseInBackground(file)
             return nil
         }
-        // Its last handle may have gone before, and with that what is kept of it.
+        // Its last handle may have been closed before, and its record removed with that.
         keepOrphan(file)
         let handle = handles.insert(.file(FileHandle(file: file, flags: flags)), isWaiting: flags.truncate)
         return OpenReply(handle: handle, keepCache: false, direct: flags.direct)
@@ -68,12 +68,12 @@ extension BucketFileSystem {
         case done(OpenReply)
         /// The file's name is about to go.
         case leaving
-        /// The kernel knows the file by another length than this, or this process never told it one: reads would be cut to that.
+        /// The kernel has another length of the file than this one, or none from this process: it would cut reads to that.
         case outdated(Int64)
     }
 
-    /// Makes the handle; nothing here waits. What others have open the kernel knows. Of a file that is to be emptied it hears
-    /// nothing before that is done.
+    /// Makes the handle; nothing here waits. The kernel knows the length of a file that other handles have open. It gets no
+    /// handle of a file that is to be emptied before that is done.
     private func open(_ entry: Entry, _ flags: OpenFlags) throws(FileSystemError) -> Opening {
         guard let file = activateNamed(entry) else { return .leaving }
         guard file.ino == entry.ino else {
@@ -96,10 +96,10 @@ extension BucketFileSystem {
         return .done(OpenReply(handle: handle, keepCache: keepCache, direct: flags.direct, backing: reads.backing))
     }
 
-    /// Sees to it that the kernel asks for the length before it cuts a read to the one it knows.
+    /// Makes the kernel ask for the length, so that it does not cut reads to an outdated one.
     private func tellKernel(_ size: Int64, of entry: Entry) async throws(FileSystemError) {
         guard let notifier = kernel.notifier else {
-            // Upon which it looks the name up again and comes back.
+            // ESTALE makes the kernel look the name up again and repeat the open.
             kernel.note(size: size, of: entry.ino)
             throw FileSystemError(.stale, "the length of \(entry.name) changed")
         }
@@ -110,14 +110,14 @@ extension BucketFileSystem {
         kernel.note(size: size, of: entry.ino)
     }
 
-    /// The same, of a file that `flags` may say to empty.
+    /// Opens the file, and empties it if `flags` say so.
     private func openEmptying(_ entry: Entry, _ flags: OpenFlags) async throws(FileSystemError) -> Opening {
         let opening = try open(entry, flags)
         if flags.truncate, case .done(let opened) = opening { try await emptying(opened, of: entry.ino, flags) }
         return opening
     }
 
-    /// Empties what was just opened, or closes it again.
+    /// Empties the file that was just opened, or closes the handle again.
     private func emptying(
         _ opened: OpenReply, of ino: InodeNumber, _ flags: OpenFlags
     ) async throws(FileSystemError) {
@@ -125,7 +125,7 @@ extension BucketFileSystem {
             if flags.dropsPrivileges { dropPrivileges(of: ino) }
             try await truncate(fileHandle(opened.handle, of: ino).file, to: 0)
         } catch {
-            // The kernel keeps its pages and its length, whatever was done to the file.
+            // The kernel keeps its pages and its length, whatever was done to the file: neither counts any more.
             kernel.forget(ino)
             if let work = close(opened.handle) { await work() }
             handles.noteClosed(opened.handle)
@@ -134,12 +134,12 @@ extension BucketFileSystem {
         handles.note(opened.handle, of: ino)
     }
 
-    /// The active file of an entry, with one more user; nil while its name is about to go, and when its entry has gone or was
-    /// forgotten right now.
+    /// The active file of an entry, with one more user; nil while a call takes its name away, and when its entry has just gone or
+    /// been trimmed.
     func activateNamed(_ entry: Entry) -> ActiveFile? {
         if namesBeingRemoved.contains(entry.ino) { return nil }
         let file = activate(entry)
-        // In this order: a call that takes the name away and is not `leaving` any more has removed the entry before.
+        // In this order: a call that takes the name away removes the entry before it ends its claim.
         let isLeaving = namesBeingRemoved.contains(file.ino)
         metadata.awaitForgetting()
         guard isLeaving || (try? metadata.entry(file.ino)) == .some(nil) else { return file }
@@ -147,8 +147,8 @@ extension BucketFileSystem {
         return nil
     }
 
-    /// The active file of an inode, with one more user, be there a name or not; nil of what is no file. Waits while its name is
-    /// about to go.
+    /// The active file of an inode, with one more user, with or without a name; nil if the inode is no file. Waits while a call
+    /// takes its name away.
     func holdFile(_ ino: InodeNumber) async throws(FileSystemError) -> ActiveFile? {
         while true {
             try await namesBeingRemoved.wait(ino)
@@ -163,18 +163,18 @@ extension BucketFileSystem {
         }
     }
 
-    /// The active file of an entry, with one more user; under another number when the object of those who have it open was
-    /// replaced in the bucket.
+    /// The active file of an entry, with one more user; under another inode number when another host has replaced the object that
+    /// open handles have.
     func activate(_ entry: Entry) -> ActiveFile {
         var entry = current(entry)
-        // Nobody knows better of one that has lost its name since.
+        // An entry that is gone by now cannot be read again: the one that was read counts.
         var isGone = false
         while true {
             let (ino, state) = (
                 entry.ino, ActiveFile.State(attributes: entry.attributes, life: FileLife(opening: committed(entry)))
             )
-            // A commit may have come to its end since the entry was read, and its file have left the table: the version before
-            // must not be taken for one that somebody else has replaced.
+            // A commit may have finished since the entry was read, and its file have left the table: the version before must not
+            // be taken for one that another host has replaced.
             let file = files.retain(ino) { [entry] in
                 isGone || metadata.isCurrent(entry)
             } make: {
@@ -228,7 +228,7 @@ extension BucketFileSystem {
                 }
                 switch found {
                 case .made(let reply): return reply
-                // The file may wait for local space to be emptied: without the claim on its name.
+                // Emptying the file may wait for local space: without the claim on its name.
                 case .existing(let entry): if let reply = try await openExisting(entry, flags) { return reply }
                 }
             }
@@ -271,7 +271,7 @@ extension BucketFileSystem {
         switch try await openEmptying(entry, flags) {
         case .done(let opened): return CreateReply(entry: reply(for: entry), open: opened)
         case .leaving: try await namesBeingRemoved.wait(entry.ino)
-        // The answer tells it.
+        // The reply gives the kernel this length.
         case .outdated(let size): kernel.note(size: size, of: entry.ino)
         }
         return nil
@@ -306,7 +306,7 @@ extension BucketFileSystem {
     }
 
     package func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void> {
-        // Whoever had it open may have written, and an earlier process of the mount not have heard of the end of that.
+        // The handle may be of an earlier process, and its writes not stored: it is made again, so that `close` finds it.
         if files.find(ino)?.needsRelease == true { _ = try? fileHandle(handle, of: ino) }
         guard let work = close(handle) else {
             handles.noteClosed(handle)
@@ -318,7 +318,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Ends a handle; what is left to do when it was the file's last waits in the returned work.
+    /// Closes a handle. Returns the work that is left if it was the file's last one.
     private func close(_ handle: HandleID) -> (@Sendable () async -> Void)? {
         guard case .file(let handle) = handles.remove(handle) else { return nil }
         let file = handle.file
@@ -332,13 +332,13 @@ extension BucketFileSystem {
         }
     }
 
-    /// One user of the file less, who did nothing with it. Where that was the last, what others left to do is done.
+    /// Drops a reference that changed nothing. If it was the last one, the work that other handles left runs in the background.
     func releaseInBackground(_ file: ActiveFile) {
         if let work = release(file) { rooms.pool.start { await work() } }
         files.forgetIfIdle(file)
     }
 
-    /// One user of the file less; the same of what is left to do.
+    /// Drops one reference, and returns the work of the last close, if any.
     func release(_ file: ActiveFile) -> (@Sendable () async -> Void)? {
         let isLast = files.release(file)
         let (isDirty, isUnlinked, draft) = file.state.withLock { state in
@@ -364,7 +364,7 @@ extension BucketFileSystem {
             do throws(FileSystemError) { try discardUnchangedDraft(file) } catch { remember(error, "close", file.ino) }
             return nil
         }
-        // Pages written through a mapping arrive after the last close; nobody is left to hear of an error but the log.
+        // Pages written through a mapping arrive after the last close: only the log gets an error.
         return { [self] in
             await commitWithoutCaller(file)
             files.forgetIfIdle(file)

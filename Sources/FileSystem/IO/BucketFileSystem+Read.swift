@@ -14,7 +14,7 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             let handle = try fileHandle(handle, of: ino)
             guard offset >= 0 else { throw FileSystemError(.invalid, "negative offset") }
-            // Before the bytes are looked for: who changes them has to hear of it (`told`).
+            // Counted before the bytes are read: a writer then makes the kernel drop the pages of this read (`told`).
             if !handle.flags.direct { handle.file.cachedReads.add(1, ordering: .sequentiallyConsistent) }
             if handle.file.content.tryEnter() {
                 defer { handle.file.content.leave() }
@@ -46,8 +46,8 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(error)) }
     }
 
-    /// Where the store did not answer a read ahead, the kernel repeats that at once for the page that a program waits for: both
-    /// are one call, with one deadline.
+    /// Where the store did not answer a read-ahead, the kernel at once repeats the read for the page that a program waits for.
+    /// Both share one deadline: within this time the repetition gets the same error.
     private static let repetition = Duration.seconds(1)
 
     private func unanswered(_ file: ActiveFile) -> FileSystemError? {
@@ -75,9 +75,9 @@ extension BucketFileSystem {
         return count
     }
 
-    /// Comes back when a read that failed may succeed now; `epoch` is the file's when it began.
+    /// Returns when a failed read may succeed if repeated, or throws its error. `epoch` is the file's when the read began.
     private func overcome(_ error: FileSystemError, _ file: ActiveFile, _ epoch: Int) async throws(FileSystemError) {
-        // No store shows the parts of an upload: it has to become the object first.
+        // No store returns the parts of an unfinished upload: the file has to be committed first.
         if error.needsCommit, !file.state.withLock({ $0.life.isUnlinked }) { return try await commit(file) }
         guard error.kind == .stale else { throw error }
         try await waitForMove(of: file.ino, file)
@@ -86,7 +86,7 @@ extension BucketFileSystem {
         try await commit(file)
     }
 
-    /// Whether an upload of the file that nobody waited for has taken the place of the object below its bytes.
+    /// Whether the object below the draft was replaced by an upload of this same file for which no call waited.
     private func isReplacedByUs(_ file: ActiveFile) async -> Bool {
         let record = file.state.withLock { $0.life.isNameless ? nil : $0.life.draft?.record }
         guard let record, record.hasReachedStore, let key = try? key(of: file.ino),
@@ -95,12 +95,12 @@ extension BucketFileSystem {
         return CommitOptions.isCommit(found, of: record.commits)
     }
 
-    /// What a read meets: the part of the file asked for, and where its bytes are.
+    /// The part of the file that a read gets, and where its bytes are.
     private struct View {
         var range: ByteRange
         var staged: StagedFile?
         var pieces: [Piece] = []
-        /// Which has the bytes that are not staged.
+        /// The object with the bytes that are not staged.
         var base: CachedObject?
     }
 
@@ -116,7 +116,7 @@ extension BucketFileSystem {
         if let draft {
             view.staged = draft.staged
             view.pieces = draft.staged.pieces(in: view.range)
-            // After the pieces: what an upload alone had is below them from the moment on in which that is its object.
+            // Read after the pieces: once an upload is complete, the bytes that only it had are in the object below.
             if view.pieces.contains(where: { $0.source == .base }) { view.base = below(draft, of: handle.file) }
         }
         return view
@@ -140,7 +140,7 @@ extension BucketFileSystem {
             switch piece.source {
             case .staged, .filled, .hole:
                 do throws(StagingError) { _ = try unsafe staged.read(piece.range, into: target) } catch {
-                    // They may have left meanwhile, for the store.
+                    // The bytes may have left the staging file meanwhile, for the store.
                     if error == .notStaged { return nil }
                     throw FileSystemError(error)
                 }
@@ -170,7 +170,7 @@ extension BucketFileSystem {
                         piece.range,
                         into: buffer.slice(Int(piece.range.lowerBound - offset), Int(piece.range.length)))
                 } catch {
-                    // They have left meanwhile for the store, or for what was written after them.
+                    // The bytes have left the staging file meanwhile, for the store or for newer ones.
                     let isReplaced = handle.file.state.withLock { $0.life.draft?.staged !== staged }
                     guard error == .notStaged, isReplaced || staged.pieces(in: piece.range) != [piece] else {
                         throw FileSystemError(error)

@@ -50,8 +50,8 @@ extension BucketFileSystem {
         } catch { return .ready(.failure(error)) }
     }
 
-    /// The answer to a write of `count` bytes. What goes around the kernel's page cache may have passed a read of somebody else on
-    /// its way here, which had the bytes from before.
+    /// The answer to a write of `count` bytes. While a write goes around the kernel's page cache, a read of another program may
+    /// put the bytes from before into it: the kernel drops them first.
     private func told(_ count: Int, _ handle: FileHandle) -> Outcome<Int> {
         let file = handle.file
         let reads = file.cachedReads.load(ordering: .sequentiallyConsistent)
@@ -66,7 +66,7 @@ extension BucketFileSystem {
                 try await notifier.awaitInvalidation(of: file.ino)
                 file.forgottenReads.max(reads, ordering: .releasing)
             } catch {
-                // The caller is dying and hears no answer; the kernel is told all the same.
+                // The caller was killed and takes no answer; the kernel drops the pages all the same.
             }
             return .success(count)
         }
@@ -76,7 +76,7 @@ extension BucketFileSystem {
         if error.kind == .noSpace || error.kind == .inputOutput { remember(error, "write", file.ino) }
     }
 
-    /// Inside the `writing` gate.
+    /// Locks: the `writing` gate.
     private func stage(
         _ bytes: RawSpan, in file: ActiveFile, at offset: Int64?
     ) throws(FileSystemError) -> Int {
@@ -106,22 +106,24 @@ extension BucketFileSystem {
         return bytes.byteCount
     }
 
-    /// The file's content is another one now.
+    /// Sets the size and the times of a file whose staged bytes have changed.
     func changed(_ file: ActiveFile, _ draft: ActiveFile.Draft) {
         let now = time.now()
         let size = file.state.withLock { state in
-            // Asked for here: who changes the file beside this must not be followed by what was before.
+            // Read under the lock: a concurrent writer may have changed the size, and an older one must not follow a newer one.
             state.attributes.size = draft.staged.size
             state.attributes.mtime = now
             state.attributes.noteChange(at: now)
             state.life.change()
             return state.attributes.size
         }
-        // The kernel, which asked for it, knows.
+        // The kernel sent the change, so it knows the length.
         kernel.note(size: size, of: file.ino)
     }
 
-    /// The draft of a file that is written, made at its first write. Inside the `writing` gate.
+    /// The draft of a file, made at its first write.
+    ///
+    /// Locks: the `writing` gate.
     func draft(of file: ActiveFile) throws(FileSystemError) -> ActiveFile.Draft {
         let (existing, base) = file.state.withLock { ($0.life.draft, $0.life.object) }
         if let existing {
@@ -129,7 +131,7 @@ extension BucketFileSystem {
             return existing
         }
         try requireName(file)
-        // A file without a name has no key: what was its key tells at least what it was.
+        // A file without a name has no key: its former key shows at least what it was.
         let place = base?.key ?? (try? key(of: file.ino)) ?? ObjectKey("unlinked")
         let made = try draft(on: base, size: base?.version.size ?? 0, key: place)
         if file.state.withLock({ $0.life.isUnlinked }) { try end(made.record) }
@@ -171,15 +173,15 @@ extension BucketFileSystem {
         return ActiveFile.Draft(staged: staged, commit: commit, record: record)
     }
 
-    /// The file is stored or given up: nothing of it is gone on with after a crash.
+    /// Ends the row of a file that is stored or given up: recovery has nothing to do for it.
     func end(
         _ record: FileRecord, isRemoved: Bool = false, also changes: [JournalChange] = []
     ) throws(FileSystemError) {
         do { try record.end(isRemoved: isRemoved, also: changes) } catch { throw FileSystemError(error) }
     }
 
-    /// ftruncate, truncate, or the O_TRUNC of an open file, which writes an empty file too. False when the file has that
-    /// length already and nothing was done.
+    /// ftruncate, truncate, or the O_TRUNC of an open file. False, and nothing is done, when the file has that length already; a
+    /// truncation to 0 is always carried out.
     @discardableResult
     func truncate(_ file: ActiveFile, to size: Int64) async throws(FileSystemError) -> Bool {
         guard size >= 0 else { throw FileSystemError(.invalid, "negative size") }
@@ -201,7 +203,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Throws when bytes from `offset` on are only in an upload, which their change would spoil.
+    /// Throws when bytes from `offset` on are only in an upload, which a change of them would spoil.
     private func requireChangeable(
         _ file: ActiveFile, from offset: Int64, emptying: Bool = false
     ) throws(FileSystemError) {
