@@ -10,14 +10,14 @@ import Synchronization
 /// `durable=local`: a close returns when the bytes and the row that acknowledges them are on the local disk, and the bucket
 /// gets them afterwards.
 ///
-/// An acknowledged staging file is not written to any more: its row tells a later process to commit just these bytes. Whoever
-/// writes on gets a copy of it, which takes its place when it is acknowledged in turn; of a big file the upload is waited for
-/// instead. Uploads hold the file's `writing` gate alone, as every commit does; a program that wants in interrupts them, but
-/// not for ever.
+/// An acknowledged staging file is not written to any more: its row tells the next process to commit just these bytes. Later
+/// writes go to a copy of it, which takes its place when it is acknowledged in turn; for a large file they wait for the upload
+/// instead. Uploads hold the file's `writing` gate alone, as every commit does; a program that needs the gate interrupts them,
+/// but only a few times.
 extension BucketFileSystem {
     /// A staged file of up to this many bytes of disk is copied when it is written to again.
     private static let largestCopy: Int64 = 4 << 20
-    /// Given up, and still on their way.
+    /// The most superseded drafts of a file whose PUTs are still under way.
     private static let mostRetired = 4
 
     /// Acknowledges what was written so far.
@@ -26,7 +26,7 @@ extension BucketFileSystem {
             file.interruptUpload(isAway: watch.isAway)
             let pass = try await enterNamespace(of: file.ino)
             defer { namespace.leave(pass) }
-            // What another object or an upload has is not on this disk, and cannot be acknowledged: it is committed.
+            // Bytes that only another object or an upload has are not on this disk: such a file is committed.
             try await acknowledge(try await lock(file, unless: { !$0.needsTheStore }))
         }
     }
@@ -45,8 +45,8 @@ extension BucketFileSystem {
         queue(file)
     }
 
-    /// The same at once, for a file that nobody else uses; false when something has to be waited for, or did not work and is to
-    /// be tried again with patience. One at a time, as it waits for the disk on the caller's thread: those who come meanwhile
+    /// The same at once, for a file that no other call uses; false when it would have to wait, or has failed and is to be tried
+    /// again by `acknowledge`. One call at a time, as it waits for the disk on the caller's thread: others that come meanwhile
     /// share a flush.
     func acknowledgeNow(_ file: ActiveFile) -> Bool {
         guard acknowledgingNow.tryEnter(alone: true) else { return false }
@@ -86,7 +86,7 @@ extension BucketFileSystem {
         file.state.withLock { $0.life.draft?.staged.reservedBytes ?? 0 <= largestCopy }
     }
 
-    /// Puts a copy in the place of acknowledged bytes, or has them stored.
+    /// Puts a copy in the place of acknowledged bytes, or commits them.
     func makeWritable(_ file: ActiveFile, emptying: Bool) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
@@ -118,7 +118,8 @@ extension BucketFileSystem {
         uploads.add(file, isUrgent: space.isShort) { [self] file in await upload(file) }
     }
 
-    /// Files that only wait for the store may be more than a process may have descriptors.
+    /// Closes the descriptor of a file that only waits for its upload: there may be more of these than a process may have
+    /// descriptors.
     func rest(_ file: ActiveFile) {
         guard !files.isOpen(file.ino), let draft = file.state.withLock({ $0.life.isAcknowledged ? $0.life.draft : nil })
         else {
@@ -128,19 +129,19 @@ extension BucketFileSystem {
     }
 
     private func upload(_ file: ActiveFile) async -> UploadQueue.Ending {
-        // What an interrupted try has on its way is waited for before the file is taken, as a program may want it. It has had
-        // its time as if nobody had come.
+        // Waits for the PUT of an interrupted try before it locks the file, as a program may want the file. The PUT has had its
+        // time as if no program had interrupted it.
         for commit in file.state.withLock({ $0.supersededDrafts + [$0.life.draft].compactMap(\.self) }).map(\.commit)
         where commit.hasAttemptUnderWay {
             await commit.quiesce()
             file.state.withLock { $0.interruptions = 0 }
         }
         guard file.state.withLock({ $0.life.isAcknowledged && $0.life.isDirty && !$0.life.isUnlinked }) else {
-            // Somebody stored it before its turn.
+            // Another call has committed the file before its turn.
             files.forgetIfIdle(file)
             return .done
         }
-        // Whoever wants the file finds the task as soon as it runs.
+        // A call that wants the file finds the task as soon as that runs.
         let task = file.state.withLock { state in
             let task = rooms.pool.start { [self] () -> FileSystemError? in
                 do throws(FileSystemError) { try await commit(file, onlyAcknowledged: true) } catch { return error }
@@ -164,15 +165,15 @@ extension BucketFileSystem {
         return error.mayPass || error.lacksLocalSpace ? .failed : .refused
     }
 
-    /// What failed in the background for good is told to the file's programs, unless it gave way and they are told so. What may
-    /// pass is tried again without that; the log and `user.pailfs.lasterror` have it.
+    /// Keeps a permanent failure in the background for the file's descriptors, unless the file has lost a conflict, which they
+    /// get anyway. What may pass is retried; the log and `user.pailfs.lasterror` have it.
     func note(_ failure: FileSystemError, of file: ActiveFile) {
         guard !failure.mayPass, !failure.lacksLocalSpace, file.isDirty else { return }
         file.state.withLock { $0.failures.note(failure) }
     }
 
-    /// Gives up the draft that was acknowledged before. While the store is away a put of it may go on for as long as that is asked for: the
-    /// next upload waits for it, and the program does not.
+    /// Gives up the draft that was acknowledged before. While the store is away a PUT of it may take until its deadline: the next
+    /// upload waits for that, and the program does not.
     private func retire(_ draft: ActiveFile.Draft, of file: ActiveFile) async {
         let isLeft =
             draft.commit.hasAttemptUnderWay
@@ -188,7 +189,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Nothing of the draft is wanted at the store any more; its row has ended.
+    /// Abandons the uploads of a draft and discards its bytes; its row has ended.
     func giveUp(_ draft: ActiveFile.Draft) async {
         await draft.commit.abandon()
         draft.staged.discard()
@@ -211,7 +212,7 @@ extension BucketFileSystem {
         }
         let staged: StagedFile
         do throws(StagingError) {
-            // What is in the journal may have got no further.
+            // A small file may be in the journal alone.
             if let content { try rooms.staging.restore(intent.staging, content) }
             staged = try rooms.staging.open(intent.staging, extents: map, baseSize: intent.baseSize)
         } catch { throw FileSystemError(error) }
@@ -252,7 +253,7 @@ extension BucketFileSystem {
 }
 
 extension FileSystemError {
-    /// Whether the same may succeed later without anybody doing anything about it.
+    /// Whether a retry may succeed later without any change by the user.
     var mayPass: Bool {
         if isForGood { return false }
         return switch kind {

@@ -3,12 +3,12 @@ import Commits
 package import Metadata
 import Synchronization
 
-/// fsync of a directory, `pailfs flush` and the end of a mount: everything below a place is brought where it belongs.
+/// fsync of a directory, `pailfs flush` and the end of a mount: every file below a directory is made durable or committed.
 ///
-/// Files are done a few at a time, and one that fails keeps no other from being tried. syncfs(2) does not come here: the
-/// kernel asks no ordinary FUSE server for it.
+/// A few files at a time; the failure of one does not keep the others from being tried. syncfs(2) does not come here: the kernel
+/// does not send it to an ordinary FUSE server.
 extension BucketFileSystem {
-    /// Files on their way at the same time.
+    /// Files that are committed at the same time.
     private static let barrierWidth = 8
 
     package func syncDirectory(_ ino: InodeNumber) -> Outcome<Void> {
@@ -20,14 +20,14 @@ extension BucketFileSystem {
                     if error.kind != .interrupted { remember(error, "fsync", file.ino) }
                     throw error
                 }
-                // The bytes are on this disk, as was acknowledged, and the store refuses them.
+                // The bytes are on this disk, as was acknowledged, but the store refuses them.
                 if let failure = file.state.withLock({ $0.life.isDirty ? $0.failures.unheard : nil }) { throw failure }
             }
             if let first = failures.first { throw first.error }
         }
     }
 
-    /// Brings what is dirty at or below `ino` to the store, whatever `durable` says. Answers what is not there, and why.
+    /// Commits the dirty files at or below `ino`, whatever `durable` says. Returns those that are not stored, and why.
     package func store(below ino: InodeNumber) async -> [UnstoredFile] {
         await sendRemovals(below: ino)
         let failures = await each(of: dirty(below: ino)) { [self] file throws(FileSystemError) in
@@ -40,41 +40,41 @@ extension BucketFileSystem {
         return unstored(failures)
     }
 
-    /// A commit may need space itself, which others give back.
+    /// Makes the file durable. If that needs local space, waits until other files give some back.
     func makeDurableWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
         try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
             try await makeDurable(file)
         }
     }
 
-    /// The same of the commit alone.
+    /// The same for the commit alone.
     func commitWaitingForSpace(_ file: ActiveFile) async throws(FileSystemError) {
         try await waitingForSpace(file, givesSpace: true) { [self] () async throws(FileSystemError) in
             try await commit(file)
         }
     }
 
-    /// What was removed at or below `ino` leaves for the store.
+    /// Sends the waiting removals at or below `ino` to the store.
     func sendRemovals(below ino: InodeNumber) async {
         guard let key = (try? metadata.key(of: ino)) ?? nil else { return }
         await jobs.sendRemovals(at: key)
     }
 
-    /// By name, for whoever has to be told.
+    /// The failures by path, for messages.
     func unstored(_ failures: [(file: ActiveFile, error: FileSystemError)]) -> [UnstoredFile] {
         failures.map { UnstoredFile(path: path(of: $0.file.ino), reason: $0.error.reason) }.sorted {
             $0.path < $1.path
         }
     }
 
-    /// The same without waiting for it. Answers how many files are on their way.
+    /// Starts `store(below:)` without waiting for it. Returns the number of dirty files.
     package func startStoring(below ino: InodeNumber) -> Int {
         let dirty = dirty(below: ino)
         rooms.pool.start { [self] in _ = await store(below: ino) }
         return dirty.count
     }
 
-    /// How many files at or below `ino` the bucket does not have as programs see them.
+    /// The number of files at or below `ino` with changes that are not in the bucket.
     package func dirtyFiles(below ino: InodeNumber) -> Int { dirty(below: ino).count }
 
     private func dirty(below ino: InodeNumber) -> [InodeNumber] {
@@ -89,14 +89,14 @@ extension BucketFileSystem {
         }
     }
 
-    /// What one of many files has failed for because the store is away. Its mutex is a leaf.
+    /// The error of the first file that failed because the store is away. Its mutex is a leaf.
     private final class Outage: Sendable {
         let error = Mutex<FileSystemError?>(nil)
     }
 
-    /// Does something to every file that is still there when its turn comes, and answers those it failed for. What is done with a
-    /// file is not held here: it may have a descriptor. Once one fails because the store is away, the others fail for the same
-    /// reason, untried: the time until that is known does not grow with their number.
+    /// Runs `act` for every file that is still active when its turn comes, and returns the failures. Holds no file before or
+    /// after its turn: it may have a descriptor. Once a file fails because the store is away, the dirty files after it fail with
+    /// that error, untried: the time for all does not grow with their number.
     func each(
         of inodes: [InodeNumber], _ act: @escaping @Sendable (ActiveFile) async throws(FileSystemError) -> Void
     ) async -> [(file: ActiveFile, error: FileSystemError)] {

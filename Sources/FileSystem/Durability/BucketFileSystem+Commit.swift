@@ -10,8 +10,8 @@ import Synchronization
 
 /// flush, fsync and everything else that makes staged bytes an object.
 extension BucketFileSystem {
-    /// An empty file that the program may go on with waits for the next close: a shell's redirection opens, duplicates and closes
-    /// before the program writes a byte, and an object made empty by that would cost a request and show the old content gone.
+    /// Closing an empty file that the program may still write to commits nothing. A shell's redirection opens, duplicates and
+    /// closes before the program writes a byte: a commit of the empty file would cost a request and take the old content away.
     package func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void> {
         if let file = files.find(ino), isUnstoredAndEmpty(file), ifGoingOn() { return .success(()) }
         return synchronise(ino, handle, .close)
@@ -23,8 +23,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// The same by itself, after the last descriptor of a writer: nobody is left to hear of an error, and closes of an empty file
-    /// may have been told that all is well. What the store does not take now is acknowledged, and uploaded later.
+    /// Makes the file durable after a writer's last descriptor is closed: no program is left to get an error, and closes of an
+    /// empty file may have returned success. An empty file that the store does not take now is acknowledged, and uploaded later.
     func commitWithoutCaller(_ file: ActiveFile) async {
         do throws(FileSystemError) { try await makeDurable(file) } catch {
             remember(error, "commit", file.ino)
@@ -38,9 +38,9 @@ extension BucketFileSystem {
     }
 
     private enum Synchronisation: String {
-        /// A reader's has nothing to do with what a writer has not finished.
+        /// The close of a reader does not commit what a writer has not finished.
         case close
-        /// fsync(2) is of the file, whatever the descriptor was opened for.
+        /// fsync(2) commits the file, whatever the descriptor was opened for.
         case fsync
     }
 
@@ -60,10 +60,10 @@ extension BucketFileSystem {
                 do throws(FileSystemError) { try await makeDurableWaitingForSpace(handle.file) } catch {
                     if error.kind != .interrupted {
                         remember(error, operation.rawValue, handle.file.ino)
-                        // What else there was to tell is told with this.
+                        // This error stands for the background failures as well.
                         _ = handle.takeFailure()
                     }
-                    // O_EXCL: somebody else has made it first.
+                    // O_EXCL: another host has made the file first.
                     throw isNew && error.kind == .stale ? FileSystemError(.exists, error.reason) : error
                 }
                 if let error = handle.takeFailure() { throw error }
@@ -74,18 +74,19 @@ extension BucketFileSystem {
     /// The headers a commit of the file to `key` carries.
     func headersForCommit(of file: ActiveFile, to key: ObjectKey) -> ObjectMetadata {
         var headers = policy.contentTypes.completed(headers(of: file), at: key)
-        // What an earlier process has written down of a file stays.
+        // Of a file without an object, the value that an earlier process has written down stays.
         if (try? metadata.entry(file.ino))?.isPending == false { headers.kept.isOfObject = true }
         headers.kept.storageClass = keptClass(file.attributes.storageClass ?? headers.kept.storageClass)
         return headers
     }
 
-    /// The class that new bytes of an object get: its own, unless the program that wrote them could not read them then.
+    /// The storage class of an object's new bytes: its own, unless that is an archive, from which the program could not read
+    /// them.
     private func keptClass(_ storageClass: String?) -> String? {
         storageClass.flatMap { store.capabilities.archiveClasses.contains($0) ? nil : $0 }
     }
 
-    /// The same without what only its name would add; with `changed` as they are after a change at that time.
+    /// The same without a content type from the name; with `changed`, as after a change at that time.
     func headers(of file: ActiveFile, changed: Timestamp? = nil) -> ObjectMetadata {
         var (attributes, own) = file.state.withLock { ($0.attributes, $0.metadata) }
         if let changed { attributes.noteChange(at: changed) }
@@ -93,7 +94,7 @@ extension BucketFileSystem {
         return AttributeCodec.encode(attributes, over: previous)
     }
 
-    /// What `close` and `fsync` stand for: the bytes are where the mount's `durable` says.
+    /// Does what close and fsync promise: the bytes are then where the mount's `durable` says.
     func makeDurable(_ file: ActiveFile) async throws(FileSystemError) {
         switch policy.durability {
         case .remote: try await commit(file)
@@ -101,8 +102,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Makes the bucket hold what programs see. Nothing happens when it does already, or, if `onlyAcknowledged`, when programs
-    /// have gone on writing.
+    /// Commits the file. Does nothing when the bucket has its bytes already or, if `onlyAcknowledged`, when programs have written
+    /// to it since.
     func commit(_ file: ActiveFile, onlyAcknowledged: Bool = false) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }
@@ -130,7 +131,7 @@ extension BucketFileSystem {
         } catch {
             guard let takeover else { throw error }
             if error.kind == .stale {
-                // What is there now is somebody else's.
+                // The object there now is another host's.
                 forgetJob(takeover.deletion.job, at: key.bytes)
             } else {
                 file.state.withLock { $0.life.require(condition) }
@@ -140,7 +141,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// `removal` is the intent to delete what the object replaces.
+    /// `removal` is the row to delete the object that this one replaces.
     private func commit(
         _ lock: borrowing FileLock, _ draft: ActiveFile.Draft, _ key: ObjectKey, replacing removal: IntentID?,
         leaving: Bool
@@ -160,8 +161,8 @@ extension BucketFileSystem {
                 to: key, metadata: headers, condition: policy.conflict == .overwrite ? nil : condition)
         } catch {
             below(draft, of: file)
-            // Somebody else removed the object, and nothing of it is in the new one: that may have come after the removal as
-            // well, and nobody's bytes are lost by it.
+            // Another host removed the object, and the new one has none of its bytes. The removal may as well have come before
+            // the file was written: no host's bytes are lost.
             if case .conflict(let cause) = error, cause.kind == .notFound, case .match = condition,
                 !draft.staged.needsTheObject
             {
@@ -180,8 +181,8 @@ extension BucketFileSystem {
             also: removal.map { [.endJob($0)] } ?? [])
     }
 
-    /// The version that has what was not written to the draft. A commit that goes on, or has failed, may have made an object
-    /// already: then it is that one from now on.
+    /// The object with the bytes that are not in the draft. A commit that continues, or has failed, may have made an object
+    /// already: then that is the one from now on.
     @discardableResult
     func below(_ draft: ActiveFile.Draft, of file: ActiveFile) -> CachedObject? {
         let base = file.state.withLock { $0.life.object }
@@ -189,7 +190,7 @@ extension BucketFileSystem {
         else { return base }
         let object = rooms.blocks.open(landed.key, landed.version)
         return file.state.withLock { state in
-            // An object beside the name, which a conflict has made, is not this file's.
+            // The object of a conflict file is not this file's.
             guard state.life.draft?.staged === draft.staged, state.life.object === base,
                 state.life.isCopy || base?.key ?? landed.key == landed.key
             else { return state.life.object }
@@ -198,21 +199,21 @@ extension BucketFileSystem {
         }
     }
 
-    /// Writes down what a commit of a dirty file will carry, for a process that goes on with the mount.
+    /// Writes the headers of a dirty file's next commit down, for the next process of this mount.
     func describe(_ file: ActiveFile) throws(FileSystemError) {
         guard let draft = file.state.withLock({ $0.life.isUnlinked ? nil : $0.life.draft }) else { return }
         let headers = headersForCommit(of: file, to: try key(of: file.ino))
         do { try draft.record.describe(headers) } catch { throw FileSystemError(error) }
     }
 
-    /// Headers nobody looked at yet would be lost by the new object, and those that came while the file was open by what is
-    /// known of it afterwards.
+    /// Reads the object's headers if they are not known: the new object would lose them. Headers that came while the file was
+    /// open go into its state.
     func learnHeadersToKeep(of file: ActiveFile) async throws(FileSystemError) {
         guard let entry = try? entry(file.ino), !entry.isPending else { return }
         var known = entry.attributes
         if !known.headersKnown {
             do throws(FileSystemError) { known = try await learnHeaders(of: entry).attributes } catch {
-                // The commit finds that out, and decides.
+                // The object is gone: the commit finds that out, and decides.
                 guard error.kind == .notFound else { throw error }
                 return
             }
@@ -221,20 +222,20 @@ extension BucketFileSystem {
         file.state.withLock { $0.learn(learned) }
     }
 
-    /// The object is there: its bytes become clean ones, and the file reads them from now on.
+    /// The file is committed: its bytes become clean ones, and the file reads the object from now on.
     private func recordCommit(
         _ file: ActiveFile, _ draft: ActiveFile.Draft, key: ObjectKey, version: ObjectVersion,
         headers: ObjectMetadata, replacing base: CachedObject?, also changes: [JournalChange]
     ) async throws(FileSystemError) {
-        // The object is committed, and the view of it must follow.
+        // The object is committed: the view of it must follow, even if the task is cancelled.
         await file.content.enterRegardless(alone: true)
         defer { file.content.leave(alone: true) }
         var attributes = file.attributes
         (attributes.version, attributes.size, attributes.headersKnown) = (version, version.size, true)
         attributes.storageClass = keptClass(attributes.storageClass)
         let committed = attributes
-        // Before the file counts as clean, here and in the journal: who opens it then, and the process that may have to go on
-        // with it, believe the metadata cache about its version.
+        // Before the file counts as clean, here and in the journal: an open from then on, and the next process of this mount,
+        // take its version from the metadata cache.
         let isKnown = Result { () throws(FileSystemError) in
             try cached { metadata throws(MetadataError) in
                 try metadata.update(file.ino, committed, metadata: headers, pending: false)
@@ -252,7 +253,7 @@ extension BucketFileSystem {
                     version: version, reserved: handover.reservedBytes)
             }
         case .failure(let error):
-            // The row and the bytes stay: the next process would believe the metadata cache, which has the version before.
+            // The row and the bytes stay: the metadata cache has the version before, which the next process would show.
             let commit = UnrecordedCommit(
                 draft: draft, key: key, attributes: committed, headers: headers, rows: changes)
             recordLater(commit, of: file, because: error)

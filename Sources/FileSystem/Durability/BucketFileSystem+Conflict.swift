@@ -9,11 +9,13 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// SEMANTICS section 5: somebody else's version is at the key, and the name is theirs from now on.
+/// Conflicts (pailfs-semantics(7), TWO WRITERS): another host's version is at the key, and has the name from now on.
 extension BucketFileSystem {
-    /// Inside `writing`, alone: the second writer's bytes are stored beside the file, or kept here for "pailfs recover" where that
-    /// is not wanted, or cannot be done: the version below them is gone, or an upload, which cannot change its key, alone has
+    /// Stores the second writer's bytes in a conflict file. Keeps them here for "pailfs recover" where the policy says so, or
+    /// where no conflict file can be made: the version below them is gone, or only an upload, which cannot change its key, has
     /// some of them. Throws when they stay where they are, because the store or the disk does not let it.
+    ///
+    /// Locks: the file's `writing` gate, alone.
     func makeWay(
         _ file: ActiveFile, _ draft: ActiveFile.Draft, _ headers: ObjectMetadata, because error: CommitError
     ) async throws(FileSystemError) {
@@ -46,23 +48,23 @@ extension BucketFileSystem {
             let unstored = UnstoredFile(path: path(of: file.ino), reason: reason)
             recoverableFiles.noteBeside(unstored)
         }
-        // Whatever the journal says to it: another try would store the bytes once more.
+        // Even if the journal cannot be written: another try would store the bytes once more.
         endStored(draft.record, of: file, at: key, also: behind.map { [.endFile($0.record.id)] } ?? [])
         draft.staged.discard()
         await giveWay(file, because: FileSystemError(error))
     }
 
-    /// Names that are tried for bytes beside their file. Each try sends them.
+    /// How many names are tried for a conflict file. Each try sends the bytes.
     private static let mostNames = 20
 
-    /// Where bytes are stored beside their file.
+    /// The place of a conflict file.
     private struct ConflictPlace {
         let parent: InodeNumber
         let component: ByteString
         let key: ObjectKey
     }
 
-    /// Stores the bytes under a name that nobody has: another conflict of the file may have come in the same second.
+    /// Stores the bytes under an unused name: another conflict of the file may have come in the same second.
     private func storeBeside(
         _ file: ActiveFile, _ draft: ActiveFile.Draft, _ headers: ObjectMetadata
     ) async throws(CommitError) -> (ConflictPlace, ObjectVersion) {
@@ -71,7 +73,7 @@ extension BucketFileSystem {
             let place: ConflictPlace
             do throws(FileSystemError) { place = try conflictPlace(of: file.ino, others) } catch {
                 let cause = ObjectStoreError(.local(errno: EIO), .put, message: error.reason)
-                // A name that cannot be made, because it would be too long or shown as another, never can.
+                // A name that would be too long, or shown as another, cannot be made later either.
                 throw error.mayPass ? CommitError.store(cause) : .conflict(cause)
             }
             do throws(CommitError) {
@@ -102,14 +104,14 @@ extension BucketFileSystem {
         }
     }
 
-    /// The bytes stay on this disk, and in the parts that an upload has, until somebody decides.
+    /// Keeps the bytes on this disk, and in the parts of an upload, for "pailfs recover".
     private func setAside(
         _ file: ActiveFile, _ draft: ActiveFile.Draft, because error: FileSystemError
     ) async throws(FileSystemError) {
         let (id, name) = (draft.record.id, draft.staged.name)
         let (behind, isAcknowledged) = file.state.withLock { ($0.life.behind, $0.life.survivor != nil) }
         await draft.commit.quiesce()
-        // Nothing is given up before the row says so: whoever is told of an error tries again.
+        // The file is given up only when the row says so: after an error the caller tries again.
         do throws(StagingError) {
             try rooms.staging.syncNames()
             try draft.staged.flush()
@@ -135,14 +137,14 @@ extension BucketFileSystem {
         await giveWay(file, because: error)
     }
 
-    /// The end of the mount names a file that a program was told is safe, if it is still kept then.
+    /// Has the end of the mount name an acknowledged file, if it is still kept for "pailfs recover" then.
     func noteLostBytes(_ id: IntentID, of path: ByteString, because error: FileSystemError) {
         let file = UnstoredFile(path: path, reason: "its bytes wait for \"pailfs recover\": \(error.reason)")
         recoverableFiles.noteBroken(id, file)
     }
 
-    /// The file has nothing to store any more: its name leads to what the bucket has, under a number of its own, and whoever
-    /// has it open hears so.
+    /// Leaves the name to the other host's object, under another inode number. The file has nothing to store any more, and its
+    /// open handles get an error.
     private func giveWay(_ file: ActiveFile, because error: FileSystemError) async {
         let behind = file.state.withLock { state in
             state.failures.note(error)

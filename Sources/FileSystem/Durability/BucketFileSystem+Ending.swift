@@ -26,10 +26,10 @@ extension BucketFileSystem {
     /// The process is to be gone within two timeouts. One request takes up to one and a quarter.
     private var endingPatience: Duration { policy.spaceTimeout * 7 / 4 }
 
-    /// A file that lacked a descriptor is tried so often again, with a pause of a tenth of a second before each time.
+    /// How often a file that lacked a descriptor is tried again, with a pause of a tenth of a second before each try.
     private static let mostRepetitions = 20
 
-    /// What moves while the store takes something.
+    /// Counters that change while the store answers or takes bytes.
     private var progress: Progress {
         let traffic = rooms.staging.traffic.count
         return Progress(answers: watch.answers, stored: traffic.stored, read: traffic.read)
@@ -49,7 +49,7 @@ extension BucketFileSystem {
             files.forgetIfIdle(file)
         }
         var failures = await each(of: files.dirty.map(\.ino), attempt)
-        // Fewer at a time need fewer descriptors, and the others give theirs back.
+        // One file at a time needs fewer descriptors, and the other files give theirs back.
         for _ in 0..<Self.mostRepetitions where failures.contains(where: { $0.error.kind == .tooManyFiles }) {
             try? await time.sleep(for: .milliseconds(100))
             let lacking = failures.filter { $0.error.kind == .tooManyFiles }.map(\.file)

@@ -4,12 +4,12 @@ import Metadata
 import Staging
 import Synchronization
 
-/// Who waits for local space, and which files are being stored to make some.
+/// Decides which calls wait for local space, and which files are committed to make some.
 ///
-/// Writers meet it in three steps: from three quarters of their share on they are slowed down a little with each write; when
-/// the share is full they wait in line, without a thread and without a gate, while files are committed that are still open;
-/// and when nothing gets to the store for the mount's `timeout` the one that waits gets ENOSPC. Decides only; the file system
-/// commits. Its mutex is a leaf.
+/// Writers are held back in three steps. From three quarters of their share on, each write is slowed down a little. When the
+/// share is full, they wait in line, without a thread and without a gate, while files that are still open are committed. When
+/// nothing reaches the store for the mount's `timeout`, the waiting write is ENOSPC. Decides only; the file system commits. The
+/// mutex is a leaf.
 final class SpaceRelief: Sendable {
     private struct State {
         var waiters = 0
@@ -20,22 +20,22 @@ final class SpaceRelief: Sendable {
         var failed: [ObjectIdentifier: (until: Duration, delay: Duration)] = [:]
         /// When files were last looked through.
         var looked: Duration?
-        /// What the traffic was when it was last seen to change, and when that was.
+        /// The traffic when it was last seen to change, when that was, and when bytes were last seen to reach the store.
         var traffic = StagingTraffic.Count()
         var moved = Duration.zero
         var stored = Duration.zero
     }
 
-    /// From here on writers slow down and room is made, in shares of what they may use.
+    /// The part of their share from which on writers slow down and room is made.
     private static let slowing = 0.75
-    /// From here on files that are still open are stored.
+    /// The part from which on files that are still open are committed.
     private static let urgent = 0.9
     /// How long a write of 1 MiB takes at least when the share is all but full.
     private static let longestPause = Duration.milliseconds(100)
     /// Commits begun to make room at a time.
     private static let width = 4
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(30))
-    /// A transfer that has not asked for bytes for so long does not move.
+    /// A transfer that has read no bytes for so long does not move.
     private static let stillness = Duration.seconds(5)
     /// How often files are looked through.
     private static let interval = Duration.milliseconds(10)
@@ -45,22 +45,22 @@ final class SpaceRelief: Sendable {
     private let files: ActiveFiles
     private let time: any TimeSource
     private let state = Mutex(State())
-    /// Those who wait, in the order they came: the first alone tries.
+    /// The waiting calls, in the order of their arrival: only the first one tries.
     let line = TaskGate(.space)
 
     init(staging: StagingArea, files: ActiveFiles, time: any TimeSource) {
         (ledger, traffic, self.files, self.time) = (staging.ledger, staging.traffic, files, time)
     }
 
-    /// How long a write of `count` bytes has to be put off; nil when it may go on at once.
+    /// How long a write of `count` bytes has to wait; nil when it need not.
     func pause(beforeWriting count: Int) -> Duration? {
-        // Whoever comes later must not take what the first in line waits for.
+        // A later write must not take the space that the first in line waits for.
         if hasWaiters { return .zero }
         let pressure = ledger.pressure
         guard pressure > Self.slowing else { return nil }
         let excess = min(1, (pressure - Self.slowing) / (1 - Self.slowing))
         let pause = Self.longestPause * (excess * excess * Double(count) / Double(1 << 20))
-        // Less than a timer can do.
+        // Too short for a timer.
         return pause < .milliseconds(1) ? nil : pause
     }
 
@@ -76,8 +76,8 @@ final class SpaceRelief: Sendable {
 
     func endWait() { state.withLock { $0.waiters -= 1 } }
 
-    /// Whether whoever waits since `start` need not wait any longer: nothing is there that could make room, or nothing has
-    /// got to the store for `timeout`.
+    /// Whether a call that waits since `start` need not wait any longer: nothing is left that could make room, or nothing has
+    /// reached the store for `timeout`.
     func isHopeless(since start: Duration, timeout: Duration) -> Bool {
         let now = time.uptime()
         let (count, staged) = (traffic.count, ledger.staged)
@@ -90,7 +90,7 @@ final class SpaceRelief: Sendable {
         }
     }
 
-    /// Files to commit now: those that take most space. Each is to be given back to `ended`.
+    /// Files to commit now: those that take most space. The caller calls `ended` for each.
     func next() -> [ActiveFile] {
         let pressure = ledger.pressure
         guard pressure > Self.slowing else { return [] }
@@ -124,13 +124,13 @@ final class SpaceRelief: Sendable {
         }
     }
 
-    /// The commit of a file that `next` named has come to its end.
+    /// To be called when the commit of a file from `next` has ended.
     func ended(_ file: ActiveFile, stored: Bool) {
         let now = time.uptime()
         state.withLock { state in
             let id = ObjectIdentifier(file)
             state.committing.remove(id)
-            // Objects that are gone may have given their place in memory to others.
+            // The identifier of an object that is gone may belong to another one by now.
             state.failed = state.failed.filter { now < $0.value.until + Self.delays.longest }
             if stored {
                 state.failed[id] = nil
@@ -144,7 +144,7 @@ final class SpaceRelief: Sendable {
 }
 
 extension BucketFileSystem {
-    /// The same of a file that has to become an object first where its bytes are only in an upload.
+    /// The same for a file, which is committed first where `act` needs bytes that only an upload has.
     func waitingForSpace<Value: Sendable>(
         _ file: ActiveFile, givesSpace: Bool = false,
         _ act: @escaping @Sendable () async throws(FileSystemError) -> Value
@@ -152,7 +152,7 @@ extension BucketFileSystem {
         try await waitingForSpace(givesSpace: givesSpace) { [self] () async throws(FileSystemError) in
             while true {
                 do throws(FileSystemError) { return try await act() } catch {
-                    // What has no name becomes no object.
+                    // A file without a name cannot be committed.
                     guard error.needsCommit, !file.state.withLock({ $0.life.isUnlinked }) else { throw error }
                 }
                 try await commit(file)
@@ -160,9 +160,10 @@ extension BucketFileSystem {
         }
     }
 
-    /// Carries out what changes nothing when it lacks local space, as often as it takes; ENOSPC when there is no hope. An
-    /// interrupted wait is EINTR, and nothing was done. What `givesSpace` does not stand in line for its first try. Callers
-    /// hold no gate.
+    /// Runs `act`, which changes nothing when it lacks local space, until it has some; ENOSPC when none can be made. An
+    /// interrupted wait is EINTR, and nothing was done. A call that `givesSpace` does not stand in line for its first try.
+    ///
+    /// Locks: none.
     func waitingForSpace<Value: Sendable>(
         givesSpace: Bool = false, _ act: @escaping @Sendable () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -180,21 +181,21 @@ extension BucketFileSystem {
             do throws(FileSystemError) { return try await act() } catch {
                 guard error.lacksLocalSpace else { throw error }
             }
-            // What is known of names has its share, and may have grown past it.
+            // The metadata cache may have exceeded its share.
             if (try? metadata.trim(inNeed: true)) ?? false {
                 if Task.isCancelled { throw .interrupted }
                 makeRoom()
                 continue
             }
-            // What was in the way may have gone since it was tried.
+            // Space may have been freed since the last try.
             if space.isHopeless(since: start, timeout: policy.spaceTimeout) { return try await act() }
             makeRoom()
-            // Room may also come from elsewhere, on a disk that others fill.
+            // On a disk that other programs use, they may free space as well.
             do { try await time.sleep(for: .milliseconds(20)) } catch { throw .interrupted }
         }
     }
 
-    /// Bytes that the store has in parts go from the local disk; a file without such becomes an object as it is.
+    /// Drops local bytes that the store has in parts of an upload. A file without such bytes is committed as it is.
     private func giveSpaceBack(_ file: ActiveFile) async throws(FileSystemError) {
         let pass = try await enterNamespace(of: file.ino)
         defer { namespace.leave(pass) }

@@ -3,17 +3,16 @@ import Logging
 import ObjectStorage
 import Synchronization
 
-/// Whether the store answers at all: while it does not, what is known of it is believed although it has grown old.
+/// Whether the store answers at all. While it does not, known entries and listings count although they have expired.
 ///
-/// Stands around the requests of the file system itself. One that was tried until its deadline without an answer begins an
-/// outage, and so does one that the store could not serve, if it cannot answer a question of its own either: that may be
-/// about one object, or one part of the bucket. Any answer ends it, and one question a second asks for that.
+/// Intercepts the requests of the file system itself. A request that was tried until its deadline without an answer begins an
+/// outage. A request that the store could not serve begins one if a probe fails as well: its failure may be about one object, or
+/// one part of the bucket. Any answer ends the outage, and a probe asks for one every second.
 ///
-/// At the end of the mount an outage is the verdict for all that is left to store: every later request fails at once. Its mutex
-/// is a leaf.
+/// If there is an outage at the end of the mount, every later request fails at once with its error. The mutex is a leaf.
 final class StoreWatch: Interceptor {
     private struct State {
-        /// Why the store was not answered last, during an outage.
+        /// The error that began the outage; nil if there is none.
         var outage: ObjectStoreError?
         var isEnding = false
     }
@@ -26,7 +25,7 @@ final class StoreWatch: Interceptor {
     private let logger: Logger
     private let probe: @Sendable () async -> ObjectStoreError?
 
-    /// `probe` asks the store anything, and tells why it was not answered.
+    /// `probe` sends the store a request, and returns the error if it fails.
     init(
         pool: WorkerPool, time: any TimeSource, logger: Logger, probe: @escaping @Sendable () async -> ObjectStoreError?
     ) {
@@ -35,10 +34,10 @@ final class StoreWatch: Interceptor {
 
     var isAway: Bool { state.withLock { $0.outage != nil } }
 
-    /// Why nothing more is asked of the store; nil until the mount ends during an outage.
+    /// The error of every later request; nil until the mount ends during an outage.
     var verdict: ObjectStoreError? { state.withLock { $0.isEnding ? $0.outage : nil } }
 
-    /// What grows as long as the store carries requests out.
+    /// Grows as long as the store carries requests out.
     var answers: Int { carriedOut.load(ordering: .relaxed) }
 
     fileprivate func noteAnswer() { carriedOut.add(1, ordering: .relaxed) }
@@ -98,8 +97,8 @@ final class StoreWatch: Interceptor {
     }
 }
 
-/// Stands around the requests of unfinished jobs, which say nothing of an outage while the mount lives: each is about one key, and
-/// is repeated. At its end the verdict is theirs as well.
+/// Intercepts the requests of unfinished jobs. While the mount lives these begin no outage: each is about one key, and is
+/// retried. At its end they can begin one, and fail at once during one.
 struct LastRequests: Interceptor {
     let watch: StoreWatch
 
@@ -119,7 +118,8 @@ struct LastRequests: Interceptor {
 }
 
 extension ObjectStoreError {
-    /// Whether the store did not answer or could not serve. One that completed an upload without its version did both.
+    /// Whether the store did not answer or could not serve. A completion without a version is no outage: the store has answered
+    /// it.
     fileprivate var isOutage: Bool {
         switch kind {
         case .unreachable, .interrupted, .timedOut, .serverFault, .throttled: !isOfUntoldVersion

@@ -2,32 +2,33 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Acknowledged files that are not in the bucket yet, the oldest first, and the few tasks that bring them
-/// there. What fails is tried again, ever more seldom, as long as the mount lives.
+/// Acknowledged files that are not in the bucket yet, the oldest first, and the few tasks that upload them. A failed upload is
+/// retried, ever more seldom, as long as the mount lives.
 ///
-/// Files that are closed one soon after the other, as `tar` and `git` make them, wait until no other has come for a moment:
-/// the program has the machine to itself meanwhile, and a file that is changed or removed again soon costs no request. They
-/// are acknowledged whether they wait or not. A leaf lock; work runs outside it.
+/// Files that are closed one soon after the other, as `tar` and `git` make them, wait until no other is added for a moment: the
+/// program has the machine to itself meanwhile, and a file that is changed or removed again soon costs no request. They are
+/// acknowledged whether they wait or not. A leaf lock; work runs outside it.
 final class UploadQueue: Sendable {
-    /// Asked to bring a file to the store.
+    /// Uploads a file.
     typealias Send = @Sendable (ActiveFile) async -> Ending
 
     private struct State {
-        /// In their order from `first` on; before it are places that are empty by now. Those before `due` may go.
+        /// In their order from `first` on; the places before it are empty. Files before `due` may be uploaded now.
         var waiting: [(file: ActiveFile, send: Send)?] = []
         var first = 0
         var due = 0
         var isWaiting: Set<ObjectIdentifier> = []
-        /// Those on their way, each once: whoever interrupts one means the only one. True for what was acknowledged since.
+        /// Files being uploaded, each by one task, which an interruption stops. True for a file that was acknowledged again
+        /// since.
         var underWay: [ObjectIdentifier: Bool] = [:]
         var running = 0
         var isStopped = false
         var delays: [ObjectIdentifier: Duration] = [:]
         var inARow = 0
         var lastAdded: Duration?
-        /// Since when the first of those that are not due waits.
+        /// Since when the first file that is not due waits.
         var heldSince: Duration?
-        /// Somebody sees to it that they become due.
+        /// Whether a task makes them due in time.
         var isTimed = false
 
         mutating func noteIfUnderWay(_ file: ActiveFile) -> Bool {
@@ -45,20 +46,20 @@ final class UploadQueue: Sendable {
     /// What became of one try.
     enum Ending: Sendable {
         case done, interrupted, failed
-        /// The store does not take it, and may never do.
+        /// The store does not take the file, and may never do.
         case refused
     }
 
-    /// Files on their way at the same time.
+    /// Files that are uploaded at the same time.
     private static let width = 32
     private static let delays = (first: Duration.seconds(1), longest: Duration.seconds(60))
-    /// Each try of what the store refuses sends the bytes in vain.
+    /// The longest pause after a refusal: each try sends the bytes in vain.
     private static let longestAfterRefusal = Duration.seconds(600)
-    /// Files that go by themselves before one waits for others.
+    /// How many files are uploaded at once before one waits for others.
     private static let mostAlone = 2
-    /// Without another one for so long they go; further apart they are not in a row.
+    /// When no other file is added for so long, the waiting ones are uploaded. Files further apart are not in a row.
     private static let idle = Duration.milliseconds(250)
-    /// So long the first one waits at most.
+    /// The longest time that the first one waits.
     private static let patience = Duration.seconds(5)
 
     private let pool: WorkerPool
@@ -66,12 +67,12 @@ final class UploadQueue: Sendable {
     private let atRest: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// `atRest` runs each time that the last file on its way has come to its end.
+    /// `atRest` runs each time that the last running upload has ended.
     init(pool: WorkerPool, time: any TimeSource, atRest: @escaping @Sendable () -> Void) {
         (self.pool, self.time, self.atRest) = (pool, time, atRest)
     }
 
-    /// Adds a file that was just acknowledged, unless it waits already. With `isUrgent` neither it nor another waits for others.
+    /// Adds a file that was just acknowledged, unless it waits already. With `isUrgent` no file waits for others any more.
     func add(_ file: ActiveFile, isUrgent: Bool, _ send: @escaping Send) {
         let now = time.uptime()
         let isFirst = state.withLock { state in
@@ -96,14 +97,14 @@ final class UploadQueue: Sendable {
         startWork()
     }
 
-    /// Nothing waits for others any more: what they take is needed.
+    /// Makes all waiting files due: their local space is needed.
     func hurry() {
         guard state.withLock({ $0.heldSince != nil }) else { return }
         state.withLock { $0.release() }
         startWork()
     }
 
-    /// Nothing is begun any more.
+    /// Begins no more uploads.
     func stop() {
         state.withLock { state in
             state.isStopped = true
@@ -111,10 +112,10 @@ final class UploadQueue: Sendable {
         }
     }
 
-    /// Once more, after `send` did not bring it there.
+    /// Adds a file once more after `send` has not stored it.
     private func addAgain(_ file: ActiveFile, _ send: @escaping Send) {
         state.withLock { state in
-            // What is on its way once more already comes here again if it has to.
+            // A file that is being uploaded again already comes here by itself if it has to.
             guard !state.isStopped, state.underWay[ObjectIdentifier(file)] == nil,
                 state.isWaiting.insert(ObjectIdentifier(file)).inserted
             else { return }
