@@ -87,7 +87,7 @@ extension BucketFileSystem {
 
     /// The object as it is now, which its entry shows from then on; nil when it is gone.
     private func readAgain(_ object: ListedObject) async throws(ObjectStoreError) -> ListedObject? {
-        // A HEAD of a link of the store's own kind answers for the object that it leads to.
+        // A HEAD of a native link describes the object that the link leads to.
         if object.isSymlink, store.capabilities.symlinks { return try await store.listed(object.key) }
         let start = metadata.beginRequest()
         do throws(ObjectStoreError) {
@@ -101,14 +101,14 @@ extension BucketFileSystem {
         }
     }
 
-    /// Open handles on another version keep that, as when a lookup finds the new one.
+    /// Records the object as it is now. Open handles on another version keep that, as when a lookup finds the new one.
     private func note(_ info: ObjectInfo?, of key: ObjectKey, since start: RequestStart) {
         guard let entry = (try? known(key.bytes)) ?? nil, !entry.isPending else { return }
         if let info {
             let entry = try? record(info, of: entry, since: start, forHolder: true)
             if let entry = entry ?? nil { _ = current(entry) }
         } else if entry.attributes.kind != .directory {
-            // What is below a directory does not go with the object that stands for it.
+            // The entries below a directory stay when its marker is gone.
             _ = try? metadata.recordGone(entry.ino, since: start)
         }
     }

@@ -7,18 +7,18 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// Jobs that outlive the call that began them: what the store has refused is tried again while the mount lives.
+/// Jobs that outlive the call that began them: requests that the store has refused are retried while the mount lives.
 extension BucketFileSystem {
-    /// What the store has refused so far, the oldest first: for `pailfs status`.
+    /// The jobs that the store has refused so far, the oldest first, for `pailfs status`.
     package func unfinishedJobs() -> [UnfinishedJob] { jobs.unfinished }
 
-    /// To be called before anything is done at `key`, of a directory also below it: what a job still has to do there is done
-    /// first.
+    /// To be called before a change at `key`, for a directory also before one below it: carries out first what a job has to do
+    /// there.
     func finishJobs(at key: ObjectKey) async throws(FileSystemError) {
         do { try await jobs.finishJobs(at: key.bytes) } catch { throw FileSystemError(error) }
     }
 
-    /// A job of an earlier process, or an upload of its, that the store would not let finish at the start.
+    /// Retries a job of an earlier process, or the abort of an upload of its, that the store refused during recovery.
     func resumeJob(_ left: Recovery.Left) {
         switch left.row {
         case .upload(let id, let record): jobs.add(abortOf: record, id, because: left.reason)
@@ -48,7 +48,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Removes later what the store would not remove now. The name is gone for programs, and listings do not bring it back.
+    /// Retries a removal that the store has refused. The name is gone for programs, and listings do not bring it back.
     func removeLater(
         _ id: IntentID, _ job: JournalContents.Job, _ component: ByteString, in parent: InodeNumber,
         because reason: String
@@ -61,8 +61,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Takes a row away that would have removed what is at `key`, now or as soon as the journal takes it: whatever comes to the key
-    /// waits for that, as it would be removed in the place of what was meant. Flushed, as a power cut must not bring it back.
+    /// Ends a row that would remove the object at `key`, now or as soon as the journal can be written. Until then calls at the
+    /// key wait, since the row would remove a new object there. Flushed, as a power cut must not bring the row back.
     func forgetJob(_ id: IntentID, at key: ByteString, also changes: [JournalChange] = []) {
         let rows = [JournalChange.endJob(id)] + changes
         do throws(JournalingError) { try rooms.journal.write(rows, flushed: true) } catch {
@@ -73,8 +73,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Ends the row of a file whose bytes are in the bucket, now or as soon as the journal takes it: the object is there all the
-    /// same, and once it is replaced nobody could tell that it ever was.
+    /// Ends the row of a stored file, now or as soon as the journal can be written. Until then calls at the key wait: once the
+    /// object is replaced, recovery could not see that the file was stored.
     func endStored(
         _ record: FileRecord, of file: ActiveFile, at key: ObjectKey, also changes: [JournalChange]
     ) {
@@ -88,7 +88,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// A commit that the metadata cache could not take down.
+    /// A commit that could not be recorded in the metadata cache.
     struct UnrecordedCommit: Sendable {
         let draft: ActiveFile.Draft
         let key: ObjectKey
@@ -122,7 +122,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The last try, at the end of the mount. What stays is named, and done by the next mount.
+    /// Tries each job a last time, at the end of the mount. Returns those that are left to the next mount.
     func finishJobs() async -> [UnstoredFile] { await jobs.finish().map(unstored) }
 
     func unstored(_ job: UnfinishedJob) -> UnstoredFile {

@@ -3,7 +3,8 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// Deletions that the store refuses these credentials. A rename is a copy and a deletion: without the second, the copy would stay.
+/// Deletions that the store refuses these credentials. A rename is a copy and a deletion: without the second, the copy would
+/// stay.
 extension BucketFileSystem {
     /// pailfs does not repeat a request that the store refused until this time has passed.
     static let refusalLasts = Duration.seconds(60)
@@ -23,7 +24,8 @@ extension BucketFileSystem {
         refusals.withLock { $0.noteDeletion(in: key.directory, refused) }
     }
 
-    /// Keeps the reason of a failure at the store for `user.pailfs.lasterror` of the name; without one, of the directory.
+    /// Keeps the reason of a failure at the store for `user.pailfs.lasterror` of the name, or of the directory if there is no
+    /// such name.
     func noting<Value: Sendable>(
         _ operation: String, of place: Place, _ body: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -37,7 +39,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The same of an inode.
+    /// The same for an inode.
     func noting<Value: Sendable>(
         _ operation: String, of ino: InodeNumber, _ body: () async throws(FileSystemError) -> Value
     ) async throws(FileSystemError) -> Value {
@@ -60,9 +62,10 @@ extension BucketFileSystem {
         }
     }
 
-    /// Sends a deletion of a name that no object has, unless a deletion of this mount has succeeded: before
-    /// the copies of a directory are made. Where a bucket keeps versions, that name has a marker of a deletion afterwards.
-    /// Throws: `.accessDenied` where the store refuses it. Other failures show nothing, and leave the rename its time.
+    /// Tries to delete a name that no object has, before copies are made, unless a deletion of this mount has succeeded already.
+    /// Where a bucket keeps versions, that name has a delete marker afterwards.
+    /// Throws: `.accessDenied` where the store refuses it. Other failures show nothing; without retries they leave the rename its
+    /// time.
     func tryDeletion(in directory: ByteString) async throws(FileSystemError) {
         guard refusals.withLock({ !$0.hasDeleted }) else { return }
         let missing = ObjectKey(directory + ".pailfs-missing-" + ByteString(RandomID.hex()))

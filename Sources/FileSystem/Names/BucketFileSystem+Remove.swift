@@ -33,7 +33,7 @@ extension BucketFileSystem {
         try await namesBeingRemoved.begin(entry.ino)
         defer { namesBeingRemoved.end(entry.ino) }
         guard let file = files.find(entry.ino) else {
-            // A commit may have come to its end since the entry was read.
+            // A commit may have finished since the entry was read.
             let entry = try self.entry(entry.ino)
             noteFormer(entry)
             let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
@@ -44,7 +44,7 @@ extension BucketFileSystem {
         let key = try key(of: entry.ino)
         try await finishJobs(at: key)
         try await storeForHandles(lock)
-        // A commit that was under way has made an object of it meanwhile.
+        // A commit that was under way may have made an object of the file meanwhile.
         let entry = try self.entry(entry.ino)
         noteFormer(entry)
         let hold = metadata.hold([entry.ino], [(entry.parent, entry.name)])
@@ -56,27 +56,27 @@ extension BucketFileSystem {
         if removal.isWrittenDown, !removal.isNeeded { forgetJob(removal.job, at: key.bytes) }
     }
 
-    /// What the removal of an active file has to see to.
+    /// The removal of an active file.
     private struct FileRemoval {
         let entry: Entry
         let key: ObjectKey
         let draft, behind: ActiveFile.Draft?
         /// The object that its commit would have replaced.
         let replaced: ETag?
-        /// Bytes that only the object has are still needed by open handles: it goes with the last of them.
+        /// Whether open handles need bytes that only the object has: it is deleted when the last of them is closed.
         let isNeeded: Bool
         let isOpen: Bool
         let deletion: ActiveFile.Deletion
-        /// The change of the file that the removal is.
+        /// The time of the removal, which is a change of the file.
         let time: Timestamp
 
         let hasObject: Bool
-        /// What was acknowledged goes with it, and must not come back.
+        /// Whether acknowledged bytes end with the removal: they must not come back.
         let endsAcknowledged: Bool
 
         var job: IntentID { deletion.job }
 
-        /// A process that goes on with the mount has to know that what is open has no name any more.
+        /// Whether the journal gets a row. The next process of this mount has to know that an open file has no name any more.
         var isWrittenDown: Bool { isNeeded || endsAcknowledged || isOpen && hasObject }
     }
 
@@ -93,7 +93,7 @@ extension BucketFileSystem {
         let hasObject = !entry.isPending || replaced != nil
         let endsAcknowledged = hasObject && draft?.record.intent.isAcknowledged ?? false || behind != nil
         if isNeeded {
-            // Nobody waits for this deletion.
+            // The deletion comes after this call, which could not return its failure.
             try await requireDeletable(in: key.directory)
             try await keepDirectory(entry.parent, without: entry)
         }
@@ -106,9 +106,9 @@ extension BucketFileSystem {
             endsAcknowledged: endsAcknowledged)
     }
 
-    /// From the moment on in which the object is gone its bytes are nowhere else, whatever becomes of this process. The name is gone
-    /// when the call returns, so the object has to go whatever happens; and where it goes, its acknowledged bytes must not come
-    /// back.
+    /// Writes the orphan's record and the row of the removal. Once the object is gone, the next process finds an open file's
+    /// bytes only by the record. When the call returns the name is gone: even after a crash the object has to be deleted, and
+    /// acknowledged bytes must not come back.
     private func writeDown(_ removal: FileRemoval, of file: ActiveFile) throws(FileSystemError) {
         if removal.isOpen {
             keepOrphan(
@@ -125,15 +125,15 @@ extension BucketFileSystem {
         }
     }
 
-    /// The entry goes, and the object with it unless handles need that.
+    /// Removes the entry, and the object unless handles need it.
     private func takeName(_ removal: FileRemoval, of lock: borrowing FileLock) async throws(FileSystemError) {
         let file = lock.file
         let (entry, key) = (removal.entry, removal.key)
-        // Nothing else will know them.
+        // No entry has the headers afterwards.
         let headers = (try? metadata.metadata(of: entry.ino)) ?? nil
         do throws(FileSystemError) {
             if !removal.hasObject || removal.isNeeded {
-                // What may be there until a job is done must not be listed.
+                // An object that may be there until a job is done must not be listed.
                 let mayBeThere = jobs.removes(key.bytes) || removal.draft?.record.hasReachedStore ?? false
                 try cached { metadata throws(MetadataError) in
                     try metadata.remove(entry.ino, pending: removal.isNeeded || mayBeThere)
@@ -142,7 +142,7 @@ extension BucketFileSystem {
                 try await removeObject(entry, mayWait: false)
             }
         } catch {
-            // The program is told that it failed: it must not happen later.
+            // The program gets an error: the removal must not happen later.
             if removal.isWrittenDown { forgetJob(removal.job, at: key.bytes) }
             try? metadata.forget(unlinked: entry.ino)
             throw error
@@ -153,11 +153,11 @@ extension BucketFileSystem {
             state.attributes.noteChange(at: removal.time)
             state.metadata = state.metadata ?? headers
         }
-        // The last handle may have gone meanwhile, and not have seen that there was anything to do.
+        // The last handle may have been closed meanwhile, when there was nothing to do yet.
         if removal.isOpen || removal.isNeeded, forgetOrphan(file) { await carryOutDeletion(of: file) }
     }
 
-    /// Nobody wants the bytes of a draft after a crash, open as the file may be.
+    /// Ends the rows of a draft: after a crash its bytes are not needed, even if the file is open.
     private func giveUpDraft(_ removal: FileRemoval, of lock: borrowing FileLock) async throws(FileSystemError) {
         let file = lock.file
         guard let draft = removal.draft else { return }
@@ -173,8 +173,8 @@ extension BucketFileSystem {
         if let behind = removal.behind { await giveUp(behind) }
     }
 
-    /// The journal could not be written after the entry had gone: whatever comes to the key waits until these rows, which
-    /// would bring the file back, have ended.
+    /// The journal could not be written after the entry had gone: calls at the key wait until these rows, which would bring the
+    /// file back, have ended.
     private func endLater(
         _ draft: ActiveFile.Draft, _ behind: ActiveFile.Draft?, at key: ObjectKey,
         because error: FileSystemError
@@ -186,8 +186,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Ends the rows of a file that is removed. Of one that had no object yet a commit may have reached the store without its
-    /// answer having come back: what it made goes too.
+    /// Ends the rows of a removed file. If it had no object yet, a commit whose answer is lost may have made one, which is
+    /// removed as well.
     func endForGood(
         _ draft: ActiveFile.Draft, _ behind: ActiveFile.Draft?, of entry: Entry, at key: ObjectKey
     ) async throws(FileSystemError) {
@@ -208,8 +208,8 @@ extension BucketFileSystem {
         } catch { removeLater(job, todo, entry.component, in: entry.parent, because: "\(error)") }
     }
 
-    /// The last handle of an unlinked file is gone, and with it the need for its object. What the store refuses now is tried
-    /// again, and the object's name stays taken until then. When the mount has ended no handle is used again, heard of its end or not.
+    /// Deletes the object of an unlinked file, whose last handle is closed. A deletion that the store refuses is retried, and
+    /// calls at the key wait until then. `mountHasEnded`: no handle is used again, even if this process got no close of it.
     func carryOutDeletion(of file: ActiveFile, mountHasEnded: Bool = false) async {
         guard let deletion = file.state.withLock({ $0.life.removal }) else { return }
         do throws(CommitError) { try await delete(file, evenIfOpen: mountHasEnded) } catch {
@@ -241,30 +241,30 @@ extension BucketFileSystem {
     }
 
     private func carryOut(_ deletion: ActiveFile.Deletion) async throws(CommitError) {
-        // Long after the unlink the object has to be the one that was meant: somebody else may have put another one there.
+        // Long after the unlink another host may have put another object there: only the unlinked version is deleted.
         let removal = RemovalRecord(
             key: deletion.key.bytes, etag: deletion.version?.etag.text, commits: deletion.commits)
         try await jobs.runner.finish(deletion.job, JournalContents.Job(intent: .removal(removal), items: []))
     }
 
-    /// Nothing that has a name needs the blocks of what was at `key`; files without one that are open may.
+    /// Drops the cached blocks of objects at `key`, except those that open files without a name need.
     func forgetBlocks(of key: ObjectKey) {
         let bases = files.all.compactMap { file in file.state.withLock { $0.life.isNameless ? $0.life.object : nil } }
         rooms.blocks.forget(key, except: bases.filter { $0.key == key }.map(\.version))
     }
 
-    /// A new object takes the place of one that was to be deleted: it replaces that one, and nothing deletes the new one.
+    /// The deletion of an object that a new object replaces instead. Nothing deletes the new one.
     struct Takeover {
         let file: ActiveFile
         let deletion: ActiveFile.Deletion
 
-        /// What is replaced.
+        /// The version that is replaced.
         var version: ObjectVersion? { deletion.version }
     }
 
-    /// From now on nothing but the caller does anything about the object at `key` that was to be deleted, if there is one.
-    /// The intent to delete it stays in the journal: the caller ends it together with its own, or gives it back. Handles on
-    /// the old object keep the bytes that are here.
+    /// Takes over the deletion of the object at `key`, if there is one: from now on only the caller acts on the object. The row
+    /// of the deletion stays in the journal; the caller ends it together with its own, or gives the deletion back. Handles on the
+    /// old object keep the bytes that are here.
     func takeOverDeletion(_ key: ObjectKey) async -> Takeover? {
         guard let old = pendingDeletions[key] else { return nil }
         await saveForHandles(of: old)
@@ -278,7 +278,7 @@ extension BucketFileSystem {
         return Takeover(file: file, deletion: deletion)
     }
 
-    /// The object was not replaced: it is to be deleted as before, at once if its last handle has gone meanwhile.
+    /// Gives a deletion back whose object was not replaced. It is carried out at once if the last handle was closed meanwhile.
     func giveBack(_ takeover: Takeover) async {
         let (file, deletion) = (takeover.file, takeover.deletion)
         file.state.withLock { $0.life.giveBack(deletion) }
@@ -287,18 +287,18 @@ extension BucketFileSystem {
         if !files.isOpen(file.ino), !deletion.isInherited { await carryOutDeletion(of: file) }
     }
 
-    /// `mayWait` says that nobody needs the object any more and no row speaks of the file: in a row of such the program does not
-    /// wait for the store.
+    /// Removes the object and the entry. `mayWait`: no handle needs the object, and no row speaks of the file. In a row of such
+    /// removals the program does not wait for the store.
     private func removeObject(_ entry: Entry, mayWait: Bool) async throws(FileSystemError) {
         try await keepDirectory(entry.parent, without: entry)
         let key = try key(of: entry.ino)
         try await finishJobs(at: key)
-        // A job that has ended may have changed the version, and a removal leaves every other one where it is.
+        // A job that has ended may have changed the version, and a removal deletes only the version that it names.
         let entry = try self.entry(entry.ino)
         if mayWait, jobs.isRemovingInARow, store.capabilities.deleteBatch > 1, let version = entry.attributes.version {
             try await acknowledgeRemoval(of: entry, version, at: key)
         } else {
-            // A power cut must not bring back its acknowledged bytes: the next start would find no object, and store it again.
+            // A power cut must not bring back the row of acknowledged bytes: recovery would find no object, and store it again.
             rooms.journal.flush()
             do { try await deleteObject(key) } catch { throw FileSystemError(error) }
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino) }
@@ -307,7 +307,7 @@ extension BucketFileSystem {
         jobs.noteRemoval()
     }
 
-    /// The name is gone, and its object goes with others that are removed soon after.
+    /// Removes the name now. The object is deleted together with others that are removed soon after.
     private func acknowledgeRemoval(
         of entry: Entry, _ version: ObjectVersion, at key: ObjectKey
     ) async throws(FileSystemError) {
@@ -319,7 +319,7 @@ extension BucketFileSystem {
         do throws(FileSystemError) {
             try cached { metadata throws(MetadataError) in try metadata.remove(entry.ino, pending: true) }
         } catch {
-            // The program is told that it failed: it must not happen later.
+            // The program gets an error: the removal must not happen later.
             try journalled { journal throws(JournalingError) in try journal.write([.endJob(job)], flushed: true) }
             throw error
         }

@@ -15,7 +15,7 @@ extension BucketFileSystem {
         let (from, to) = (Place(parent: parent, name: name), Place(parent: newParent, name: newName))
         return later { [self] () async throws(FileSystemError) in
             try requireWritable()
-            // What is not stored yet may have to be, which takes space.
+            // An uncommitted file may have to be committed, which takes space.
             try await waitingForSpace(givesSpace: true) { [self] () async throws(FileSystemError) in
                 try await claiming([from, to]) { () async throws(FileSystemError) in
                     try await noting("rename", of: from) { () async throws(FileSystemError) in
@@ -31,7 +31,7 @@ extension BucketFileSystem {
         let source = try await existing(name, in: parent)
         let target = try await resolve(newName, in: newParent)
         if let target, target.ino == source.ino { return }
-        // The answer about the new name may have told that another host has taken the source away.
+        // The lookup of the new name may have shown that another host has removed the source.
         guard try cached({ metadata throws(MetadataError) in try metadata.entry(source.ino) }) != nil else {
             throw FileSystemError(.notFound, "\(name) does not exist")
         }
@@ -40,7 +40,7 @@ extension BucketFileSystem {
             throw FileSystemError(.crossDevice, "\(name) cannot be renamed to another bucket")
         }
         if target != nil, noReplace { throw FileSystemError(.exists, "\(newName) already exists") }
-        // Of a directory any file may not be stored yet.
+        // Any file in a directory may not be stored yet.
         let kind = source.attributes.kind
         let isPending = try entry(source.ino).isPending
         if target == nil, kind == .directory || isPending {
@@ -82,16 +82,16 @@ extension BucketFileSystem {
         if newParent != parent { touch(newParent) }
     }
 
-    /// Another host may have made the object within the ttl of what is known here.
+    /// Throws EEXIST if another host has made the object, which the metadata cache may not know within ttl.
     func requireAbsent(_ key: ObjectKey, _ name: ByteString) async throws(FileSystemError) {
         guard try await unlistedObject(key) != nil else { return }
-        // What is still to go is not there for programs.
+        // An object that is still to be deleted is not there for programs.
         if jobs.removes(key.bytes) || pendingDeletions[key] != nil { return }
         try cached { metadata throws(MetadataError) in try metadata.distrust(key.bytes) }
         throw FileSystemError(.exists, "\(name) already exists: another host created it")
     }
 
-    /// The first component of what is in a directory of an account, or of a file there.
+    /// The bucket of an inode in the mount of an account: the first component of its key.
     func bucket(of ino: InodeNumber) throws(FileSystemError) -> ByteString {
         let key = try cached { metadata throws(MetadataError) in try metadata.key(of: ino) } ?? ""
         return ByteString(key.bytes.prefix { $0 != UInt8(ascii: "/") })
@@ -99,8 +99,8 @@ extension BucketFileSystem {
 
     // MARK: Files
 
-    /// The rename is one of the file's users, so that the file stays in the table of active files: a program that opens it while the
-    /// store copies waits with what it writes, and goes on with the object at the new key.
+    /// The rename is one of the file's users, so that the file stays in the table of active files: a program that opens it while
+    /// the store copies waits with what it writes, and continues with the object at the new key.
     private func renameHeld(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?
     ) async throws(FileSystemError) {
@@ -117,17 +117,17 @@ extension BucketFileSystem {
         releaseInBackground(held)
     }
 
-    /// `held` is the file if its rename is one of its users.
+    /// `held` is the file if this rename is one of its users.
     private func renameFile(
         _ source: Entry, to newName: ByteString, in newParent: InodeNumber, replacing target: Entry?,
         held: ActiveFile?
     ) async throws(FileSystemError) {
-        // A link that its name does not tell has a plain one.
+        // A link that is none by its component gets a plain component.
         let isPlain = metadata.codec.role(of: source.component) == .object
         let (component, newKey) = try newKey(newName, in: newParent, kind: isPlain ? .file : source.attributes.kind)
         if isNative(source) { try await requireSameTarget(source, at: newKey) }
         let active = held?.ino == source.ino ? held : files.find(source.ino)
-        // The target's own bytes must not reach the store any more once something else takes its place.
+        // No upload of the target may reach the store once another file takes its place.
         let replacedFile = target.flatMap { files.find($0.ino) }
         let locks = try await lock(renaming: active, over: replacedFile)
         switch locks.target {
@@ -136,11 +136,11 @@ extension BucketFileSystem {
         }
         await replacedFile?.quiesce()
         if let replacedFile { await saveForHandles(of: replacedFile) }
-        // A commit may have come to its end since the entry was read, and its file have left the table.
+        // A commit may have finished since the entry was read, and its file have left the table.
         let target = target.flatMap { try? entry($0.ino) }
         let displaced = try displaced(target, by: component)
         if let active { try discardUnchangedDraft(active) }
-        // One that nobody has opened yet is what the store says.
+        // A file that only this rename uses is what the store has.
         let isUnopened = active.map { $0 === held && !$0.isDirty && !files.isShared($0) } ?? false
         let file = isUnopened ? nil : active
         let isAcknowledged = replacedFile?.hasAcknowledgedBytes ?? false
@@ -161,8 +161,8 @@ extension BucketFileSystem {
         if current.isPending { try await moveUnstored(current, rename) } else { try await moveStored(current, rename) }
     }
 
-    /// Commits the source before its object is copied. A file that was never committed only takes the new key, unless it replaces an
-    /// object, which must not come back.
+    /// Commits the source before its object is copied. A file that was never committed only takes the new key, unless it replaces
+    /// an object, which must not come back.
     private func prepare(
         _ lock: borrowing FileLock, toReplaceAcknowledged: Bool
     ) async throws(FileSystemError) {
@@ -172,7 +172,7 @@ extension BucketFileSystem {
             $0.life.replacedObject != nil || $0.life.draft?.record.hasReachedStore ?? false
         }
         if !(try entry(file.ino)).isPending || needsCommit { try await commit(lock) }
-        // The acknowledged bytes of the target end with the rename, and a link's object is deleted: what takes their place is
+        // The rename ends the acknowledged bytes of the target, or deletes its object: the bytes that take their place are
         // acknowledged first.
         if toReplaceAcknowledged, !file.hasAcknowledgedBytes { try await acknowledge(lock) }
     }

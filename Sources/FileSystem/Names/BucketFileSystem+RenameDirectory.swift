@@ -9,7 +9,7 @@ import Synchronization
 
 /// rename of a directory: every object below it is copied, then the local view switches, then the sources go.
 extension BucketFileSystem {
-    /// A rename that has come to no end so far: objects at its target may be copies of ours.
+    /// Whether an earlier process began this rename and this process has completed it.
     package func hasCompletedRename(
         _ name: ByteString, in parent: InodeNumber, to newName: ByteString, in newParent: InodeNumber
     ) -> Bool {
@@ -61,14 +61,14 @@ extension BucketFileSystem {
         var copies: [ObjectKey: ObjectVersion] = [:]
         directoryRenames.noteTried(from: oldPrefix, to: newKey.bytes)
         var isMoved = false
-        // What could not be written down of a switch that was made.
+        // The error of a switch that programs see and that could not be recorded completely.
         let lack: FileSystemError?
         let copied: [ListedObject]
         do throws(FileSystemError) {
             copied = try await copyAll(objects, from: oldPrefix, to: newKey.bytes, into: &copies)
             try await keepDirectory(source.parent, without: source)
             if copied.isEmpty { _ = try await putMarker(newKey, Self.markerHeaders, over: nil) }
-            // Programs are about to see the copies, and may remove them: no replay may copy again.
+            // Programs are about to see the copies, and may remove them: recovery must not copy again.
             isMoved = true
             try journalled { journal throws(JournalingError) in
                 let moved = JobIntent.moved(from: oldPrefix, to: newKey.bytes)
@@ -94,9 +94,9 @@ extension BucketFileSystem {
         try await deleteSources(copied, of: source, below: oldPrefix, job, unless: lack)
     }
 
-    /// Nothing was renamed, and the program is told so: what was copied is of no use to anybody. The directory that was to be
-    /// replaced stays. But a process that ends meanwhile must leave no word that the sources may go: where that cannot be taken
-    /// back the copies stay as well.
+    /// Undoes a rename whose caller gets an error: the copies are deleted, and a directory that was to be replaced stays. First
+    /// the journal takes back that the sources may be deleted, in case this process ends meanwhile; if it cannot, the copies stay
+    /// as well.
     private func undo(
         _ job: IntentID, from oldPrefix: ByteString, to newKey: ObjectKey, isMoved: Bool,
         _ copies: [ObjectKey: ObjectVersion], _ takeovers: [Takeover]
@@ -114,8 +114,9 @@ extension BucketFileSystem {
         for takeover in takeovers { await giveBack(takeover) }
     }
 
-    /// A draft in which nothing is changed is dropped. Of files that wait for their upload the object moves. What is a copy of
-    /// another object is stored first: whoever stores that one, elsewhere, would not wait for this.
+    /// Drops drafts in which nothing is changed, and commits the dirty files below except new ones of which the store has
+    /// nothing: those only take the new key. A file that copies another object is committed too: a call that changes that object,
+    /// elsewhere, would not wait for this rename.
     private func storeWhatCannotMove(below prefix: ByteString) async throws(FileSystemError) {
         for file in files.all where try isBelow(file.ino, prefix) && !file.isDirty {
             let lock = try await lock(file, interrupting: false, unless: { _ in true })
@@ -133,7 +134,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// What was removed there, and is still read, is replaced: nothing may delete what comes in its place.
+    /// Takes over the deletions of unlinked objects at the new keys: the copies replace the objects, and nothing may delete the
+    /// copies.
     private func takeOverDeletion(_ targets: Set<ObjectKey>, below newKey: ObjectKey) async -> [Takeover] {
         var takeovers: [Takeover] = []
         for key in pendingDeletions.keys(below: newKey.bytes) where targets.contains(key) {
@@ -142,7 +144,7 @@ extension BucketFileSystem {
         return takeovers
     }
 
-    /// The end of a rename that programs see. `lack` is what could not be written down of it.
+    /// Deletes the sources of a rename that programs see. `lack` is the error if it could not be recorded completely.
     private func deleteSources(
         _ copied: [ListedObject], of source: Entry, below oldPrefix: ByteString, _ job: IntentID,
         unless lack: FileSystemError?
@@ -155,11 +157,12 @@ extension BucketFileSystem {
             try journalled { journal throws(JournalingError) in
                 try journal.write([.advance(job, rest.intent)], flushed: false)
             }
-            // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+            // The objects below before the directory: some stores keep a directory whose marker goes while it has children.
             areAllGone = try await delete(copied.reversed().map { ($0.key, $0.version) }, below: oldPrefix)
         } catch {
-            // It is renamed: what the store refuses now is tried again, and named at the end of the mount. Nor must what could not be
-            // written down leave the rest to a later process, to which what is made at the old names by then would be what was copied.
+            // The directory is renamed: a deletion that the store refuses is retried, and named at the end of the mount. So are
+            // the deletions of a rename that could not be recorded: a later process would take new objects at the old names for
+            // the sources.
             if error.kind == .accessDenied { remember(error, "rename", source.ino) }
             return removeLater(job, rest, source.component, in: source.parent, because: error.reason)
         }
@@ -174,8 +177,8 @@ extension BucketFileSystem {
         objects.map { ItemRecord(source: VersionRecord($0.key, $0.version), storageClass: $0.storageClass) }
     }
 
-    /// Programs see the directory, and what is below, at the new place from here on; throws when they do not. What could not be
-    /// written down after that is the answer. `sources` are the versions that were copied, by their new keys.
+    /// Shows the directory, and everything below it, at the new place. Throws when programs do not see it there; returns an error
+    /// when they do and it could not be recorded completely. `sources` are the copied versions, by their new keys.
     private func switchView(
         of directory: Entry, to newParent: InodeNumber, _ component: ByteString, _ prefix: ByteString,
         _ copies: [ObjectKey: ObjectVersion], of sources: [ObjectKey: ObjectVersion]
@@ -199,8 +202,8 @@ extension BucketFileSystem {
         } catch { return error }
     }
 
-    /// Another host may have made the directory within the ttl of what is known here. What was copied there by a try of ours that
-    /// came to no end, or comes so late, is none.
+    /// Throws when another host has made the target directory, which the metadata cache may not know within ttl. Copies that an
+    /// unfinished try of this rename has left there, also those that arrive late, do not count.
     private func requireNothing(
         at key: ObjectKey, _ name: ByteString, butCopiesOf objects: [ListedObject], from prefix: ByteString,
         noReplace: Bool
@@ -214,7 +217,7 @@ extension BucketFileSystem {
             guard let source = sources[object.key.bytes.dropFirst(key.bytes.count)],
                 source.size == object.version.size
             else { return true }
-            // The copy of an object that was made of parts has another ETag; but so has what somebody else has made.
+            // The copy of an object that was made of parts has another ETag, but so has another host's object.
             return source.etag != object.version.etag && !(wasTried && source.etag.text.contains("-"))
         }
         let isEmpty = others.allSatisfy { $0.key == key && $0.version.size == 0 }
@@ -269,7 +272,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.update(changes) }
     }
 
-    /// Files below that were never committed have other keys now.
+    /// Gives their new keys to files below that were never committed.
     private func moveRows(below prefix: ByteString) throws(FileSystemError) {
         var failure: JournalingError?
         for file in files.dirty where try isBelow(file.ino, prefix) && isPending(file.ino) {
@@ -287,8 +290,8 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.key(of: ino) }?.hasPrefix(prefix) ?? false
     }
 
-    /// What a process that was killed had copied, and perhaps shown to programs, is shown to them; answers `plan` with the keys that
-    /// files have then. To be called before anything is served.
+    /// Shows programs the directories that a killed process had copied, and perhaps shown to them. Returns `plan` with the new
+    /// keys of files. To be called before anything is served.
     func followMovedDirectories(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
         for (from, to) in plan.moved {
@@ -302,10 +305,10 @@ extension BucketFileSystem {
             if !plan.isStoreAway, let copies = try? await objectsBelow(to).map({ ($0.key, $0.version) }) {
                 try adopt(Dictionary(copies) { $1 }, for: directory, to)
             } else {
-                // The job is in the journal still. Each name below is asked for again when it is used.
+                // The job is still in the journal. The next use of each name below asks the store.
                 try cached { metadata throws(MetadataError) in try metadata.distrust(to) }
             }
-            // A row that came after the directory's job can only be of what has moved with it.
+            // A row that came after the directory's job can only be of a file that has moved with it.
             func move(_ files: inout [(id: IntentID, intent: FileIntent)]) throws(FileSystemError) {
                 for index in files.indices where files[index].intent.key.hasPrefix(from) {
                     let key = ObjectKey(files[index].intent.key).moved(from: from, to: to)
@@ -323,7 +326,7 @@ extension BucketFileSystem {
         return plan
     }
 
-    /// A directory that neither the store nor this mount has anything of is gone: another host has removed or renamed it.
+    /// Throws ENOENT if neither the store nor this mount has anything of the directory: another host has removed or renamed it.
     private func requireSource(
         _ source: Entry, _ prefix: ByteString, _ objects: [ListedObject]
     ) throws(FileSystemError) {
@@ -350,8 +353,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Deletes what is known below a prefix, in the order of `objects`. What another host has put in the place of one since stays,
-    /// and then the answer is false.
+    /// Deletes known objects below a prefix, in the order of `objects`. An object that another host has replaced since stays, and
+    /// the result is false.
     private func delete(
         _ objects: [(key: ObjectKey, version: ObjectVersion)], below prefix: ByteString
     ) async throws(FileSystemError) -> Bool {

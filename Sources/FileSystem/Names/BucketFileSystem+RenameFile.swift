@@ -6,19 +6,20 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// The rename of one file, with all entered that it needs: its own `writing` and the target's, alone, and both names.
+/// The rename of one file, once the call holds its locks: the `writing` gates of the file and of the target, alone, and both
+/// names.
 struct FileRename {
-    /// The file, if it is in the table of those that are active; nil in `file` while nobody has opened it, as it is what the store
-    /// says.
+    /// `active` is the file if it is in the table of active files. `file` is nil even then if only this rename uses the file: the
+    /// file is what the store has.
     let active: ActiveFile?
     let file: ActiveFile?
     let newParent: InodeNumber
     let component: ByteString
     let newKey: ObjectKey
-    /// What it takes the place of.
+    /// The entry that it replaces.
     let target: Entry?
     let replacedFile: ActiveFile?
-    /// The target's object, where that has another key.
+    /// The removal of the target's object, where that has another key.
     let displaced: RemovalRecord?
 
     /// The version at the new key that the copy replaces.
@@ -28,7 +29,7 @@ struct FileRename {
 }
 
 extension BucketFileSystem {
-    /// A file without an object: what its commit will carry, and where to, is written down.
+    /// Renames a file without an object: the journal gets the key and the headers of its next commit.
     func moveUnstored(_ current: Entry, _ rename: FileRename) async throws(FileSystemError) {
         let replaced =
             rename.replaced?.etag
@@ -61,7 +62,7 @@ extension BucketFileSystem {
                 try record?.moved(move, with: newer, also: replacedRows)
             }
             do throws(FileSystemError) { try moveEntry(current, to: rename.newParent, rename.component) } catch {
-                // The program hears that nothing was renamed: after a crash, too, both files are what they were.
+                // The program gets an error: after a crash, too, both files have to be what they were.
                 let rows = rowsOfTarget + (removal.map { [.endJob($0.id)] } ?? [])
                 if let record, let intent = before.first {
                     try journalled { _ throws(JournalingError) in
@@ -89,7 +90,7 @@ extension BucketFileSystem {
 
     /// The object of a rename at its new key.
     private struct Copied {
-        /// As it was copied.
+        /// The source's entry as it was copied.
         let entry: Entry
         let key: ObjectKey
         let headers: ObjectMetadata?
@@ -97,29 +98,30 @@ extension BucketFileSystem {
         let job: IntentID
         /// Before the first request, of the time source's `uptime`.
         let began: Duration
-        /// The store has moved it: there is nothing at the old key.
+        /// The store has moved the object: nothing is at the old key.
         let isMoved: Bool
-        /// What was at the new key is gone.
+        /// The object that was at the new key is gone.
         let hasReplaced: Bool
     }
 
     /// What is left at the old key.
     private enum OldObject {
         case gone
-        /// Another host's.
+        /// Another host's object.
         case others
-        /// What the store would not delete now, and a job will.
+        /// The source, which the store would not delete now. A job deletes it later.
         case left
     }
 
-    /// A file whose object is all there is of it: that is copied to the new key, or moved there by the store, and the old one goes.
+    /// Renames a file without uncommitted bytes: copies its object to the new key and deletes the old one, or has the store move
+    /// it.
     func moveStored(_ current: Entry, _ rename: FileRename) async throws(FileSystemError) {
         let copied = try await copyToNewKey(current, rename)
         let old = copied.isMoved ? .gone : try await deleteOldObject(copied, rename)
         defer { if old != .left { forgetJob(copied.job, at: copied.key.bytes) } }
         try showNewName(copied, rename, old)
         guard old != .left else { return }
-        // It is renamed, whatever becomes of this.
+        // The file is renamed, even if this fails.
         do throws(FileSystemError) { try await keepDirectory(current.parent, havingLost: copied.key) } catch {
             remember(error, "rename", current.parent)
         }
@@ -128,19 +130,19 @@ extension BucketFileSystem {
     private func copyToNewKey(_ entry: Entry, _ rename: FileRename) async throws(FileSystemError) -> Copied {
         var current = entry
         let (key, newKey) = (try key(of: current.ino), rename.newKey)
-        // One request takes the old name away with it.
+        // Where the store moves objects, no deletion follows.
         if !store.capabilities.move { try await requireDeletable(in: key.directory) }
         try await finishJobs(at: key)
-        // What was removed there, and is still read, is replaced like any other target.
+        // An unlinked object that open handles need may be at the new key: it is replaced like any other target.
         let takeover = await takeOverDeletion(newKey)
-        // A write that the journal has refused has left nothing that would have to be called off.
+        // If the journal refuses the row, there is nothing to call off.
         var (job, isWrittenDown) = (rooms.journal.newID(), false)
         let began = time.uptime()
         do throws(FileSystemError) {
             var headers = try headersForRename(of: current, from: key, to: newKey)
             try await finishJobs(at: newKey)
             let replaced = rename.replaced ?? takeover?.version
-            // A process that ends from here on leaves this one to who finds the new object in its place.
+            // After a crash here, recovery must know that the target is open without a name.
             if let file = rename.replacedFile, files.isOpen(file.ino) { keepOrphan(file) }
             try begin(
                 job, current, key, to: newKey, headers, replacing: replaced, rename.displaced,
@@ -150,9 +152,9 @@ extension BucketFileSystem {
             try await keepDirectory(current.parent, without: current)
             let (version, isMoved): (ObjectVersion?, Bool)
             do { (version, isMoved) = try await transfer(current, from: key, to: newKey, headers) } catch {
-                // The headers of a link of the store's own kind would be those of what it leads to.
+                // A HEAD of a native link would show the headers of the object that it leads to.
                 guard error.kind == .stale, rename.file == nil, !isNative(current) else { throw error }
-                // Changed behind our back since it was listed: what is there now is what gets renamed.
+                // Another host has changed the object since it was listed: the present one is renamed.
                 current = try await learnHeaders(of: current, forHolder: true)
                 let second = rooms.journal.newID()
                 headers = try headersForRename(of: current, from: key, to: newKey)
@@ -188,7 +190,8 @@ extension BucketFileSystem {
                 let refusal = FileSystemError(error)
                 throw FileSystemError(refusal.kind, refusal.reason + rest)
             }
-            // The copy has taken the target's place, so there is no way back: the rest is done later.
+            // A copy that has taken a target's place cannot be undone, and other failures may pass: a job deletes the source
+            // later.
             try leaveSource(of: copied.entry, key, copied.job, because: error)
             return .left
         }
@@ -213,7 +216,7 @@ extension BucketFileSystem {
         rename.active?.rebase(on: version.map { rooms.blocks.open(rename.newKey, $0) }, attributes)
     }
 
-    /// The intent to rename, before the first request; it takes the place of the one that it goes without.
+    /// Writes the row of the rename before its first request, in place of the row `other`.
     private func begin(
         _ job: IntentID, _ entry: Entry, _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata?,
         replacing replaced: ObjectVersion?, _ displaced: RemovalRecord?, insteadOf other: IntentID?
@@ -229,8 +232,8 @@ extension BucketFileSystem {
         try journalled { journal throws(JournalingError) in try journal.write(changes, flushed: true) }
     }
 
-    /// The program is told that the rename of `key` failed: it must not happen later. What is at the new key now is to be asked
-    /// for. What was to be deleted there is so again.
+    /// Ends the row of a rename that has failed: it must not happen later. The next use of the new key asks the store. A deletion
+    /// that the rename had taken over gets its row back.
     func callOff(_ job: IntentID, of key: ByteString, to newKey: ObjectKey, giving takeover: Takeover? = nil) {
         forgetJob(job, at: key, also: takeover.map { [removalAgain(of: $0)] } ?? [])
         try? metadata.distrust(newKey.bytes)
@@ -243,7 +246,8 @@ extension BucketFileSystem {
         return .job(deletion.job, .removal(removal), items: [])
     }
 
-    /// Of a rename only the removal of the source is left. To be called before programs see the new name.
+    /// Turns the row of a rename into the removal of its source, and leaves that to a job. To be called before programs see the
+    /// new name.
     private func leaveSource(
         of entry: Entry, _ key: ObjectKey, _ job: IntentID, because error: ObjectStoreError
     ) throws(FileSystemError) {

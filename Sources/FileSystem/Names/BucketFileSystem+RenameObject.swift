@@ -6,8 +6,8 @@ import Synchronization
 
 /// The requests of a file's rename: the copy or the move, and the deletion of what was copied.
 extension BucketFileSystem {
-    /// What the copy of an object carries at its new key; nil where that is what the object has: its type is not the name's,
-    /// nobody has seen its headers, or the store moves it as it is. None of that is worth a request.
+    /// The headers of the copy at its new key; nil where it keeps the object's: its type does not come from its name, its headers
+    /// are not known, or the store moves it as it is. Unknown headers are not worth a request.
     func headersForRename(
         of entry: Entry, from key: ObjectKey, to newKey: ObjectKey
     ) throws(FileSystemError) -> ObjectMetadata? {
@@ -19,7 +19,7 @@ extension BucketFileSystem {
         }
         var headers = policy.contentTypes.renamed(known, from: key, to: newKey)
         guard headers != known else { return nil }
-        // After a crash it is told from the source's equals by this.
+        // The commit id lets recovery tell this copy from an identical object.
         headers.user[CommitOptions.commitHeader] = RandomID.hex()
         return headers
     }
@@ -66,8 +66,8 @@ extension BucketFileSystem {
         } catch { throw FileSystemError(error) }
     }
 
-    /// Deletes an object that was copied. False, and it stays, when somebody else has put another in its place; a copy that took
-    /// its time is worth a look where the store does not compare.
+    /// Deletes an object that was copied. False, and it stays, when another host has replaced it. Where the store does not
+    /// compare, a HEAD does after a copy that took more than a second.
     func deleteCopied(
         _ key: ObjectKey, _ version: ObjectVersion?, since began: Duration
     ) async throws(ObjectStoreError) -> Bool {

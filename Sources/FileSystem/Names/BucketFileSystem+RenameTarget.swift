@@ -18,8 +18,10 @@ extension BucketFileSystem {
         var row: JournalChange { .job(id, intent, items: []) }
     }
 
-    /// The target of a rename to `component` whose object has another key, so that no copy replaces it: after a crash it has to be
-    /// deleted all the same. Without an ETag it has no object, but commits may have made one. Inside the target's `writing`, alone.
+    /// The removal of a target whose object has another key than that of `component`, so that no copy replaces it: after a crash
+    /// it has to be deleted all the same. Without an ETag it has no object, but commits may have made one.
+    ///
+    /// Locks: the target's `writing` gate, alone.
     func displaced(_ target: Entry?, by component: ByteString) throws(FileSystemError) -> RemovalRecord? {
         guard let target, target.component != component else { return nil }
         let file = files.find(target.ino)?.state.withLock { ($0.life.replacedObject, [$0.life.draft, $0.life.behind]) }
@@ -43,22 +45,22 @@ extension BucketFileSystem {
         return rows
     }
 
-    /// The ends of the rows of an entry's drafts.
+    /// The changes that end the rows of an entry's drafts.
     func rows(of entry: Entry) -> [JournalChange] {
         guard let file = files.find(entry.ino) else { return [] }
         let drafts = file.state.withLock { [$0.life.draft, $0.life.behind] }
         return drafts.compactMap { $0.map { .endFile($0.record.id) } }
     }
 
-    /// Keeps what programs that have the target open may ask of it when its entry is gone. Returns its headers.
+    /// Keeps the target's attributes and headers for programs that have it open, before its entry is gone. Returns its headers.
     func noteReplaced(_ target: Entry?) -> ObjectMetadata? {
         guard let target else { return nil }
         noteFormer(target)
         return (try? metadata.metadata(of: target.ino)) ?? nil
     }
 
-    /// The replaced target is no longer reachable: open handles keep what they have. Where file replaces symlink or the
-    /// other way round, the keys differ and the target's object is deleted; otherwise the new object takes its place. `headers` are
+    /// Takes the name from the replaced target; open handles keep what they have. Where a file replaces a symlink or the other
+    /// way round, the keys differ and the target's object is deleted; otherwise the new object takes its place. `headers` are
     /// those of `noteReplaced`.
     func detach(
         _ target: Entry?, _ headers: ObjectMetadata?, unlessAt component: ByteString, _ removal: Removal? = nil
@@ -94,7 +96,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in try metadata.remove(target.ino, pending: isLeft) }
     }
 
-    /// False when it goes later: something else has the name by now, so there is no way back.
+    /// Deletes the target's object. False when a job does that later: another file has the name by now, so there is no way back.
     private func deleteReplaced(_ target: Entry, _ written: Removal?) async throws(FileSystemError) -> Bool {
         let key = try key(of: target.ino)
         do throws(ObjectStoreError) { try await store.delete(key, ifMatch: nil) } catch {

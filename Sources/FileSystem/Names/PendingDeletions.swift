@@ -2,10 +2,11 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Objects that have lost their names here and that open handles still need, by key. Each is deleted with its file's last
-/// handle; until then listings are taken as if it were gone, so that its directory can be removed, renamed and made again.
+/// Unlinked objects that open handles still need, by key. Each is deleted when its file's last handle is closed. Until then it is
+/// left out of listings, so that its directory can be removed, renamed and made again.
 ///
-/// A leaf lock. A crash leaves the journal's word for each, and the next mount deletes them.
+/// A leaf lock.
+/// After a crash: each has a row in the journal, and the next mount deletes them.
 final class PendingDeletions: Sendable {
     private let files = Mutex<[ObjectKey: ActiveFile]>([:])
 
@@ -25,16 +26,16 @@ final class PendingDeletions: Sendable {
     /// Removes the object if it is that of `file`.
     func remove(_ key: ObjectKey, of file: ActiveFile) { files.withLock { if $0[key] === file { $0[key] = nil } } }
 
-    /// Each with the version that is doomed; what somebody else has put there since is not.
+    /// The version of each that is to be deleted. A version that another host has put there since is not.
     fileprivate var versions: [ObjectKey: ETag?] {
         files.withLock { $0 }.mapValues { file in file.state.withLock { $0.life.removal?.version?.etag } }
     }
 }
 
 extension ObjectStore {
-    /// A page of a listing without what is doomed and the prefixes that only stand for such. A common prefix with a doomed
-    /// object below costs one more request, which tells whether there is anything else. Who sets a limit gets as many
-    /// entries as there are up to it then, and in any case one, if there is one: some stores send empty pages before others.
+    /// A page of a listing without the objects to be deleted, and without common prefixes that have only such objects. A common
+    /// prefix with such an object costs one more request, which shows whether there are others. Pages are read until there are as
+    /// many entries as the limit, or one entry without a limit: some stores send empty pages before others.
     func list(
         _ request: ListRequest, without pendingDeletions: PendingDeletions
     ) async throws(ObjectStoreError) -> ListingPage {
@@ -42,7 +43,7 @@ extension ObjectStore {
         var whole = ListingPage()
         var progress = ListingProgress()
         while true {
-            // What goes or comes while the store answers is in one of the two.
+            // An object that comes or goes while the store answers is in one of the two sets.
             let before = pendingDeletions.versions
             var page = try await list(request)
             try progress.take(page)

@@ -10,7 +10,7 @@ struct Refusals: Sendable {
     var hidesMissing: Bool?
     var isLogged = false
     private var deletions = LRU<ByteString, RefusedDeletion>(capacity: 1024)
-    /// Counts for every directory until a deletion succeeds.
+    /// The latest refusal: it counts for every directory until a deletion succeeds.
     private var latest: RefusedDeletion?
     private(set) var hasDeleted = false
 
