@@ -3,9 +3,10 @@ import Commits
 import Journaling
 import Staging
 
-/// A journal that was copied: what its original may have stored, or stored and removed, is stored only when somebody asks for it.
+/// A journal that was copied: a file that its original may have stored, or stored and removed, is stored only by "pailfs
+/// recover".
 extension BucketFileSystem {
-    /// The plan with what is withheld among the files for "pailfs recover", and with all of their bytes in `staging/`.
+    /// The plan with the withheld files among those for "pailfs recover", and with all of their bytes in `staging/`.
     func withholding(_ plan: Recovery.Plan) throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
         for (id, intent) in plan.withheld {
@@ -24,7 +25,7 @@ extension BucketFileSystem {
         return plan
     }
 
-    /// Nothing is withheld from the next mount, once the rows say what this one has withheld.
+    /// Claims a copied journal, once its rows say which files are withheld: the next mount withholds nothing.
     func claimJournal() throws(FileSystemError) {
         guard rooms.journal.isCopy, !policy.readOnly else { return }
         try journalled { journal throws(JournalingError) in try journal.claim() }

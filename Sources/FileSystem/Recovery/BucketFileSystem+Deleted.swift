@@ -4,8 +4,8 @@ import Synchronization
 
 /// Another program may delete the directory of the state while the mount uses it.
 extension BucketFileSystem {
-    /// Makes anew what another program has deleted of `staging/`: files that are open here, and small ones that the journal has. Of
-    /// the others it keeps and logs that their bytes are gone. Reads the journal.
+    /// Makes files in `staging/` anew that another program has deleted: those that are open here, and small ones that the journal
+    /// has. For the others it keeps and logs the error that their bytes are gone. Reads the journal.
     package func putBackStaging() {
         let gone = rooms.staging.findDeleted().filter { staged in
             guard let row = Int64(staged.name),

@@ -10,10 +10,10 @@ import Synchronization
 
 /// `pailfs recover`: files that were being written when a process died, and were not acknowledged.
 ///
-/// Their rows and bytes stay as they are until somebody decides. `kept` has those of processes before this one; whoever
-/// works on one takes it out meanwhile, so nobody else does.
+/// Their rows and bytes stay as they are until the user decides. `recoverableFiles` has those of earlier processes; a call that
+/// works on a file takes it out meanwhile, so that no other call does.
 extension BucketFileSystem {
-    /// What there is, the oldest first. Reads the disk.
+    /// All such files, the oldest first. Reads the disk.
     package func listRecoverableFiles() -> [RecoverableFile] {
         recoverableFiles.all.sorted { $0.key < $1.key }.map { recoverable($0.key, $0.value) }
     }
@@ -24,8 +24,8 @@ extension BucketFileSystem {
             acknowledged: intent.isAcknowledged ? intent.map : nil)
     }
 
-    /// Writes one to a new file at `path`; what is not here is fetched if the store still has that version. Returns what could not
-    /// be had, which without `evenIfPartial` is an error.
+    /// Writes a file to a new file at `path`; bytes that are not here are fetched if the store still has their version. Returns
+    /// the ranges that could not be fetched, which are an error without `evenIfPartial`.
     package func saveRecoverable(
         _ id: IntentID, to path: String, evenIfDoubtful: Bool, evenIfPartial: Bool = false
     ) async throws(FileSystemError) -> [ByteRange] {
@@ -41,7 +41,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Gives one up.
+    /// Discards a file.
     package func discardRecoverable(_ id: IntentID) async throws(FileSystemError) {
         try await withRecoverable(id, evenIfDoubtful: true) {
             [self] file, stays throws(FileSystemError) in
@@ -61,8 +61,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Acknowledges one and brings it to the store, on the conditions it would have had: somebody else's newer version
-    /// is treated as section 5 says. After an error it stays acknowledged, and is tried again.
+    /// Acknowledges a file and commits it, on the condition that it had: another host's newer version is a conflict
+    /// (pailfs-semantics(7), TWO WRITERS). After an error it stays acknowledged, and is retried.
     package func commitRecoverable(_ id: IntentID, evenIfDoubtful: Bool) async throws(FileSystemError) {
         try requireWritable()
         try await withRecoverable(id, evenIfDoubtful: evenIfDoubtful) {
@@ -103,14 +103,14 @@ extension BucketFileSystem {
         }
     }
 
-    /// What the journal knows of it at the store.
+    /// The uploads of a file in the journal.
     private func uploads(
         of id: IntentID
     ) throws(FileSystemError) -> [(id: IntentID, upload: JournalContents.Upload)] {
         do { return try rooms.journal.contents().uploads(of: id) } catch { throw FileSystemError(error) }
     }
 
-    /// Takes one out while `body` works on it, and puts it back if it stays.
+    /// Takes a file out while `body` works on it, and puts it back if it stays.
     private func withRecoverable<Value: Sendable>(
         _ id: IntentID, evenIfDoubtful: Bool,
         _ body: (RecoverableFile, inout Bool) async throws(FileSystemError) -> Value
@@ -146,7 +146,7 @@ extension BucketFileSystem {
         } catch { throw FileSystemError(error) }
     }
 
-    /// What the version that the file was opened with has besides its bytes, with the time of the last change.
+    /// The headers of the version that the file was opened with, with the time of the last change.
     private func headersOfBase(_ intent: FileIntent) async throws(FileSystemError) -> ObjectMetadata {
         var headers = ObjectMetadata()
         if let base = intent.base {

@@ -8,10 +8,10 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// What an earlier process left, taken up before the kernel asks for anything.
+/// Restores what an earlier process left, before the kernel sends requests.
 extension BucketFileSystem {
-    /// With `openFiles` the mount was there all the time, and programs have these open. Throws when the caches or the journal
-    /// cannot be written.
+    /// With `openFiles` the mount has not ended in between, and programs have these files open. Throws when the caches or the
+    /// journal cannot be written.
     package func recover(
         _ plan: Recovery.Plan, unlinked: [Orphan] = [], openFiles: [(handle: HandleID, ino: InodeNumber)]? = nil
     ) async throws(FileSystemError) {
@@ -20,7 +20,7 @@ extension BucketFileSystem {
         for rename in plan.moved { directoryRenames.noteCompleted(from: rename.from, to: rename.to) }
         for from in plan.emptied { directoryRenames.noteCompleted(from: from, to: nil) }
         try follow(plan)
-        // Until here a process that is killed leaves the same to the next one.
+        // If this process is killed before this, the next one finds the same.
         try journalled { journal throws(JournalingError) in
             if !plan.ended.isEmpty { try journal.write(plan.ended, flushed: true) }
         }
@@ -37,31 +37,31 @@ extension BucketFileSystem {
             reopenHandles(openFiles)
             if plan.isStoreAway { rooms.pool.start { [weak self] in await self?.recordPendingCommits() } }
         }
-        // Once it is known who has which object open: these may replace it.
+        // After the handles, which need the objects that these uploads may replace.
         for file in acknowledged where file.state.withLock({ $0.life.isAcknowledged }) { queue(file) }
     }
 
-    /// What the store has by now of what an earlier process did there.
+    /// Records in the caches what the earlier process has changed at the store.
     private func follow(_ plan: Recovery.Plan) throws(FileSystemError) {
-        // The mount goes on with files that are not stored yet, and knows those that were stored since. To distrust one key would be
-        // to distrust all that is known of the directories above it.
+        // The mount continues with files that are not stored yet, and knows those that were stored since. Distrusting a key also
+        // distrusts what is known of the directories above it.
         let ours = Set((plan.open + plan.acknowledged).map(\.intent.key) + plan.landed.keys.map(\.bytes))
         for key in plan.touched {
             if ours.contains(key), try known(key)?.attributes.kind == .file { continue }
             try cached { metadata throws(MetadataError) in try metadata.distrust(key) }
-            // A block cache keeps its blocks by version: what it has of another one is of no use, and harms nobody.
+            // The block cache keeps blocks by version: those of other versions do no harm.
         }
         for (_, intent) in plan.open + plan.acknowledged { try followMovedFile(intent) }
         for (rename, info) in plan.renamed { try follow(rename, to: info) }
         for (update, info) in plan.updated { try follow(update, to: info) }
-        // A listing would tell nothing of mode, owner and time.
+        // A listing would not show mode, owner and time.
         for (key, info) in plan.landed {
             let known = try known(key.bytes)
             if let known, known.attributes.kind == .file { try adopt(info, as: known.ino) }
         }
     }
 
-    /// Has the store asked again about files that this process does not go on with: they may have been stored or not.
+    /// Makes the next use ask the store about files with which this process does not continue: they may be stored or not.
     private func distrustWhatIsLeft(of plan: Recovery.Plan) throws(FileSystemError) {
         for key in Set((plan.open + plan.acknowledged).map(\.intent.key)).intersection(plan.touched) {
             if let known = try known(key), files.find(known.ino)?.isDirty == true { continue }
@@ -69,7 +69,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Open handles of the file go on with the object at its new name, and those of the replaced target without a name.
+    /// Handles of the file continue with the object at its new name, and those of the replaced target without a name.
     private func follow(_ rename: RenameRecord, to info: ObjectInfo) throws(FileSystemError) {
         let (key, newKey) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
         if let displaced = rename.displaced, let target = try known(displaced.key) {
@@ -82,7 +82,7 @@ extension BucketFileSystem {
         try cached { metadata throws(MetadataError) in _ = try metadata.rename(entry.ino, to: parent, component) }
         rooms.blocks.move(key, rename.source.version, to: newKey, info.version)
         if entry.attributes.kind == .file { return try adopt(info, as: entry.ino) }
-        // The object need not tell that it is a link, nor the length of its target.
+        // The object may show neither that it is a link, nor the length of its target.
         var attributes = entry.attributes
         attributes.version = info.version
         let link = attributes
@@ -92,7 +92,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// The journal may have renamed a file of which nothing was stored, and the process have ended before the metadata cache knew.
+    /// A file that was never stored may have its new name in the journal, if the process ended before it wrote the metadata
+    /// cache.
     private func followMovedFile(_ intent: FileIntent) throws(FileSystemError) {
         guard let ino = intent.ino.map(InodeNumber.init(rawValue:)), let entry = try? entry(ino),
             entry.attributes.kind == .file, entry.isPending, try key(of: ino).bytes != intent.key
@@ -108,12 +109,12 @@ extension BucketFileSystem {
         return (above.isEmpty ? .root : try known(above)?.ino, ByteString(key.bytes.dropFirst(above.count)))
     }
 
-    /// What the metadata cache has at a key.
+    /// The entry at a key in the metadata cache.
     func known(_ key: ByteString) throws(FileSystemError) -> Entry? {
         try cached { metadata throws(MetadataError) in try metadata.entry(at: key) }
     }
 
-    /// Ends the rows of files that have lost their names: nobody wants their bytes but whoever has them open.
+    /// Ends the rows of files that have lost their names: only their open handles need the bytes.
     private func without(_ nameless: Set<String>, _ plan: Recovery.Plan) throws(FileSystemError) -> Recovery.Plan {
         let rows = (plan.open + plan.acknowledged).filter { nameless.contains($0.intent.staging) }.map(\.id)
         if rows.isEmpty { return plan }
@@ -126,13 +127,12 @@ extension BucketFileSystem {
         return plan
     }
 
-    /// The files that are to be stored as they are. Of one that was written to since, the row is no longer what
-    /// counts.
+    /// Restores the files of the plan. Returns the acknowledged ones; of these, a file that was written to since is dirty again.
     private func recoverFiles(of plan: Recovery.Plan) throws(FileSystemError) -> [ActiveFile] {
-        // Before the files: some have to wait for these.
+        // Before the files: some have to wait for the jobs.
         for left in plan.left { resumeJob(left) }
         var acknowledged: [ActiveFile] = []
-        // Of two with the same key the older one could not be taken up when the newer was made.
+        // Of two files with the same key, an earlier process could not restore the older one when the newer was made.
         let newest = Dictionary(plan.acknowledged.map { ($0.intent.key, $0.id) }) { max($0, $1) }
         for (id, intent) in plan.acknowledged {
             do throws(FileSystemError) {
@@ -145,7 +145,7 @@ extension BucketFileSystem {
             } catch { loseAcknowledged(id, intent, because: error) }
         }
         var unacknowledged = plan.unacknowledged
-        // Whoever has these open has to hear of it from the next process as well.
+        // The handles of these files must fail in the next process as well.
         var told: Set<IntentID> = []
         for (id, intent) in plan.open {
             do throws(FileSystemError) {
@@ -165,7 +165,7 @@ extension BucketFileSystem {
         var left: [JournalChange] = []
         for (id, intent) in unacknowledged {
             if try isUntouched(intent) {
-                // A mount that may not write only looks.
+                // A read-only mount changes nothing.
                 if policy.readOnly { continue }
                 try journalled { journal throws(JournalingError) in try journal.write([.endFile(id)], flushed: false) }
                 do throws(StagingError) { try rooms.staging.remove(intent.staging) } catch {
@@ -174,7 +174,7 @@ extension BucketFileSystem {
                 continue
             }
             do throws(StagingError) { _ = try rooms.staging.hold(intent.staging) } catch {
-                // "pailfs recover" says what there is of it.
+                // "pailfs recover" shows what there is of the file.
                 rooms.logger.error(
                     "a file that waits for \"pailfs recover\" cannot be read",
                     metadata: ["key": "\(intent.key)", "reason": "\(error)"])
@@ -186,7 +186,7 @@ extension BucketFileSystem {
             }
             recoverableFiles.keep(id, intent)
         }
-        // A process that goes on with this mount must not take them for what programs have open.
+        // The next process of this mount must not take them for files that programs have open.
         if !left.isEmpty {
             try journalled { journal throws(JournalingError) in try journal.write(left, flushed: true) }
         }
@@ -199,8 +199,8 @@ extension BucketFileSystem {
         return acknowledged
     }
 
-    /// The row and what there is of the bytes stay where they are, for "pailfs recover" or for a later process that can take them
-    /// up; the end of the mount names them.
+    /// Keeps the row of an acknowledged file, and the bytes that there are, for "pailfs recover" or for a later process that can
+    /// restore the file. The end of the mount names it.
     private func loseAcknowledged(_ id: IntentID, _ intent: FileIntent, because error: FileSystemError) {
         rooms.logger.error(
             "an acknowledged file cannot be restored after the restart",
@@ -210,12 +210,12 @@ extension BucketFileSystem {
         noteLostBytes(id, of: intent.key, because: error)
     }
 
-    /// The plan without acknowledged files that were stored before a power cut took the end of their rows back: their bytes are not here any
-    /// more, and the object is ours.
+    /// The plan without acknowledged files that were stored before a power cut brought their rows back: their bytes are not here
+    /// any more, and the object has the commit id of the file.
     private func withoutStored(_ plan: Recovery.Plan) async throws(FileSystemError) -> Recovery.Plan {
         var plan = plan
         for (id, intent) in plan.acknowledged where !plan.isStoreAway {
-            // A directory that cannot be looked at tells nothing.
+            // If the directory cannot be read, nothing is known.
             guard let map = intent.map, (try? rooms.staging.has(intent.staging)) == false else { continue }
             let isInJournal: Bool
             do throws(JournalingError) { isInJournal = try rooms.journal.content(of: id) != nil } catch {
@@ -232,8 +232,8 @@ extension BucketFileSystem {
         return plan
     }
 
-    /// Whether there is nothing of a file that anybody could want. Staged bytes do not tell: a file that was cut, or made longer,
-    /// has none, and the bytes of a small one that was acknowledged may be in the journal alone.
+    /// Whether a file has no change to recover. Staged bytes do not show that: a file that was truncated or extended has none,
+    /// and the bytes of a small one that was acknowledged may be in the journal alone.
     private func isUntouched(_ intent: FileIntent) throws(FileSystemError) -> Bool {
         guard !intent.isAcknowledged, !intent.isFlushed, !intent.needsUpload else { return false }
         if try !isBegun(intent) { return true }
@@ -242,18 +242,18 @@ extension BucketFileSystem {
         return map == ExtentMap(baseSize: intent.baseSize)
     }
 
-    /// Whether a program can have been told of a change: the staging file is there before.
+    /// Whether a change can have been answered to a program: the staging file is there before that.
     private func isBegun(_ intent: FileIntent) throws(FileSystemError) -> Bool {
         do throws(StagingError) { return try rooms.staging.has(intent.staging) } catch { throw FileSystemError(error) }
     }
 
-    /// A file that a program has open and was writing to when the process before this one of the same mount ended: it is
-    /// as dirty as it was. False when what was written is not known.
+    /// Continues with a file that a program has open and was writing to when the process before this one of the same mount ended:
+    /// it is dirty as before. False when its bytes are not known.
     private func goOn(
         _ id: IntentID, _ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]
     ) throws(FileSystemError) -> Bool {
         var known = try known(intent.key)
-        // One that is about to be stored beside its name finds out again that it has lost that.
+        // The next commit of a file that was about to be stored beside its name finds the conflict again.
         if let ino = intent.besideOf ?? (known == nil ? intent.ino : nil) {
             known = try cached { metadata throws(MetadataError) in try metadata.entry(InodeNumber(rawValue: ino)) }
         }
@@ -265,7 +265,7 @@ extension BucketFileSystem {
             reopened = try rooms.staging.reopen(intent.staging, baseSize: intent.baseSize)
         } catch { throw FileSystemError(error) }
         guard let staged = reopened else { return false }
-        // A row that was not flushed is there all the same: the machine went on.
+        // Rows that were not flushed are there as well: the machine did not go down.
         let isUntried = !intent.isTried && uploads.isEmpty
         let base = intent.base.map { rooms.blocks.open(ObjectKey($0.key), $0.version) }
         let rows = Dictionary(uniqueKeysWithValues: uploads.map { ($0.id, $0.upload.record) })
@@ -295,12 +295,12 @@ extension BucketFileSystem {
         return true
     }
 
-    /// Keeps the time of a dirty file for whoever may have to go on with it.
+    /// Sets the time of a staging file, from which the next process of this mount takes the time of the dirty file.
     func setModified(of staged: StagedFile, to modified: Timestamp) throws(FileSystemError) {
         do { try staged.setModified(modified) } catch { throw FileSystemError(error) }
     }
 
-    /// Whoever has the file open must not write on as if nothing were missing. False when it is not known who that is.
+    /// Makes the open handles of a file fail, since writes are missing. False when its inode is not known.
     private func giveUp(_ intent: FileIntent) -> Bool {
         let place = intent.besideOf.flatMap { try? metadata.entry(InodeNumber(rawValue: $0)) }
         guard let entry = place ?? (try? metadata.entry(at: intent.key)) ?? nil else { return false }
@@ -308,8 +308,8 @@ extension BucketFileSystem {
         return true
     }
 
-    /// Rows of files whose commit was carried out while the process ended that was to write that down: the store knows what
-    /// became of them.
+    /// Updates pending entries without a file: the process that committed them ended before it wrote that down, and the store
+    /// shows what became of them.
     private func recordPendingCommits() async {
         let pending = (try? metadata.pendingFiles()) ?? []
         for ino in pending where files.find(ino) == nil {
