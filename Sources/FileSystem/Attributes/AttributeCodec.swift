@@ -15,7 +15,7 @@ package enum AttributeCodec {
     /// Whether a name of user metadata is one of this convention.
     static func isOurs(_ name: String) -> Bool { ours.contains(name) }
 
-    /// Fills mode, owner and mtime from headers; what they do not tell stays as it is.
+    /// Fills mode, owner and times from headers. Those without a header stay as they are, except that atime is unset.
     package static func decode(_ metadata: ObjectMetadata, into attributes: inout Attributes) {
         if let mode = metadata.user["mode"].flatMap({ bits($0) }) { attributes.mode = mode & 0o7777 }
         if let uid = metadata.user["uid"].flatMap({ UInt32($0) }) { attributes.uid = uid }
@@ -38,7 +38,7 @@ package enum AttributeCodec {
         return metadata
     }
 
-    /// Headers after a change at that time, if they tell the time of the last one.
+    /// Sets the ctime of headers that have one.
     static func dating(_ headers: ObjectMetadata, changed: Timestamp) -> ObjectMetadata {
         var headers = headers
         if headers.user["ctime"] != nil { headers.user["ctime"] = text(changed) }
@@ -56,12 +56,12 @@ package enum AttributeCodec {
         metadata.user["--symlink-target"].flatMap { PercentEncoding.decode($0) }.map { ByteString($0) }
     }
 
-    /// Bytes that names and values of user metadata take in the store's account.
+    /// Bytes of the names and values of user metadata, as stores count them.
     package static func cost(_ metadata: ObjectMetadata) -> Int {
         metadata.user.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
     }
 
-    /// The same of headers with the longest values of what pailfs itself writes into them, `commitHeader` among it.
+    /// The same with the longest values of the headers that pailfs itself writes, `commitHeader` among them.
     static func longestCost(_ metadata: ObjectMetadata, commitHeader: String) -> Int {
         var others = metadata
         for name in ["mode", "uid", "gid", "mtime", "ctime", "atime", commitHeader] { others.user[name] = nil }
@@ -73,8 +73,8 @@ package enum AttributeCodec {
         return longest.reduce(cost(others)) { $0 + $1.0.utf8.count + $1.1 }
     }
 
-    /// Decimal, unless that has no type that a mount shows and the same digits in octal do: `4516` is a FIFO of s3fs, and no octal
-    /// number without a type.
+    /// Decimal, unless that has no file type that a mount shows and the same digits in octal have one: `4516` is a FIFO of s3fs,
+    /// and no octal number without a type.
     private static func bits(_ text: String) -> UInt16? {
         let known: Set<UInt16> = [0o100000, 0o040000, 0o120000]
         let decimal = text.hasPrefix("0") ? nil : UInt16(text)

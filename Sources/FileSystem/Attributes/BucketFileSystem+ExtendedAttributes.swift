@@ -6,11 +6,11 @@ import ObjectStorage
 import Synchronization
 
 /// `user.*` attributes, kept in object metadata, and `user.pailfs.*`: the standard headers of an object, which can be set, and
-/// what pailfs knows. What only the store can tell is in `+Properties`.
+/// what pailfs knows. Attributes that only the store knows are in `+Properties`.
 extension BucketFileSystem {
     private static let userPrefix = "user."
     private static let ownPrefix = "user.pailfs."
-    /// In bytes; stores refuse requests of somewhat more than all headers together.
+    /// The longest value of a standard header, in bytes. Stores refuse requests whose headers together have not much more.
     private static let longestHeader = 4096
 
     package func extendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<ByteString> {
@@ -31,7 +31,8 @@ extension BucketFileSystem {
     /// XATTR_NAME_MAX and the byte that ends a name, limits.h.
     private static let longestName = 256
 
-    /// ls(1) since coreutils 9.6 only looks for ACLs, with less room than one name may need: a listing shows what is known.
+    /// Whether a call only looks for ACLs, as ls(1) does since coreutils 9.6, with less room than one name may need: it gets what
+    /// is known.
     private func onlyLooks(_ ino: InodeNumber, room: Int) -> Bool {
         (1..<Self.longestName).contains(room) && policy.attributes == .listing && files.find(ino) == nil
             && ((try? knownHeaders(of: ino)) ?? nil) == nil
@@ -44,7 +45,7 @@ extension BucketFileSystem {
             names.formUnion(UserMetadataName.attributes(of: headers))
             if isFile(ino) {
                 var set = StoredHeader.allCases.filter { headers[$0] != nil }
-                // Nobody set a type that the name tells: programs that make attributes alike would find it missing elsewhere.
+                // A type from the name is not listed: programs that copy attributes would find it missing elsewhere.
                 if let key = try? key(of: ino), policy.contentTypes.isOfTheName(headers.contentType, key) {
                     set.removeAll { $0 == .contentType }
                 }
@@ -69,7 +70,7 @@ extension BucketFileSystem {
         guard !text.hasPrefix(Self.ownPrefix) else {
             return .failure(.notPermitted, "\(text) shows the state of the object and cannot be set")
         }
-        // Whatever else there is: the store need not be asked for that.
+        // Too large whatever other attributes there are: no request is needed.
         guard text.utf8.count + value.count <= store.capabilities.metadataBudget else {
             return .failure(
                 .argumentTooLong,
@@ -135,7 +136,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Without a type of its own a file has the one that its name tells.
+    /// Removes a header. A file without a type of its own gets that of its name.
     private func removeHeader(_ header: StoredHeader, of ino: InodeNumber) -> Outcome<Void> {
         change(ino) { [self] headers throws(FileSystemError) in
             try requireHeader(header, of: ino)
@@ -158,7 +159,7 @@ extension BucketFileSystem {
         (files.find(ino)?.attributes.kind ?? (try? entry(ino))?.attributes.kind) == .file
     }
 
-    /// With the type that a file's name tells and its next commit carries.
+    /// The headers with the type from the file's name, which the next commit of a dirty file carries.
     private func shown(_ headers: ObjectMetadata, of ino: InodeNumber) -> ObjectMetadata {
         guard files.find(ino)?.isDirty == true, let key = try? key(of: ino) else { return headers }
         return policy.contentTypes.completed(headers, at: key)
@@ -166,7 +167,7 @@ extension BucketFileSystem {
 
     // MARK: Headers
 
-    /// Answers from headers, fetched first when nobody has seen them.
+    /// Answers from headers, which are requested first if they are not known.
     private func withHeaders<Value: Sendable>(
         of ino: InodeNumber,
         _ answer: @escaping @Sendable (ObjectMetadata) throws(FileSystemError) -> Value
@@ -184,7 +185,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Headers as the next commit would carry them, without asking the store; nil when only it can tell.
+    /// Headers as the next commit would carry them, without a request; nil when only the store has them.
     private func knownHeaders(of ino: InodeNumber) throws(FileSystemError) -> ObjectMetadata? {
         if let file = files.find(ino) {
             let (changed, isUnlinked) = file.state.withLock { ($0.metadata, $0.life.isUnlinked) }
@@ -237,7 +238,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// `lock` is nil of what is no file.
+    /// `lock` is nil if the inode is no file.
     private func changeNow(
         _ ino: InodeNumber, _ lock: borrowing FileLock?, _ edit: (inout ObjectMetadata) throws(FileSystemError) -> Void
     ) async throws(FileSystemError) {
@@ -256,7 +257,8 @@ extension BucketFileSystem {
         try edit(&headers)
         // Setting the same costs nothing.
         if headers == before { return }
-        // What every commit has to carry, whatever time and owner the file has then. No more than there was is never too much.
+        // Room for what every later commit carries, whatever time and owner the file has then. Fewer bytes than before are always
+        // allowed.
         let cost = AttributeCodec.longestCost(headers, commitHeader: CommitOptions.commitHeader)
         guard cost <= store.capabilities.metadataBudget || AttributeCodec.cost(headers) <= AttributeCodec.cost(before)
         else {
@@ -272,7 +274,7 @@ extension BucketFileSystem {
                 "\(long.key) needs \(long.value.utf8.count) bytes; the store keeps values of \(longest)")
         }
         guard let file, file.needsRelease else { return try await storeHeaders(headers, of: try entry(ino), file) }
-        // A later commit could not be refused to this program any more.
+        // Tried now: a refusal of the later commit would not reach this program.
         let tried = store.capabilities.longestTriedValue
         let untried = headers.user.filter { $0.value.utf8.count > tried && before.user[$0.key] != $0.value }
         if !untried.isEmpty, !file.state.withLock({ $0.life.isUnlinked }) {
@@ -281,7 +283,7 @@ extension BucketFileSystem {
                 try await store.tryToKeep(key, ObjectMetadata(user: untried))
             }
         }
-        // Carried by the commit that comes anyway, if the file has a name still.
+        // The next commit carries the headers, if the file still has a name.
         let now = time.now()
         let (isAcknowledged, isUnlinked) = file.state.withLock { state in
             state.metadata = headers

@@ -7,10 +7,10 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// Changes of an object's headers, of which the bytes stay.
+/// Changes of an object's headers. The bytes stay.
 ///
-/// S3 gives an object made of parts another ETag with them, so it would pass for somebody else's where the answer is lost. A row
-/// in the journal tells of each change until it is known what became of it.
+/// S3 gives an object made of parts another ETag with the headers: if the answer is lost, it would look like another host's
+/// object. So each change has a row in the journal until its outcome is known.
 extension BucketFileSystem {
     /// Returns the version with the new headers; nil where none was known. Throws `.notPermitted` at stores that have no such
     /// request.
@@ -47,7 +47,7 @@ extension BucketFileSystem {
                 followLater(update, row, because: error.reason)
                 throw error
             }
-            // The process before this one may have begun it, and the store have come to its end late.
+            // An earlier process may have begun the change, and the store have carried it out late.
             let found = error.kind == .stale ? (try? await jobs.runner.updated(update)) ?? nil : nil
             forgetUpdate(row)
             guard let found = found?.version else { throw error }
@@ -59,10 +59,10 @@ extension BucketFileSystem {
         return renew(key, version, by: answer)
     }
 
-    /// A row that stays costs the next start a question.
+    /// A row that stays costs the next start one request.
     private func forgetUpdate(_ row: IntentID) { try? rooms.journal.write([.endJob(row)], flushed: false) }
 
-    /// The version of an object that was changed without its bytes. The cached blocks stay.
+    /// The version of an object after a change of its headers. The cached blocks stay, under the new version.
     func renew(_ key: ObjectKey, _ version: ObjectVersion, by answer: PutAnswer) -> ObjectVersion {
         let renewed = ObjectVersion(
             etag: answer.etag, size: version.size, modified: answer.modified ?? time.now(), versionID: answer.versionID)
@@ -70,9 +70,9 @@ extension BucketFileSystem {
         return renewed
     }
 
-    /// The store has not told what became of it: it is asked until it does.
+    /// Asks the store about a change of unknown outcome until it answers.
     func followLater(_ update: HeadersUpdateRecord, _ row: IntentID, because reason: String) {
-        // An answer of the store about the new version would pass for another host's.
+        // Without the hold, the new version in an answer of the store would look like another host's.
         let hold = (try? known(update.source.key)).flatMap { $0 }.map { metadata.hold([$0.ino]) }
         jobs.add(row, .headers, update.source.key, because: reason) { [weak self] () async throws(CommitError) in
             guard let self else { throw .cancelled }
@@ -86,7 +86,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// Whoever has the object open, or asks for it, goes on with the version that our own change has made of it.
+    /// Gives the entry and its open file the version that this mount's change of headers has made.
     func follow(_ update: HeadersUpdateRecord, to info: ObjectInfo) throws(FileSystemError) {
         let key = ObjectKey(update.source.key)
         rooms.blocks.renew(key, from: update.source.version, to: info.version)
@@ -104,7 +104,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The object is what the entry stands for.
+    /// Sets an entry's version, attributes and headers to those of the object.
     func adopt(_ info: ObjectInfo, as ino: InodeNumber) throws(FileSystemError) {
         var attributes = Attributes(
             kind: .file, size: info.version.size, mtime: info.version.modified, version: info.version,

@@ -3,8 +3,8 @@ import Blocks
 import Metadata
 import ObjectStorage
 
-/// `user.pailfs.acl`, `user.pailfs.storage-class` and `user.pailfs.restore`: what a store knows of an object beside its
-/// headers. Each use asks the store, so listxattr(2) does not name them.
+/// `user.pailfs.acl`, `user.pailfs.storage-class` and `user.pailfs.restore`: properties of an object beside its headers. Each use
+/// asks the store, so listxattr(2) does not name them.
 extension BucketFileSystem {
     enum ObjectProperty: String {
         case accessControl = "user.pailfs.acl"
@@ -12,7 +12,7 @@ extension BucketFileSystem {
         case restore = "user.pailfs.restore"
     }
 
-    /// What a value asks for.
+    /// The change that a value asks for.
     private enum PropertyChange {
         case accessControl(AccessControl)
         case storageClass(String)
@@ -54,7 +54,7 @@ extension BucketFileSystem {
         try await remote { store throws(ObjectStoreError) in try await store.head(key, condition: nil) }
     }
 
-    /// What programs have written and is not stored yet is stored first: the property is of that object.
+    /// Commits the file first: the property is that of the committed object.
     func setProperty(_ property: ObjectProperty, of ino: InodeNumber, to value: ByteString) -> Outcome<Void> {
         later { [self] () async throws(FileSystemError) in
             do throws(FileSystemError) {

@@ -51,7 +51,7 @@ extension BucketFileSystem {
         if let handle {
             let file = try fileHandle(handle, of: ino).file
             if try await !truncate(file, to: size) {
-                // ftruncate(2) is a change all the same.
+                // ftruncate(2) to the same length still changes the times.
                 var change = AttributeChange()
                 change.modified = time.now()
                 try await changingHeaders(of: ino) { [change] () async throws(FileSystemError) in
@@ -69,18 +69,18 @@ extension BucketFileSystem {
         if length == size { return }
         try await truncate(file, to: size)
         if file.state.withLock({ $0.life.isUnlinked }) { return }
-        // What somebody is still writing is stored when that is closed.
+        // A file that another handle is writing is committed when that is closed.
         if !wasDirty || !handles.hasWriter(of: file) { try await makeDurableWaitingForSpace(file) }
     }
 
-    /// The file is open, so it is dirty, or about to be. Who changes its bytes sees to it that the new mode is stored.
+    /// The file is open, so it is dirty, or about to be. The commit of the caller's change stores the new mode.
     package func dropPrivileges(of ino: InodeNumber) {
         let hadAny = files.find(ino)?.state.withLock { state in
             let before = state.attributes.mode
             state.attributes.dropPrivileges()
             return state.attributes.mode != before
         }
-        // Of a write around its page cache the kernel leaves it to us, and goes on with the mode it knows.
+        // For a write around its page cache the kernel leaves this to the file system, and keeps the mode that it knows.
         if hadAny == true { kernel.notifier?.invalidateAttributes(of: ino) }
     }
 
@@ -94,7 +94,7 @@ extension BucketFileSystem {
         return attributes.mode != before
     }
 
-    /// What differs from what is there already; setting the same costs nothing.
+    /// Applies the change. False when nothing differs: setting the same value costs nothing.
     private func apply(_ change: AttributeChange, to attributes: inout Attributes) -> Bool {
         let before = attributes
         if let mode = change.mode { attributes.mode = mode }
@@ -124,7 +124,7 @@ extension BucketFileSystem {
         let lock = try await lock(file, unless: { $0.needsRelease })
         if !file.needsRelease {
             try await finishJobs(at: try key(of: file.ino))
-            // Headers that nobody looked at yet would be lost by the change.
+            // The change would lose headers that are not known.
             try await learnHeadersToKeep(of: file)
         }
         var (attributes, isDirty, isUnlinked) = file.state.withLock {
@@ -132,7 +132,7 @@ extension BucketFileSystem {
         }
         guard apply(change, to: &attributes) else { return }
         if isDirty || isUnlinked {
-            // Carried by the commit that comes anyway.
+            // The next commit carries the change.
             let draft = file.state.withLock { state in
                 state.attributes = attributes
                 return state.life.draft
@@ -155,14 +155,14 @@ extension BucketFileSystem {
 
     private func set(_ change: AttributeChange, of entry: Entry) async throws(FileSystemError) {
         var entry = entry
-        // The headers that a link of the store's own kind shows are its target's.
+        // A HEAD of a native link shows the headers of its target.
         if needsHeadersToChange(entry) { entry = try await learnHeaders(of: entry) }
         var attributes = entry.attributes
         guard apply(change, to: &attributes) else { return }
         _ = try await store(attributes, of: entry)
     }
 
-    /// Whether headers that are not known would be lost by a change of some of them.
+    /// Whether a change of some headers would lose others that are not known.
     func needsHeadersToChange(_ entry: Entry) -> Bool {
         if isNative(entry) || isFixed(entry) { return false }
         return !entry.attributes.headersKnown || entry.attributes.kind == .directory && haveGrownOld(headersOf: entry)

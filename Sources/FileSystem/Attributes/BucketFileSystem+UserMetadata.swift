@@ -9,7 +9,7 @@ struct UserMetadataName: Sendable {
     /// In bytes.
     private static let longest = 128
 
-    /// As headers have it: their names do not differ by case (RFC 9110, section 5.1), and stores tell lower case.
+    /// The name of the header. Names do not differ by case (RFC 9110, section 5.1), and stores return lower case.
     let key: String
 
     /// nil for other attributes.
@@ -24,7 +24,7 @@ struct UserMetadataName: Sendable {
             && key.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || "-_.".utf8.contains($0) }
     }
 
-    /// Whether the attributes of the file itself are in it.
+    /// Whether pailfs keeps attributes of the file in it.
     var isOurs: Bool { Self.isOurs(key) }
 
     func value(in headers: ObjectMetadata) -> String? { isOurs ? nil : headers.user[key] }
@@ -33,7 +33,7 @@ struct UserMetadataName: Sendable {
         AttributeCodec.isOurs(key) || key == CommitOptions.commitHeader || key.hasPrefix("pailfs-")
     }
 
-    /// Those of an object's that are shown.
+    /// The attributes that are shown of an object's metadata.
     static func attributes(of headers: ObjectMetadata) -> [String] {
         headers.user.keys.filter { !isOurs($0) }.map { prefix + $0 }
     }
@@ -58,7 +58,7 @@ extension BucketFileSystem {
     func removeUserMetadata(_ name: UserMetadataName, of ino: InodeNumber) -> Outcome<Void> {
         if let refusal = refusal(of: name) { return .ready(.failure(refusal)) }
         return change(ino) { headers throws(FileSystemError) in
-            // As an earlier pailfs has stored it: among the others.
+            // An earlier pailfs has stored it among the other attributes.
             var others = ExtendedAttributeCodec.decode(headers)
             let wasAmongOthers = others.removeValue(forKey: UserMetadataName.prefix + name.key) != nil
             if wasAmongOthers { ExtendedAttributeCodec.encode(others, into: &headers) }

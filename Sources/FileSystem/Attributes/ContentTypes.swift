@@ -3,17 +3,17 @@ package import ObjectStorage
 
 /// Content types by the last extension of a name, as the system's table of types has them.
 ///
-/// A type that somebody has given an object is never replaced; one that only its name has given it goes with the name.
+/// A type that a program has set for an object is never replaced; a type that comes from the name changes with the name.
 package struct ContentTypes: Sendable {
     /// Where systems keep the table (Debian's package media-types).
     package static let systemTable = "/etc/mime.types"
-    /// What stores say of objects that were given no type.
+    /// The types that stores show for objects without one.
     private static let ofNothing: Set<String> = ["application/octet-stream", "binary/octet-stream"]
 
     /// Extensions in lower case.
     private var types: [[UInt8]: String] = [:]
 
-    /// Of an empty table nothing has a type.
+    /// With an empty table no name has a type.
     package init() {}
 
     /// Reads lines of a type and its extensions, and comments that begin with `#`. The first type of an extension counts.
@@ -29,7 +29,7 @@ package struct ContentTypes: Sendable {
         }
     }
 
-    /// The type that the name of `key` tells; nil for names without an extension, hidden ones of one word and unknown ones.
+    /// The type for the name of `key`; nil for names without an extension, hidden ones of one word and unknown extensions.
     package func type(of key: ObjectKey) -> String? {
         guard !types.isEmpty else { return nil }
         let name = key.bytes.bytes.lastIndex(of: UInt8(ascii: "/")).map { key.bytes.bytes[($0 + 1)...] }
@@ -45,8 +45,8 @@ package struct ContentTypes: Sendable {
         return metadata
     }
 
-    /// `metadata` of an object that goes from one key to another: programs write `x.part` and rename it to `x.jpg`. What the new
-    /// name does not tell stays.
+    /// `metadata` of an object that goes from one key to another: programs write `x.part` and rename it to `x.jpg`. A name
+    /// without a known type changes nothing.
     func renamed(_ metadata: ObjectMetadata, from key: ObjectKey, to newKey: ObjectKey) -> ObjectMetadata {
         guard let type = type(of: newKey), isOfTheName(metadata.contentType, key) else { return metadata }
         var metadata = metadata
@@ -54,7 +54,7 @@ package struct ContentTypes: Sendable {
         return metadata
     }
 
-    /// Whether nobody but the name `key` has chosen `type`.
+    /// Whether `type` comes from the name `key` alone, or there is none.
     func isOfTheName(_ type: String?, _ key: ObjectKey) -> Bool {
         guard let type else { return true }
         return Self.ofNothing.contains(type) || type == self.type(of: key)

@@ -9,10 +9,10 @@ import ObjectStorage
 enum ExtendedAttributeCodec {
     private static let header = "xattr"
 
-    /// What JSON and base64 are made of, beside letters, digits and `-_.~`.
+    /// The punctuation of JSON and base64, except `-_.~`.
     private static let punctuation = Set("{}\":,/+=".utf8)
 
-    /// Attributes whose header cannot be read are none.
+    /// Empty when the header cannot be read.
     static func decode(_ metadata: ObjectMetadata) -> [String: [UInt8]] {
         guard let text = metadata.user[header], let json = PercentEncoding.decode(text),
             let values = try? JSONDecoder().decode([String: String].self, from: Data(json))
