@@ -5,7 +5,7 @@ package import Metadata
 import ObjectStorage
 import Synchronization
 
-/// What pailfs knows of one path, for `pailfs explain`; its names are those of the JSON that carries it.
+/// The state of one path, for `pailfs explain`. The names are those of the JSON form.
 package struct PathReport: Sendable, Codable {
     package var path: String
     package var key: String
@@ -22,9 +22,9 @@ package struct PathReport: Sendable, Codable {
     package var isOpen: Bool
     package var isDirty: Bool
     package var isUploading: Bool
-    /// Until when the store is not asked again.
+    /// Until then pailfs does not ask the store again.
     package var freshUntil: String
-    /// The operation, what the store said, its code and request ID.
+    /// The operation, and the store's message, code and request ID.
     package var lastError: String?
     package var lastErrorAt: String?
 }
@@ -34,13 +34,13 @@ package struct ObjectLocation: Sendable {
     /// Below the mount's prefix; with a slash at its end for a directory, empty for the mount's top.
     package var key: ByteString
     package var isDirectory: Bool
-    /// Files at or below the path that the bucket does not have as programs see them.
+    /// The number of files at or below the path with changes that are not in the bucket.
     package var dirtyFiles: Int
 }
 
-/// `pailfs explain`, `pailfs refresh` and what commands on objects ask of a mount.
+/// `pailfs explain`, `pailfs refresh` and the lookups of commands that work on objects.
 extension BucketFileSystem {
-    /// What is known here, without asking the store.
+    /// The known state of an inode, without a request to the store.
     package func explain(_ ino: InodeNumber) throws(FileSystemError) -> PathReport {
         let entry = try entry(ino)
         let file = files.find(ino)
@@ -60,7 +60,7 @@ extension BucketFileSystem {
             lastErrorAt: last?.at.iso8601())
     }
 
-    /// The object of a path below the mountpoint; where nothing is, the one that a new file would get.
+    /// The object of a path below the mountpoint. For a missing path, the object that a new file there would get.
     package func locate(_ path: ByteString) throws(FileSystemError) -> ObjectLocation {
         do throws(FileSystemError) {
             let ino = try inode(at: path)
@@ -81,15 +81,16 @@ extension BucketFileSystem {
         }
     }
 
-    /// A command changed the object of a path at the store, or the one with that key at or below the path: the next use of the
-    /// name, and of what is below it, asks.
+    /// A command changed the object of a path at the store, or the object `key` at or below the path. The next use of the name,
+    /// or of a name below it, asks the store.
     package func noteChange(at path: ByteString, key: ByteString? = nil) async throws(FileSystemError) {
         await jobs.sendRemovals()
         if let key = key ?? (try? locate(path))?.key { distrustWrites(at: key) }
         let ino = try? inode(at: path)
         if let ino { try distrust(ino) }
         var (directory, name) = Self.split(path)
-        // What the object is in may be as new as it, and then the first name that is not known leads to it.
+        // The command may also have made the directories above the object: then the first unknown name of the path is
+        // invalidated.
         while !directory.isEmpty, (try? inode(at: directory)) == nil { (directory, name) = Self.split(directory) }
         let parent = try inode(at: directory)
         try cached { metadata throws(MetadataError) in try metadata.invalidate(parent, subtree: false) }
@@ -100,8 +101,8 @@ extension BucketFileSystem {
         try await awaitInvalidation(of: parent, namesIn: parent)
     }
 
-    /// What was written and removed through this mount at a key, or below one that ends in a slash, need not be what is there,
-    /// even where the store's listings do not know of anything newer.
+    /// The store is asked about a key, or about keys below one that ends in a slash, even where this mount has written or removed
+    /// the object and no listing shows anything newer.
     private func distrustWrites(at key: ByteString) { (rooms.store as? OverlaidStore)?.distrust(key) }
 
     private func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(FileSystemError) {
@@ -115,17 +116,17 @@ extension BucketFileSystem {
         return (ByteString(path.bytes[..<slash]), ByteString(path.bytes[(slash + 1)...]))
     }
 
-    /// Whether the file is being sent right now.
+    /// Whether the file is being uploaded now.
     func isUploading(_ ino: InodeNumber) -> Bool {
         guard let draft = files.find(ino)?.state.withLock({ $0.life.draft }) else { return false }
         let progress = draft.commit.progress
         return progress.isCommitting || progress.partsUnderWay > 0
     }
 
-    /// The next use of what is at or below `ino` asks the store, whatever the kernel and the cache still believe. Changes of
-    /// ours stay, and so do blocks: they belong to versions, and serve again if the store has the same one. What was removed
-    /// there leaves for the store first, which then shows whatever else is at the name.
-    /// Answers in which directory the kernel is to forget names.
+    /// Makes the next use of `ino`, and of everything below it, ask the store, whatever the kernel and the cache hold.
+    /// Uncommitted changes stay, and so do cached blocks: they belong to versions, and serve again if the store still has the
+    /// version. Waiting removals at or below `ino` are sent first: afterwards the store shows what else is at the name.
+    /// Returns the directory in which the kernel drops names.
     @discardableResult
     package func refresh(_ ino: InodeNumber) async throws(FileSystemError) -> InodeNumber {
         await sendRemovals(below: ino)
@@ -134,13 +135,13 @@ extension BucketFileSystem {
         return try distrust(ino)
     }
 
-    /// The same for who is no program in the mount: the kernel knows it, too, when this returns.
+    /// The same for callers that are not kernel requests. Returns when the kernel has dropped names, pages and attributes, too.
     package func refreshEverywhere(_ ino: InodeNumber) async throws(FileSystemError) {
         try await awaitInvalidation(of: ino, namesIn: try await refresh(ino))
     }
 
-    /// The next use asks the store as it would after `ttl`, without waiting for anything here; answers in which directory the
-    /// kernel is to forget names.
+    /// Makes the next use ask the store, as after `ttl`, without waiting for anything here. Returns the directory in which the
+    /// kernel drops names.
     @discardableResult
     package func distrust(_ ino: InodeNumber) throws(FileSystemError) -> InodeNumber {
         try cached { metadata throws(MetadataError) in try metadata.invalidate(ino, subtree: true) }

@@ -7,7 +7,7 @@ import ObjectStorage
 import Staging
 import Synchronization
 
-/// What is going on, for those who ask from outside. Nothing here waits for the store or changes anything.
+/// The state of the mount, for `pailfs status` and its like. Nothing here waits for the store or changes anything.
 extension BucketFileSystem {
     /// A snapshot with at most `mostFiles` files named. Reads the journal.
     package func report(mostFiles: Int) -> MountReport {
@@ -26,7 +26,7 @@ extension BucketFileSystem {
             }
         }
         report.failedFiles = lastErrors.withLock { errors in dirty.count { errors.peek($0.file.ino) != nil } }
-        // What a line tells beside its age takes looks into the metadata cache.
+        // All of a line but its age takes lookups in the metadata cache.
         let oldest = dirty.map { (file: $0.file, isOpen: $0.users > 0, since: Self.changed($0.file)) }
             .sorted { ($0.since, $0.file.ino.rawValue) < ($1.since, $1.file.ino.rawValue) }.prefix(mostFiles)
         report.files = oldest.map { line($0.file, isOpen: $0.isOpen) }
@@ -43,7 +43,7 @@ extension BucketFileSystem {
         return report
     }
 
-    /// How the server was seen to depart from its protocol, in words.
+    /// Departures of the server from its protocol that pailfs has seen, in words.
     package var departures: [String] {
         store.capabilities.quirks.sorted { $0.rawValue < $1.rawValue }.map(\.description)
     }
@@ -58,7 +58,7 @@ extension BucketFileSystem {
         return draft?.commit.progress.isCommitting ?? false ? .uploading : isAcknowledged ? .waiting : .writing
     }
 
-    /// When the oldest change was made that is not stored yet, in seconds since 1970.
+    /// When a file was first changed since it was stored, or when it was acknowledged, in seconds since 1970.
     private static func changed(_ file: ActiveFile) -> Int64 {
         file.state.withLock { $0.life.draft }?.record.intent.changed ?? file.attributes.ctime.seconds
     }
@@ -92,7 +92,7 @@ extension BucketFileSystem {
 
     // MARK: Paths
 
-    /// The path in the mount, without a slash in front; empty for the top directory. What is gone has its number.
+    /// The path in the mount, without a slash in front; empty for the top directory. An inode that is gone has its number.
     package func path(of ino: InodeNumber) -> ByteString {
         var path: ByteString = ""
         var current = ino
@@ -105,7 +105,7 @@ extension BucketFileSystem {
         return path
     }
 
-    /// What is at a path in the mount as far as it is known here, fresh or not.
+    /// The inode at a path in the mount, from the metadata cache, fresh or not.
     package func inode(at path: ByteString) throws(FileSystemError) -> InodeNumber {
         var ino = InodeNumber.root
         for name in path.bytes.split(separator: UInt8(ascii: "/")) {

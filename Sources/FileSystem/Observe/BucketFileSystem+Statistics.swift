@@ -3,7 +3,8 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// statfs: the capacity is the user's word or a large constant; what is used, where the store counts it, is the store's.
+/// statfs: the capacity is the `size` option or a large constant. The used space is the store's figure, where the store counts
+/// it.
 extension BucketFileSystem {
     /// The store's figures and when they were asked for. Its own mutex is a leaf.
     struct KnownUsage: Sendable {
@@ -12,13 +13,13 @@ extension BucketFileSystem {
         var asked: Duration?
     }
 
-    /// Shown for `ttl`, but not asked for more often than this.
+    /// The figures count for `ttl`, and at least for this long.
     private static let shortestInterval = Duration.seconds(10)
 
     package func statistics() -> Outcome<FileSystemStatistics> {
         guard store.capabilities.usage else { return .success(figures(nil)) }
         let now = time.uptime()
-        // One request asks, the others show what is known meanwhile.
+        // One call asks the store; the others answer with the known figures meanwhile.
         let (known, asks) = usage.withLock { known in
             let isFresh = known.asked.map { now - $0 < max(metadata.ttl, Self.shortestInterval) } ?? false
             if !isFresh { known.asked = now }
@@ -26,7 +27,7 @@ extension BucketFileSystem {
         }
         guard asks else { return .success(figures(known)) }
         return later { [self] () async throws(FileSystemError) in
-            // Nobody's `df` fails because the store does not count.
+            // `df` does not fail because the store cannot count.
             guard let answer = try? await store.usage() else { return figures(known) }
             usage.withLock { $0.usage = answer }
             return figures(answer)

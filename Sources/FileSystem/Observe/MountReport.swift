@@ -1,13 +1,13 @@
-/// What a mount is about, for `pailfs status`: a snapshot, whose names are those of its JSON.
+/// The state of a mount, for `pailfs status`: a snapshot. The names are those of the JSON form.
 ///
 /// Text is for people: bytes of names that are not UTF-8 show as replacement characters.
 package struct MountReport: Sendable, Codable {
-    /// A file that the bucket does not have as programs see it.
+    /// A file with changes that are not in the bucket.
     package struct File: Sendable, Codable {
         package enum State: String, Sendable, Codable {
-            /// Being written; nobody was told that it is safe.
+            /// Being written, and not acknowledged.
             case writing
-            /// Acknowledged, and on the list.
+            /// Acknowledged, and waiting for its upload.
             case waiting
             case uploading
         }
@@ -26,12 +26,12 @@ package struct MountReport: Sendable, Codable {
         package var sentParts: Int
         package var partsUnderWay: Int
         package var parts: Int
-        /// Seconds since 1970: since when it waits, or when its first change was.
+        /// Since when the file waits, or when its first change was made, in seconds since 1970.
         package var since: Int64
         package var lastError: String?
     }
 
-    /// Something of more than one request that has begun and not ended.
+    /// A job of more than one request that has begun and not ended.
     package struct Job: Sendable, Codable {
         /// `rename`, `tree` (the rename of a directory), `moved` and `removals` (its old names go), `removal` or `headers`.
         package var kind: String
@@ -40,12 +40,12 @@ package struct MountReport: Sendable, Codable {
         package var objects: Int
     }
 
-    /// The oldest first, at most as many as were asked for.
+    /// The oldest first, at most as many as the caller asked for.
     package var files: [File] = []
-    /// How many files there are that the bucket does not have, and the bytes of disk their changes take.
+    /// The number of files with changes that are not in the bucket, and the disk space of these changes in bytes.
     package var dirtyFiles = 0
     package var dirtyBytes: Int64 = 0
-    /// How many of them are on their way to the store, wait for that, and could not be stored at the last try. Not in the JSON.
+    /// How many of them are being uploaded, wait for their upload, and failed at the last try. Not in the JSON.
     package var uploadingFiles = 0
     package var waitingFiles = 0
     package var failedFiles = 0
@@ -54,12 +54,12 @@ package struct MountReport: Sendable, Codable {
     /// Open files that the kernel reads from the block cache by itself.
     package var backedFiles = 0
     package var jobs: [Job] = []
-    /// Files that a crash left unacknowledged: `pailfs recover` has them.
+    /// Files that a crash left unacknowledged: `pailfs recover` lists them.
     package var recoverableFiles = 0
     package var blockBytes: Int64 = 0
     package var memoryBytes: Int64 = 0
     package var isDiskFailing = false
-    /// Reads of programs that met everything here, those that had to wait, and the bytes of both.
+    /// Reads answered from local data, reads that had to wait, and the bytes of both.
     package var readHits = 0
     package var readMisses = 0
     package var readBytes = 0
