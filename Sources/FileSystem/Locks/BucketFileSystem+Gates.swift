@@ -2,16 +2,16 @@ import Basics
 import Metadata
 import ObjectStorage
 
-/// Calls that have to wait while a directory is renamed. The rename copies the objects that it has listed: an object that another
-/// call stored or deleted below the directory meanwhile would be missing at the new key, or be there again.
+/// Gates that make other calls wait while a directory is renamed. The rename copies the objects that it has listed: an object
+/// stored meanwhile would be missing at the new key, and one deleted meanwhile would come back.
 ///
 /// Locks: `namespace` for a call that stores a file's bytes at its key; after it `names`, for a call that makes, moves or removes
-/// names, changes headers, or begins to change a file. Calls elsewhere in the mount go on.
+/// names, changes headers, or begins to change a file. Calls elsewhere in the mount continue.
 extension BucketFileSystem {
     /// Runs `act` while no other call makes, moves or removes one of these names. `act` looks the names up itself.
     ///
-    /// The kernel excludes two such calls at one name, except when a program was killed: its call goes on in pailfs, and the kernel
-    /// sends the next one.
+    /// The kernel excludes two such calls at one name, except when a program was killed: its call continues in pailfs, and the
+    /// kernel sends the next one.
     ///
     /// Locks: none but the line for local space.
     /// Throws: EINTR if the caller was killed while the call waited.
@@ -115,7 +115,8 @@ extension BucketFileSystem {
         }
     }
 
-    /// Enters a gate for keys. A rename of a directory may have changed them while the call waited: then it waits for the new ones.
+    /// Enters a gate for keys. A rename of a directory may change the keys while the call waits: then the call waits for the new
+    /// keys.
     private func enter(_ gate: KeyGate, _ keys: () -> [ByteString]) async throws(FileSystemError) -> KeyGate.Pass {
         while true {
             let wanted = keys()

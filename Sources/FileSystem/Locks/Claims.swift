@@ -11,7 +11,8 @@ final class Claims<Claimed: Hashable & Sendable>: Sendable {
 
     init(_ place: LockPlace) { self.place = place }
 
-    /// Waits until no other call holds the claim, and takes it. `place` is where the claim is in the order of locks. Throws EINTR.
+    /// Waits until no other call holds the claim, and takes it. `place` is where the claim is in the order of locks. Throws
+    /// EINTR.
     func begin(_ claimed: Claimed, as place: LockPlace? = nil) async throws(FileSystemError) {
         LockOrder.willWait(for: place ?? self.place)
         defer { LockOrder.hasEntered(place ?? self.place) }

@@ -3,8 +3,8 @@ import Metadata
 import ObjectStorage
 import Synchronization
 
-/// A file that a call has alone: no other call changes its bytes, its attributes or its name. Functions that need this take the
-/// lock as a parameter. Unless it was taken to keep the object, no uncommitted file copies that.
+/// A file that one call holds alone: no other call changes its bytes, its attributes or its name. Functions that need this take
+/// the lock as a parameter. No uncommitted file copies the object, unless the caller took the lock to leave the object as it is.
 ///
 /// The lock ends with this value. A file that is neither open nor dirty then leaves the table of active files.
 struct FileLock: ~Copyable {
@@ -21,16 +21,17 @@ struct FileLock: ~Copyable {
 
 /// The locks of a rename.
 struct RenameLocks: ~Copyable {
-    /// Of what is renamed, and of what it replaces; nil of what is not active.
+    /// The locks of the renamed and of the replaced file; nil for a file that is not active.
     let source, target: FileLock?
 }
 
 extension BucketFileSystem {
-    /// Waits until it has the file alone. Files that copy its object are committed first, unless `keepsObject`, which is called with
-    /// the file locked, says that the call leaves the object as it is. With `interrupting` an upload in the background stops.
+    /// Waits until the caller has the file alone. Files that copy its object are committed first, unless `keepsObject`, called
+    /// with the file locked, says that the caller leaves the object as it is. `interrupting` stops a background upload of the
+    /// file.
     ///
     /// Locks: none of a file.
-    /// Throws: EINTR; what a commit of a copy throws.
+    /// Throws: EINTR; the errors of the copies' commits.
     func lock(
         _ file: ActiveFile, interrupting: Bool = true, unless keepsObject: (ActiveFile) -> Bool = { _ in false }
     ) async throws(FileSystemError) -> FileLock {
@@ -64,7 +65,7 @@ extension BucketFileSystem {
         }
     }
 
-    /// The uncommitted files but `other` that copy the file's object, with its key; nil if there are none. Cheap while no file
+    /// The uncommitted files except `other` that copy the file's object, with its key; nil if there are none. Cheap while no file
     /// copies anything.
     private func pendingCopies(
         of file: ActiveFile, except other: ActiveFile? = nil

@@ -3,8 +3,8 @@ import Metadata
 import Staging
 import Synchronization
 
-/// The locks under which a call changes a file's bytes: its `writing` gate, and for the first change of a clean file `names` too. The
-/// rename of a directory copies the objects below: a change that began meanwhile would belong to an object that is deleted.
+/// The locks under which a call changes a file's bytes: its `writing` gate, and for the first change of a clean file `names` too.
+/// The rename of a directory copies the objects below: a change that began meanwhile would belong to an object that is deleted.
 struct WritePass: Sendable {
     let file: ActiveFile
     let alone: Bool
@@ -12,7 +12,7 @@ struct WritePass: Sendable {
 }
 
 extension ActiveFile {
-    /// Whether programs see an object, whose key the rename of a directory changes.
+    /// Whether programs see the stored object, whose key the rename of a directory changes.
     fileprivate var isAsStored: Bool { state.withLock { !$0.life.isDirty && !$0.life.isUnlinked } }
 
     fileprivate var isAcknowledged: Bool { state.withLock { $0.life.isAcknowledged } }
@@ -30,8 +30,8 @@ extension BucketFileSystem {
         return nil
     }
 
-    /// Waits until the staged bytes may change. With `emptying` the call cuts off all bytes. `source` is a file whose object the call
-    /// copies.
+    /// Waits until the staged bytes may change. With `emptying` the call truncates the file to 0. `source` is a file whose object
+    /// the call copies.
     ///
     /// Locks: none but the line for local space.
     func enterToWrite(
