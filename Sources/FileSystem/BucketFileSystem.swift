@@ -8,14 +8,13 @@ package import ObjectStorage
 package import Staging
 import Synchronization
 
-/// A bucket as a POSIX tree: the kernel's requests carried out on the metadata cache, the block cache, staging and the
-/// store.
+/// A bucket as a POSIX tree. Serves the kernel's requests from the metadata cache, the block cache, staging and the store.
 ///
-/// The metadata cache is the truth about names and attributes; `ActiveFiles` holds what open and dirty files know beyond
-/// it. LockPlaces.swift has the locks in their order, which debug builds check. Mutexes are leaves, and never held across I/O or
-/// an await. The object lives as long as the mount.
+/// Names and attributes are in the metadata cache; `ActiveFiles` holds the newer state of open and dirty files. LockPlaces.swift
+/// has the locks in their order, which debug builds check. Mutexes are leaves, and never held across I/O or an await. The object
+/// lives as long as the mount.
 package final class BucketFileSystem: FileSystemOperations {
-    /// The rooms this one stands on, made by the command.
+    /// The lower layers, created by the command.
     package struct Rooms: Sendable {
         package var metadata: MetadataCache
         package var blocks: BlockCache
@@ -23,7 +22,8 @@ package final class BucketFileSystem: FileSystemOperations {
         package var journal: Journal
         package var store: any ObjectStore
         package var uploads: UploadLimiter
-        /// For what is read here for its own sake; no reply's memory, which may be held until that is done.
+        /// Buffers for the file system's own reads. Not the pool of reply buffers: a request may hold one of those while it waits
+        /// for such a read.
         package var buffers: BufferPool
         package var pool: WorkerPool
         package var time: any TimeSource
@@ -42,12 +42,12 @@ package final class BucketFileSystem: FileSystemOperations {
 
     let policy: MountPolicy
     let commitOptions: CommitOptions
-    /// What fits the parts that an upload can have.
+    /// The largest file that fits into the parts of one upload, in bytes.
     private let largestOfParts: Int64
     /// The largest file that can be stored, in bytes.
     var largestFile: Int64 { min(store.capabilities.largestObject, largestOfParts) }
     let rooms: Rooms
-    /// The store with the watch around it.
+    /// The store, with `watch` around each request.
     let store: any ObjectStore
     let watch: StoreWatch
     let files = ActiveFiles()
@@ -59,7 +59,7 @@ package final class BucketFileSystem: FileSystemOperations {
     let acknowledgingNow = TaskGate()
     let jobs: JobQueue
     let space: SpaceRelief
-    /// When a name nothing was known of was last asked for, by directory.
+    /// The recent lookups of unknown names in each directory.
     let recentMisses = Mutex(LRU<InodeNumber, Misses>(capacity: 4096))
     let refusals = Mutex(Refusals())
     /// Targets of symbolic links.
@@ -68,36 +68,36 @@ package final class BucketFileSystem: FileSystemOperations {
     let names = KeyGate(.names)
     /// Names that a call makes, moves or removes.
     let nameClaims = Claims<Place>(.name(0))
-    /// Inodes being unlinked or replaced. The call looks which handles are open, and saves the bytes that they need: `open` waits for
-    /// the end of that, then looks the name up again.
+    /// Inodes that a call is unlinking or replacing. The call checks which handles are open and saves the bytes that they need;
+    /// `open` waits for its end, then looks the name up again.
     let namesBeingRemoved = Claims<InodeNumber>(.leaving)
     let formers = FormerInodes()
     let pendingDeletions: PendingDeletions
-    /// Shared by those who delete a doomed object and taken alone by a commit to its key.
+    /// Deletions of unlinked objects share it; a commit to the key of such an object holds it alone.
     let deletions = TaskGate(.deletions)
     let recoverableFiles = RecoverableFiles()
     let copies = Copies([:])
     let directoryRenames = DirectoryRenames()
-    /// A task forgets names that take more than their share.
+    /// Whether a task is removing names from a metadata cache that exceeds its share.
     let isTrimming = Atomic(false)
-    /// What went wrong last with a file, for whoever asks.
+    /// The last error of each file, for `pailfs explain` and `user.pailfs.lasterror`.
     let lastErrors = Mutex(LRU<InodeNumber, LastError>(capacity: 4096))
-    /// Whose inodes opened objects are, for what their GETs tell.
+    /// The inodes of opened objects, by key: the headers of a GET go into their entries.
     let openedKeys = Mutex(LRU<ObjectKey, InodeNumber>(capacity: 4096))
     let kernel: KernelView
-    /// When directories turned out to have no marker, whose headers `attrs=exact` shows.
+    /// When a HEAD found that a directory has no marker, whose headers `attrs=exact` shows.
     let markersMissing = Mutex(LRU<InodeNumber, Timestamp>(capacity: 16_384))
-    /// What the store counts, for statfs.
+    /// The usage that the store reports, for statfs.
     let usage = Mutex(KnownUsage())
-    /// What programs read, for the figures of the mount.
+    /// Counts the reads of programs, for the figures of the mount.
     let reads = ReadCounts()
-    /// Tells all figures of the mount as text, which those who made it can.
+    /// Returns all figures of the mount as text. The command provides it.
     private let figures = LateBinding<ByteString>()
 
     var metadata: MetadataCache { rooms.metadata }
     var time: any TimeSource { rooms.time }
 
-    /// `generation` counts the processes that serve one mount after another.
+    /// `generation` counts the processes that have served this mount, one after the other.
     package init(
         rooms: Rooms, policy: MountPolicy, commitOptions: CommitOptions, generation: UInt32 = 0,
         openFiles: (any OpenFileLog)? = nil, backing kernel: (any BackingKernel)? = nil
@@ -137,23 +137,23 @@ package final class BucketFileSystem: FileSystemOperations {
         giveRootATime()
     }
 
-    /// No object stands for the top directory: a new cache dates it from its first mount.
+    /// The top directory has no object: in a new cache its times are those of the first mount.
     private func giveRootATime() {
         guard var root = try? metadata.entry(.root), root.attributes.mtime == .epoch else { return }
         (root.attributes.mtime, root.attributes.ctime) = (time.now(), time.now())
         try? metadata.update(.root, root.attributes, pending: false)
     }
 
-    /// Connects the kernel side, once it is there.
+    /// Connects the kernel's notifier, once the mount has one.
     package func attach(_ notifier: any KernelNotifier) { kernel.attach(notifier) }
 
-    /// Connects who answers `user.pailfs.stats`.
+    /// Connects the function that answers `user.pailfs.stats`.
     package func attach(figures tell: @escaping @Sendable () -> ByteString) { figures.bind(tell) }
 
-    /// All figures of the mount; nil where nobody tells them. Reads the journal.
+    /// All figures of the mount; nil while no function is attached. Reads the journal.
     var figuresText: ByteString? { figures() }
 
-    /// Headers that came with a GET: kept, so that `stat` tells exact attributes from then on. Called by the block cache.
+    /// Stores the headers of a GET in the object's entry: from then on `stat` shows exact attributes. Called by the block cache.
     package func learn(_ info: ObjectInfo, of key: ObjectKey) {
         guard let ino = openedKeys.withLock({ $0.peek(key) }), let entry = try? metadata.entry(ino),
             !entry.attributes.headersKnown
@@ -170,7 +170,7 @@ package final class BucketFileSystem: FileSystemOperations {
         }
     }
 
-    /// Programs may have had damaged bytes of a version: the kernel keeps none of them.
+    /// Makes the kernel drop its pages of an object. Programs may have read damaged bytes of this version.
     package func forgetPages(of key: ObjectKey, _ version: ObjectVersion) {
         guard let ino = openedKeys.withLock({ $0.peek(key) }), let entry = try? metadata.entry(ino),
             entry.attributes.version?.etag == version.etag
@@ -209,7 +209,7 @@ package final class BucketFileSystem: FileSystemOperations {
         do { return try await body(store) } catch { throw FileSystemError(error) }
     }
 
-    /// Writes to the journal, or fails as the disk does.
+    /// Writes to the journal, or throws its error in POSIX terms.
     func journalled(_ body: (Journal) throws(JournalingError) -> Void) throws(FileSystemError) {
         do { try body(rooms.journal) } catch { throw FileSystemError(error) }
     }
@@ -239,7 +239,7 @@ package final class BucketFileSystem: FileSystemOperations {
     /// Keeps the reason for `user.pailfs.lasterror` and logs it with the path.
     func remember(_ error: FileSystemError, _ operation: String, _ ino: InodeNumber) {
         let last = LastError(operation: operation, error: error, at: time.now())
-        // Whoever asks asks for the name, which leads to another file once the object was replaced.
+        // Programs ask by name, and once the object was replaced the name leads to another inode.
         let (successor, base) =
             files.find(ino)?.state.withLock { ($0.life.successor, $0.life.object?.key) } ?? (nil, nil)
         lastErrors.withLock { _ = $0.insert(last, for: successor ?? ino) }
@@ -265,13 +265,13 @@ struct LinkTarget: Sendable {
     let askedAt: Timestamp
 }
 
-/// Reads that were answered, and how.
+/// Counts of answered reads.
 struct ReadCounts: ~Copyable, Sendable {
-    /// Answered with what was here.
+    /// Reads answered from local data.
     let hits = Atomic<Int>(0)
-    /// Had to wait, for the store or for somebody else.
+    /// Reads that had to wait, for the store or for another task.
     let misses = Atomic<Int>(0)
-    /// Of both.
+    /// The bytes of both.
     let bytes = Atomic<Int>(0)
 }
 

@@ -6,7 +6,7 @@ import Metadata
 package import ObjectStorage
 import Staging
 
-/// Errors of the layers below in POSIX terms: the only place that chooses.
+/// Converts errors of the layers below to POSIX errors. No other place chooses.
 extension FileSystemError {
     package init(_ error: ObjectStoreError) {
         guard error.kind != .contradiction else {
@@ -21,7 +21,7 @@ extension FileSystemError {
         self.init(Self.kind(of: error), reason)
     }
 
-    /// What whoever reads the reason of a failed call can do about it, where that is no option of the mount.
+    /// The remedy to add to the reason of a failed call, where that is no option of the mount.
     private static func remedy(for error: ObjectStoreError) -> String {
         switch error.kind {
         case .accessDenied where error.operation == .list:
@@ -92,8 +92,8 @@ extension FileSystemError {
         case .noSuchBucket, .noSuchUpload: .inputOutput
         case .preconditionFailed: .stale
         case .notModified: .inputOutput
-        // EINVAL, EBUSY and their like would be read as the program's own mistake: `mv` says of EINVAL that a directory cannot
-        // go into itself. What the store refuses is EIO; a request that was never sent was wrong as the program made it.
+        // Programs take EINVAL, EBUSY and the like for their own mistake: `mv` reports EINVAL as a directory moved into itself. A
+        // refusal of the store is EIO. A request that was never sent is EINVAL: the program's arguments are wrong.
         case .conflict: .inputOutput
         case .accessDenied, .credentialsRejected, .credentialsExpired: .accessDenied
         case .clockSkew, .wrongRegion: .inputOutput

@@ -2,24 +2,24 @@
 package struct FileSystemError: Error, Sendable, Hashable {
     package let kind: Kind
     package let reason: String
-    /// Staged bytes lack local space: nothing was changed, and uploads may make room.
+    /// There is no local space for the bytes. Nothing was changed; the call may succeed once uploads have freed space.
     package private(set) var lacksLocalSpace = false
 
-    /// The bytes are only in parts of an upload: nothing was changed, and the file has to become an object first.
+    /// The bytes are only in parts of an unfinished upload. Nothing was changed; the file must be committed first.
     package private(set) var needsCommit = false
 
-    /// What was asked of the store is about a key that the directory had before: the same is to be asked again.
+    /// A rename gave the directory another key during the request: the caller repeats the request with the new key.
     package private(set) var isOvertaken = false
 
-    /// The store refused these credentials a listing: HEAD requests may find the name.
+    /// The store refused these credentials a listing. HEAD requests may still find the name.
     private(set) var isOfRefusedListing = false
 
-    /// The store does not do it, however often it is asked.
+    /// The store refuses the request for good: a retry does not help.
     private(set) var isForGood = false
 
     package init(_ kind: Kind, _ reason: String) { (self.kind, self.reason) = (kind, reason) }
 
-    /// The end of a call for bytes that only an upload has.
+    /// The error of a call on bytes that only an unfinished upload has.
     static let onlyInUpload: FileSystemError = {
         var error = FileSystemError(.inputOutput, "the bytes are only in an unfinished upload at the store")
         error.needsCommit = true
@@ -44,7 +44,7 @@ package struct FileSystemError: Error, Sendable, Hashable {
         return error
     }
 
-    /// The errno of a write for which there is no room yet.
+    /// The error of a write for which there is no local space yet.
     static func noLocalSpace(_ reason: String) -> FileSystemError {
         var error = FileSystemError(.noSpace, reason)
         error.lacksLocalSpace = true

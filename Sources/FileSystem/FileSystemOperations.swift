@@ -1,12 +1,12 @@
 package import Basics
 package import Metadata
 
-/// What the bridge asks of a mounted tree: the kernel's requests in POSIX terms, without FUSE's types.
+/// The kernel's requests in POSIX terms, without FUSE's types, as the bridge makes them.
 ///
-/// Every call may come from any of the bridge's threads, and none of them waits for the network: what cannot be answered
-/// from memory, one indexed read or a cached block comes back as `.pending` work, which the bridge runs on the worker pool.
+/// The bridge calls from any of its threads, and no call waits for the network: an answer that needs more than memory, one
+/// indexed read or a cached block comes back as `.pending` work, which the bridge runs on the worker pool.
 package protocol FileSystemOperations: Sendable {
-    /// Looks `name` up. A missing name is `.success` with `ino` nil and how long the kernel may remember that.
+    /// Looks `name` up. A missing name is `.success` with a nil status, and with the time for which the kernel may cache that.
     /// Each success with an inode counts as one reference until `forget`.
     func lookup(_ name: ByteString, in parent: InodeNumber) -> Outcome<EntryReply>
     /// Gives back `count` references.
@@ -42,24 +42,25 @@ package protocol FileSystemOperations: Sendable {
     func read(
         _ ino: InodeNumber, handle: HandleID, at offset: Int64, count: Int, into buffer: Buffer
     ) -> Outcome<Int>
-    /// Without `offset` at the end of the file as it is then (O_APPEND, which a program may set and unset while the file is
-    /// open, and which means nothing for pages written through a mapping). `bytes` belong to the caller again as soon as this
+    /// Writes at `offset`, or without one at the current end of the file (O_APPEND, which a program may set and clear while the
+    /// file is open; pages written through a mapping always have an offset). The caller may reuse `bytes` as soon as this
     /// returns: `.pending` work holds a copy.
     func write(_ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan) -> Outcome<Int>
-    /// Takes set-user-ID and set-group-ID bits from an open file, before somebody changes its bytes who must not keep them.
+    /// Clears the set-user-ID and set-group-ID bits of an open file, before a write by a caller that may not keep them.
     func dropPrivileges(of ino: InodeNumber)
-    /// close(2) of one descriptor of the handle; whether the program may go on with another one is asked only where it matters.
+    /// close(2) of one descriptor of the handle. `ifGoingOn` says whether the program may continue with another descriptor; it is
+    /// called only where that matters.
     func flush(_ ino: InodeNumber, handle: HandleID, ifGoingOn: () -> Bool) -> Outcome<Void>
     func sync(_ ino: InodeNumber, handle: HandleID, dataOnly: Bool) -> Outcome<Void>
-    /// The last descriptor of the handle is gone.
+    /// Releases the handle: its last descriptor is closed.
     func release(_ ino: InodeNumber, handle: HandleID) -> Outcome<Void>
     /// fallocate(2); `mode` has Linux's FALLOC_FL_ bits.
     func allocate(_ ino: InodeNumber, handle: HandleID, range: ByteRange, mode: Int32) -> Outcome<Void>
     /// lseek(2) with SEEK_DATA or SEEK_HOLE: the next offset of that kind at or after `offset`.
     func seek(_ ino: InodeNumber, handle: HandleID, from offset: Int64, to kind: SeekKind) -> Outcome<Int64>
 
-    /// copy_file_range(2): how many bytes of `source` are in `target` now. `.notSupported` leaves them to the caller to
-    /// read and write.
+    /// copy_file_range(2): returns how many bytes of `source` are in `target` now. `.notSupported` leaves the copy to the caller,
+    /// which then reads and writes.
     func copyRange(from source: FileRange, to target: FileRange, count: Int64) -> Outcome<Int64>
 
     func openDirectory(_ ino: InodeNumber) -> Outcome<HandleID>
@@ -80,7 +81,8 @@ package protocol FileSystemOperations: Sendable {
     ) -> Outcome<Void>
     func removeExtendedAttribute(_ name: ByteString, of ino: InodeNumber) -> Outcome<Void>
 
-    /// Commits everything that is not committed; called after the last kernel request. Answers what could not be stored.
+    /// Commits everything that is not committed. Called after the last kernel request. Returns the files that could not be
+    /// stored.
     func shutDown() async -> [UnstoredFile]
 }
 
@@ -95,7 +97,7 @@ package enum Outcome<Value: Sendable>: Sendable {
         .ready(.failure(FileSystemError(kind, reason)))
     }
 
-    /// The answer, for whoever is on the worker pool already.
+    /// The answer, for a caller that already runs on the worker pool.
     package func value() async -> Result<Value, FileSystemError> {
         switch self {
         case .ready(let result): result
@@ -106,13 +108,13 @@ package enum Outcome<Value: Sendable>: Sendable {
 
 /// The program that waits for a call.
 package protocol WaitingCaller: Sendable {
-    /// It was killed and has its answer: nobody hears what becomes of the call. What has begun goes on to its end.
+    /// The program was killed and its request is answered: no program gets the result. Work that has begun runs to its end.
     var isGone: Bool { get }
 }
 
 /// The call that a task works on.
 package enum CurrentCall {
-    /// nil where nobody waits, or where it makes no difference.
+    /// nil where no program waits, or where it makes no difference.
     @TaskLocal package static var caller: (any WaitingCaller)?
 }
 
@@ -133,7 +135,7 @@ package struct FileRange: Sendable, Hashable {
     }
 }
 
-/// Who makes a request.
+/// The process that makes a request.
 package struct Caller: Sendable, Hashable {
     package var uid: UInt32
     package var gid: UInt32
@@ -197,7 +199,7 @@ package struct AttributeChange: Sendable, Hashable {
     package var size: Int64?
     package var accessed: Timestamp?
     package var modified: Timestamp?
-    /// A file loses its set-user-ID and set-group-ID bits by it.
+    /// Whether the change clears a file's set-user-ID and set-group-ID bits.
     package var dropsPrivileges = false
 
     package init() {}
@@ -208,9 +210,9 @@ package struct OpenFlags: Sendable, Hashable {
     package var writes: Bool
     package var truncate: Bool
     package var exclusive: Bool
-    /// O_DIRECT: around the page cache.
+    /// O_DIRECT: bypasses the page cache.
     package var direct: Bool
-    /// With `truncate`: the file loses its set-user-ID and set-group-ID bits by it.
+    /// With `truncate`: whether that clears the file's set-user-ID and set-group-ID bits.
     package var dropsPrivileges = false
 
     package init(
@@ -223,10 +225,10 @@ package struct OpenFlags: Sendable, Hashable {
 
 package struct OpenReply: Sendable, Hashable {
     package var handle: HandleID
-    /// The page cache was filled from the version this handle reads.
+    /// Whether the kernel's page cache was filled from the version that this handle reads.
     package var keepCache: Bool
     package var direct: Bool
-    /// What the kernel calls the file that it reads this handle from by itself.
+    /// The kernel's number of the backing file from which it reads this handle by itself.
     package var backing: Int32?
 
     package init(handle: HandleID, keepCache: Bool, direct: Bool, backing: Int32? = nil) {
@@ -258,7 +260,7 @@ package struct DirectoryEntry: Sendable {
     package var offset: UInt64
     package var entryTimeout: Duration
     package var attributeTimeout: Duration
-    /// Nobody knows yet what it is: whoever wants to has to look the name up.
+    /// The kind of the entry is not known: a lookup of the name determines it.
     package var isKindOpen: Bool
 
     package init(
@@ -275,7 +277,7 @@ package struct FileSystemStatistics: Sendable, Hashable {
     package var capacity: Int64
     package var available: Int64
     package var longestName: Int
-    /// How many there are, where the store counts them; otherwise 0.
+    /// The number of files, where the store counts them; otherwise 0.
     package var files: Int64 = 0
 
     package init(capacity: Int64, available: Int64, longestName: Int) {
@@ -283,7 +285,7 @@ package struct FileSystemStatistics: Sendable, Hashable {
     }
 }
 
-/// A file whose bytes are here but not in the bucket.
+/// A file whose bytes are on this host but not in the bucket.
 package struct UnstoredFile: Sendable, Hashable {
     package var path: ByteString
     package var reason: String
@@ -291,19 +293,22 @@ package struct UnstoredFile: Sendable, Hashable {
     package init(path: ByteString, reason: String) { (self.path, self.reason) = (path, reason) }
 }
 
-/// What the file system tells the kernel on its own account; the bridge sends it from threads no request waits for while it holds
-/// what they need.
+/// Notifications that the file system sends to the kernel unasked. The bridge sends them from its own threads; no request waits
+/// for these while it holds a kernel lock that they need.
 package protocol KernelNotifier: Sendable {
-    /// Cached pages and attributes of the inode are no longer right.
+    /// The kernel's pages and attributes of the inode are outdated.
     func invalidate(_ ino: InodeNumber)
-    /// Its attributes alone.
+    /// Only the kernel's attributes of the inode are outdated.
     func invalidateAttributes(of ino: InodeNumber)
-    /// The name is gone or means something else.
+    /// The name is gone or leads to another inode.
     func invalidate(_ name: ByteString, in parent: InodeNumber)
-    /// Returns when the kernel has heard everything up to now that is about the inode, which takes as long as reads of it that have
-    /// begun; throws when the task is cancelled before. Callers hold no gate.
+    /// Returns when the kernel has processed all notifications about the inode so far. Waits for reads of the inode that have
+    /// begun.
+    ///
+    /// Locks: none.
+    /// Throws: if the task is cancelled first.
     func awaitInvalidation(of ino: InodeNumber) async throws(CancellationError)
-    /// The same, and of names in `parent`. Not for requests of the kernel: one may hold the lock of a directory that the
-    /// invalidation of a name waits for, or of a file that the holder of that one waits for.
+    /// The same, and for names in `parent`. Kernel requests must not call this: a request may hold the directory lock that the
+    /// invalidation of a name waits for, or a file lock that the holder of that directory lock waits for.
     func awaitInvalidation(of ino: InodeNumber, namesIn parent: InodeNumber) async throws(CancellationError)
 }
