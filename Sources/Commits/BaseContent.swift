@@ -1,9 +1,9 @@
 package import Basics
 package import ObjectStorage
 
-/// The committed version a dirty file started from, where the bytes come from that were not written.
+/// The committed version below a dirty file, with the bytes that were not written.
 package protocol BaseContent: Sendable {
-    /// Where the object is; follows a rename.
+    /// The key of the object; follows a rename.
     var key: ObjectKey { get }
     var version: ObjectVersion { get }
     /// Calls `deliver` with the bytes of `range` and their offset, piece by piece, in any order, each byte at least

@@ -2,21 +2,21 @@ import ObjectStorage
 
 /// The tries to make an object of one file, and what became of them: part of a `CommitState`, a value without I/O.
 ///
-/// Each upload and each put carries an id of its own in the object's metadata, and all of them are remembered, so that one
-/// HEAD settles whether a request whose answer is lost was carried out.
+/// Each upload and each PUT carries an id of its own in the object's metadata, and all of them are remembered, so that one HEAD
+/// shows whether a request whose answer is lost was carried out.
 struct CommitAttempts: Sendable {
     typealias Attempt = CommitState.Attempt
     typealias Landed = CommitState.Landed
 
     private var known: [String: Attempt] = [:]
-    /// Where there may be what a try made of which nobody has heard.
+    /// A key at which a try may have made an object, with its answer lost.
     private(set) var doubtful: ObjectKey?
     private(set) var landed: Landed?
-    /// The attempt that made an object of the newest upload to become one.
+    /// The attempt of the newest upload that has become an object.
     private(set) var completed: String?
-    /// The attempt in the headers of an upload that the store does not know any more: it may have made an object.
+    /// The attempt in the headers of an upload that the store does not have any more: it may have made an object.
     private var lost: String?
-    /// The attempt of an upload that was to be completed with other parts than before: what it made tells not of which.
+    /// The attempt of an upload that was completed again with other parts: its object does not show which of them it has.
     private var ambiguous: String?
     /// Identities of commits of this file before this one, which may still land.
     private var ancestors: [String]
@@ -32,10 +32,10 @@ struct CommitAttempts: Sendable {
 
     subscript(_ id: String) -> Attempt? { known[id] }
 
-    /// Whether a try may have changed what is at the key.
+    /// Whether a try may have changed the object at the key.
     func hasTried(_ key: ObjectKey) -> Bool { known.values.contains { $0.key == key } }
 
-    /// The last attempt of an earlier process with the bytes there are: the next commit asks first what became of it.
+    /// The last attempt of an earlier process with the present bytes: the next commit first asks the store about it.
     mutating func resume(_ attempt: Attempt) {
         known[attempt.id] = attempt
         doubtful = attempt.key
@@ -47,17 +47,17 @@ struct CommitAttempts: Sendable {
         known[attempt.id] = attempt
     }
 
-    /// What is at the key may be what a try made whose answer is lost, or one of an upload that is gone.
+    /// The object at the key may be one of a try whose answer is lost, or of an upload that is gone.
     mutating func doubt(_ key: ObjectKey) { doubtful = key }
 
-    /// The store does not know the upload that has this one in its headers.
+    /// The store does not have the upload any more that has this attempt in its headers.
     mutating func lose(_ attempt: String) { lost = attempt }
 
-    /// The answer came: the version is ours.
+    /// The answer came: the attempt has made the version.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion, ofUpload: Bool) {
         if ofUpload || lost == attempt.id { completed = attempt.id }
         (lost, ambiguous) = (nil, nil)
-        // Only this one can still be met: with headers updated by a request whose answer was lost.
+        // Only this attempt's object can still be found: with headers updated by a request whose answer was lost.
         known = [attempt.id: attempt]
         doubtful = nil
         landed = Landed(attempt: attempt, version: version, metadata: attempt.metadata)
@@ -70,14 +70,14 @@ struct CommitAttempts: Sendable {
         return known[id].map { of($0, info) } ?? ancestor(id, key, info)
     }
 
-    /// One upload may have been completed twice, and the object be what the first time made of it.
+    /// The attempt as the object shows it. One upload may have been completed twice, and the object be that of the first time.
     private func of(_ attempt: Attempt, _ info: ObjectInfo) -> Attempt {
         guard attempt.size != info.version.size || attempt.id == ambiguous else { return attempt }
         return Attempt(
             id: attempt.id, key: attempt.key, metadata: attempt.metadata, generation: .max, size: info.version.size)
     }
 
-    /// An attempt of an earlier process, of bytes that are not these.
+    /// An attempt of an earlier commit, with other bytes than these.
     private func ancestor(_ id: String, _ key: ObjectKey, _ info: ObjectInfo) -> Attempt? {
         guard CommitOptions.isCommit(id, of: ancestors) else { return nil }
         return Attempt(id: id, key: key, metadata: info.metadata, generation: .max, size: info.version.size)
@@ -85,7 +85,7 @@ struct CommitAttempts: Sendable {
 
     mutating func addAncestors(_ commits: [String]) { ancestors += commits }
 
-    /// The landed version has these headers, as the store tells them, with the commit id or without.
+    /// The landed version has these headers, as the store returned them, with the commit id or without.
     mutating func landedWith(_ metadata: ObjectMetadata) {
         var metadata = metadata
         metadata.user[CommitOptions.commitHeader] = nil
@@ -101,7 +101,8 @@ struct CommitAttempts: Sendable {
     /// A commit returns the landed version.
     mutating func reported() { landed?.isReported = true }
 
-    /// What a commit may ask of its destination: its caller cannot know of a version it was not told about.
+    /// The condition for the destination. The caller cannot name a landed version that no commit has returned: then it is that
+    /// one.
     func condition(of request: CommitState.Request) -> WriteCondition? {
         guard let landed, !landed.isReported, landed.attempt.key == request.key, request.condition != nil else {
             return request.condition

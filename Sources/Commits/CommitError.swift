@@ -4,20 +4,20 @@ package import Staging
 
 /// Why a file did not become an object. The staged bytes are as they were, and the commit can be tried again.
 package enum CommitError: Error, Sendable, Hashable {
-    /// The object is not the one the file started from: somebody else's version is there now, or none.
+    /// The object is not the one the file started from: another host's version is there now, or none.
     case conflict(ObjectStoreError)
     /// The version that has the bytes which were not written is not at the store any more.
     case baseGone(ObjectStoreError)
     case store(ObjectStoreError)
     case staging(StagingError)
-    /// The journal could not take a row, so the act that it speaks of was left alone.
+    /// A row could not be written to the journal, so the act that it records was not begun.
     case journal(JournalingError)
     /// The committing task was cancelled, or the file was abandoned.
     case cancelled
 }
 
 extension CommitError {
-    /// The store does not know the upload any more that alone had some of the bytes.
+    /// The store does not have the upload any more that alone had some of the bytes.
     static func uploadLost(_ key: ObjectKey) -> CommitError {
         .store(
             ObjectStoreError(
@@ -25,7 +25,7 @@ extension CommitError {
                 message: "the store no longer has the unfinished upload with the first bytes of the file"))
     }
 
-    /// Whether the store does not know the upload any more.
+    /// Whether the store does not have the upload any more.
     var isLossOfUpload: Bool {
         guard case .store(let error) = self else { return false }
         return error.kind == .noSuchUpload || error.operation == .completeUpload && error.kind == .integrity
@@ -39,7 +39,7 @@ extension CommitError {
                 message: "the unfinished upload with the first bytes of the file is for another key or another size"))
     }
 
-    /// The store refuses again and again what it says itself to be so.
+    /// The store refuses again and again a condition that holds by its own answer.
     static func contradiction(_ refusal: ObjectStoreError, _ times: Int) -> CommitError {
         var refusal = refusal
         refusal.kind = .contradiction
@@ -50,7 +50,7 @@ extension CommitError {
 
     init(_ error: ObjectStoreError) { self = error.kind == .cancelled ? .cancelled : .store(error) }
 
-    /// Of a read of the base, which is pinned.
+    /// The error of a request that reads the base, which is pinned.
     init(base error: ObjectStoreError) {
         let isGone = error.kind == .preconditionFailed || error.kind == .notFound
         self = isGone ? .baseGone(error) : CommitError(error)

@@ -2,15 +2,15 @@ package import ObjectStorage
 
 /// How files are sent.
 package struct CommitOptions: Sendable, Hashable {
-    /// Size of the first parts; a file up to it is sent with one put. In bytes.
+    /// Size of the first parts; a file up to it is sent with one PUT. In bytes.
     package var partSize: Int64 = 8 << 20
     /// Parts of one file in flight at a time; the mount's limiter bounds all files together.
     package var uploadsPerFile = 8
     /// Most bytes of one server-side part copy: neighbouring untouched parts are copied together.
     package var copySize: Int64 = 256 << 20
-    /// An upload begun while the file was written carries the mtime of then, where its headers cannot come with its end. Up to
-    /// this many seconds more at the commit are taken for the time writing took, and are not worth a request; any other
-    /// difference is stored.
+    /// An upload that was begun while the file was written has the mtime of that moment, where the store takes no headers at
+    /// completion. An mtime of up to this many seconds more at the commit counts as the same, and is not worth a request; any
+    /// other difference is stored.
     package var mtimeDrift: Double = 60
 
     package init() {}
@@ -18,7 +18,7 @@ package struct CommitOptions: Sendable, Hashable {
     /// The user metadata that carries the commit's random id.
     package static let commitHeader = "pailfs-commit"
 
-    /// Whether the id is of a commit of a file that goes by one of these names: each of its ids begins with that and a hyphen.
+    /// Whether a commit id belongs to one of these identities: it begins with the identity and a hyphen.
     package static func isCommit(_ id: String, of identities: some Sequence<String>) -> Bool {
         identities.contains { id.hasPrefix($0 + "-") }
     }
@@ -30,7 +30,7 @@ package struct CommitOptions: Sendable, Hashable {
         return min(capabilities.largestObject, layout.capacity)
     }
 
-    /// The largest file sent with one put, in bytes.
+    /// The largest file sent with one PUT, in bytes.
     package func largestPut(for capabilities: Capabilities) -> Int64 {
         guard capabilities.mostParts > 1 else { return capabilities.largestPut }
         return min(max(partSize, capabilities.smallestPart), capabilities.largestPut)
@@ -39,7 +39,7 @@ package struct CommitOptions: Sendable, Hashable {
     /// Whether an object that carries `stored` need not be changed to carry `wanted`.
     func accepts(_ stored: ObjectMetadata, for wanted: ObjectMetadata, at capabilities: Capabilities) -> Bool {
         var stored = stored
-        // No header: an upload that was begun with other ones is not completed.
+        // `kept` is no header: an upload that was begun with another one is not completed.
         stored.kept = wanted.kept
         for name in ["mtime", "ctime"] where !capabilities.headersAtCompletion {
             guard let old = stored.user[name].flatMap(Double.init), let new = wanted.user[name].flatMap(Double.init),

@@ -2,24 +2,24 @@ import Basics
 import ObjectStorage
 import Staging
 
-/// What a commit's state speaks of.
+/// The types of a commit's state.
 extension CommitState {
     /// What a commit is asked to store.
     struct Request: Sendable {
         var key: ObjectKey
         var metadata: ObjectMetadata
         var condition: WriteCondition?
-        /// Of the moment in which `extents` was not yet taken: a change meanwhile shows.
+        /// Read before `extents`: it then shows a change meanwhile.
         var generation: UInt64
         var extents: ExtentMap
-        /// Whether other headers can be stored afterwards; not when storing headers is what it is for.
+        /// Whether other headers can be stored afterwards; false for a request that only stores headers.
         var allowsOtherHeaders = true
         var size: Int64 { extents.size }
         /// Whether bytes are nowhere but in parts of the upload there is.
         var needsUpload: Bool { extents.has(.stored) }
     }
 
-    /// A put or a complete that was or may have been sent.
+    /// A PUT or completion that was or may have been sent.
     struct Attempt: Sendable {
         let id: String
         let key: ObjectKey
@@ -29,7 +29,7 @@ extension CommitState {
         let size: Int64
     }
 
-    /// A version that one of our attempts made.
+    /// A version that an attempt of this file made.
     struct Landed: Sendable {
         let attempt: Attempt
         var version: ObjectVersion
@@ -42,14 +42,14 @@ extension CommitState {
         /// The ticket of its creation.
         let epoch: Ticket
         let key: ObjectKey
-        /// Without the time that a program has set another in the place of (`CommitOptions.accepts`).
+        /// Without the mtime once a program has set another one (`CommitOptions.accepts`).
         var metadata: ObjectMetadata
         let attempt: String
         let layout: PartLayout
         /// nil while it is being created.
         var id: UploadID?
-        /// The generation of a complete whose end was not learned: it may still succeed, late. Its id in the object
-        /// must not be taken for other bytes.
+        /// The generation of a completion of unknown outcome: it may still succeed, late. An object with its id must not count as
+        /// one with other bytes.
         var doubtedGeneration: UInt64?
         var sent = SentParts()
         var begun = BegunParts()

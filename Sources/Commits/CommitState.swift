@@ -25,7 +25,7 @@ struct CommitState: Sendable {
 
     private(set) var upload: Upload?
     private(set) var flights: [Ticket: Flight] = [:]
-    /// Uploads to abort once nothing of them is under way; nil: its creation is.
+    /// Uploads to abort once none of their transfers is under way. A nil id: the upload is still being created.
     private(set) var retired: [Ticket: (key: ObjectKey, id: UploadID?)] = [:]
     private(set) var layout: PartLayout
     /// What the layout was made from.
@@ -38,7 +38,7 @@ struct CommitState: Sendable {
 
     // Sending behind the writer.
     private var writerPart = Int.max
-    /// Where the file was renamed to, which a write that began before may not know.
+    /// The key that the file was renamed to. A write that began before may still name the old one.
     private var movedTo: ObjectKey?
     private(set) var waiting: [PartTransfer] = []
     /// Parts that changed after they were sent: not sent again before the commit.
@@ -98,7 +98,7 @@ struct CommitState: Sendable {
 
     mutating func forgetWriter() { writerPart = .max }
 
-    /// The bytes of `range` may be others now.
+    /// The bytes of `range` may have changed.
     mutating func changed(_ range: ByteRange) {
         for part in upload?.sent.remove(overlapping: range) ?? [] { rewritten.insert(part.uploaded.number - 1) }
         for (ticket, flight) in flights where !flight.isStale && flight.part.range.overlaps(range) {
@@ -107,20 +107,20 @@ struct CommitState: Sendable {
             actions.append(.cancel(ticket))
         }
         waiting.removeAll { $0.range.overlaps(range) }
-        // What is written anew after a cut is sent behind the writer again.
+        // Parts that are written anew after a truncation are sent behind the writer again.
         if range.upperBound == .max {
             let kept = layout.index(at: range.lowerBound)
             rewritten = rewritten.filter { $0 < kept }
         }
     }
 
-    /// The file is not wanted any more: nothing is left at the store.
+    /// Gives the file up: nothing is left at the store.
     mutating func abandon() {
         isAbandoned = true
         retire()
     }
 
-    /// Nothing more is sent, and what is at the store stays there.
+    /// Sends nothing more. Parts at the store stay there.
     mutating func stop() {
         isAbandoned = true
         waiting = []
@@ -153,7 +153,7 @@ struct CommitState: Sendable {
         guard let run else { preconditionFailure("a step without a commit") }
         if let failure = run.failure { return .failed(failure) }
         if let upload, !fits(upload, run.request) {
-            // Nobody else has these bytes: better no commit than none of them.
+            // Only this upload has some of the bytes: the commit fails rather than lose them.
             if run.request.needsUpload { return .failed(.uploadUnusable(run.request.key)) }
             retire()
         }
@@ -174,10 +174,12 @@ struct CommitState: Sendable {
         return .complete(upload, parts)
     }
 
-    /// Whether the upload can become the object; other headers can be stored afterwards, which beats sending again.
+    /// Whether the upload can become the object. Other headers can be stored afterwards, which is cheaper than to send all parts
+    /// again.
     private func fits(_ upload: Upload, _ request: Request) -> Bool {
         guard upload.key == request.key, upload.layout == layout else { return false }
-        // Nobody else has these bytes. A complete of other parts that is in doubt lands before this one or never.
+        // Only this upload has some of the bytes. A completion of other parts and of unknown outcome lands before this one or
+        // never.
         if request.needsUpload { return true }
         // Tags, class and ACL are given when an upload is begun.
         if upload.metadata.kept != request.metadata.kept { return false }
@@ -195,12 +197,12 @@ struct CommitState: Sendable {
     /// Whether an object there can get other headers without its bytes being sent again.
     func canStoreHeaders(size: Int64) -> Bool { canUpdateHeaders(size: size) || canCopyOntoItself(size: size) }
 
-    /// By an upload that copies every part.
+    /// Whether an upload that copies every part can do that.
     private func canCopyOntoItself(size: Int64) -> Bool {
         capabilities.canCopyParts(ofSize: size) && size > options.largestPut(for: capabilities)
     }
 
-    /// By one request.
+    /// Whether one request can do that.
     func canUpdateHeaders(size: Int64) -> Bool {
         switch capabilities.metadataUpdate {
         case .copy: size <= capabilities.largestCopy
@@ -209,7 +211,7 @@ struct CommitState: Sendable {
         }
     }
 
-    /// The store does not know the upload any more. False when that happened too often.
+    /// The store does not have the upload any more. False when that happened too often.
     mutating func lostUpload() -> Bool {
         if let attempt = upload?.attempt { attempts.lose(attempt) }
         upload?.id = nil
@@ -234,7 +236,7 @@ struct CommitState: Sendable {
         actions.append(.createUpload(epoch, PutRequest(key, metadata: CommitAttempts.marked(metadata, attempt))))
     }
 
-    /// What an upload was begun with is no time that writing took it to.
+    /// The mtime that the upload was begun with does not count as close to the new one (`CommitOptions.mtimeDrift`).
     mutating func timeIsSet() { upload?.metadata.user["mtime"] = nil }
 
     mutating func moved(to key: ObjectKey) {
@@ -242,7 +244,7 @@ struct CommitState: Sendable {
         if let upload, upload.key != key { retire() }
     }
 
-    /// Gives the upload up; it is aborted as soon as nothing of it is under way.
+    /// Gives the upload up; it is aborted as soon as none of its transfers is under way.
     mutating func retire() {
         guard let upload else { return }
         self.upload = nil
@@ -253,7 +255,7 @@ struct CommitState: Sendable {
             flights[ticket]?.isStale = true
             actions.append(.cancel(ticket))
         }
-        // Neither there nor in the making: the store lost it.
+        // The upload neither exists nor is being created: the store has lost it.
         guard upload.id != nil || creating == upload.epoch else { return }
         retired[upload.epoch] = (upload.key, upload.id)
         abortRetired()
@@ -323,7 +325,7 @@ struct CommitState: Sendable {
     }
 
     private mutating func failed(_ error: CommitError, isOfRun: Bool) {
-        // A transfer that was called off tells nothing about the store.
+        // A cancelled transfer shows nothing about the store.
         if error == .cancelled, run == nil { return }
         if run == nil {
             failures += 1
@@ -335,8 +337,8 @@ struct CommitState: Sendable {
 
     // MARK: After a crash
 
-    /// Goes on with an upload of an earlier process, whose `parts` the store was seen to have, of those it has `listed` by
-    /// number. `attempt` is the commit id in its headers. False when this commit has an upload already.
+    /// Resumes an upload of an earlier process. `parts` are its parts that are of use, `listed` the numbers of all parts that the
+    /// store lists, `attempt` is the commit id in its headers. False when this commit has an upload already.
     mutating func adopt(
         _ id: UploadID, key: ObjectKey, metadata: ObjectMetadata, attempt: String, partSize: Int64, layoutSize: Int64,
         parts: [SentParts.Part], listed: [Int]
@@ -355,7 +357,7 @@ struct CommitState: Sendable {
         return true
     }
 
-    /// Aborts one instead.
+    /// Aborts such an upload instead.
     mutating func giveUp(_ id: UploadID, of key: ObjectKey) {
         retired[newTicket()] = (key, id)
         abortRetired()
@@ -371,14 +373,14 @@ struct CommitState: Sendable {
         if upload?.attempt == attempt.id { upload?.doubtedGeneration = attempt.generation }
     }
 
-    /// The answer came: the version is ours. A complete consumes its upload.
+    /// The answer came: the attempt has made the version. A completion consumes its upload.
     mutating func land(_ attempt: Attempt, _ version: ObjectVersion) {
         let isOfUpload = upload?.attempt == attempt.id
         if isOfUpload { forgetUpload() }
         attempts.land(attempt, version, ofUpload: isOfUpload)
     }
 
-    /// A HEAD was answered. Returns whether one of our attempts made what is there.
+    /// A HEAD was answered. Returns whether an attempt of this file made the object that is there.
     mutating func looked(_ info: ObjectInfo?, at key: ObjectKey) -> Bool {
         guard let attempt = attempts.recognise(info, at: key), let info else { return false }
         land(attempt, info.version)

@@ -2,11 +2,13 @@ import Basics
 package import ObjectStorage
 import Staging
 
-/// The commit: one put, or what is left of an upload; and the end of both settled.
+/// The commit: one PUT, or the rest of an upload; and what to do when the outcome of either is unknown.
 extension FileCommit {
-    /// Makes the staged file the object `key` with `metadata` if `condition` holds, and returns its version. Callers keep
-    /// writers out while it runs. After any error it can be called again: parts that the store has are kept. A cancelled
-    /// task gets `.cancelled`, and the next commit finds out what became of it.
+    /// Makes the staged file the object `key` with `metadata` if `condition` holds, and returns its version. After any error it
+    /// can be called again: parts that the store has are kept. A cancelled task gets `.cancelled`, and the next commit finds out
+    /// what became of the request.
+    ///
+    /// Requires: no writer of the file runs.
     package func commit(
         to key: ObjectKey, metadata: ObjectMetadata, condition: WriteCondition?
     ) async throws(CommitError) -> ObjectVersion {
@@ -18,7 +20,8 @@ extension FileCommit {
             let request = CommitState.Request(
                 key: key, metadata: metadata, condition: condition, generation: staged.generation,
                 extents: staged.extents)
-            // An older try of ours may land late and change what to ask for; and somebody may write all the same.
+            // An older try of this file may land late and change the condition; and a writer may have changed the bytes all the
+            // same.
             guard let landed = try await landOverBase(request), staged.generation == request.generation else {
                 continue
             }
@@ -29,8 +32,8 @@ extension FileCommit {
         }
     }
 
-    /// The same where an older try of ours, which nobody waited for, may have replaced the version below the bytes: what was
-    /// not written since is the same in it.
+    /// Lands the request. If an older try of this file, for which no call waited, has replaced the base, that try's version
+    /// becomes the base and the answer is nil: the bytes that were not written are the same in it.
     private func landOverBase(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
         let before = base
         do throws(CommitError) { return try await land(request) } catch {
@@ -70,7 +73,7 @@ extension FileCommit {
             }
         }
         guard let landed, !accepts(landed.metadata, for: request.metadata) else { return landed }
-        // Parts that only the upload had went with its headers.
+        // Bytes that only the upload had cannot be sent again: the object keeps the upload's headers.
         if request.needsUpload, !withShared({ $0.state.canStoreHeaders(size: request.size) }) { return landed }
         return withShared { $0.state.canUpdateHeaders(size: request.size) }
             ? try await updateHeaders(of: landed, to: request.metadata)
@@ -93,7 +96,7 @@ extension FileCommit {
     }
 
     private func put(_ request: CommitState.Request) async throws(CommitError) -> CommitState.Landed? {
-        // Parts of what was a longer file.
+        // An upload may have parts of a longer file.
         apply { $0.retire() }
         return try await inTurn { () async throws(CommitError) in try await putNow(request) }
     }
@@ -150,7 +153,7 @@ extension FileCommit {
             }
             return landed(attempt, answer, size: request.size)
         } catch {
-            // A condition refused may be that of the source.
+            // The refused condition may be that of the source.
             if error.kind == .preconditionFailed || error.kind == .notFound,
                 try await info(source.key)?.version.etag != source.ifMatch
             {
@@ -180,7 +183,7 @@ extension FileCommit {
             switch step {
             case .wait: continue
             case .failed(let error):
-                // Where the store takes little at a time, parts that wait for their turn would fail one after the other.
+                // Where there are few slots, the parts that wait for one would fail one after the other.
                 uploads.withdraw(uploader)
                 throw error
             case .complete(let upload, let parts):
@@ -189,7 +192,7 @@ extension FileCommit {
         }
     }
 
-    /// nil: an earlier try has made the object, and what only its upload had is in that.
+    /// nil: an earlier try has made the object, which has the bytes that only its upload had.
     private func sendPartsOrFindThem(
         _ request: CommitState.Request
     ) async throws(CommitError) -> CommitState.Landed? {
@@ -207,8 +210,8 @@ extension FileCommit {
         }
     }
 
-    /// The store has no uploads in parts, or these credentials may not make them: a PUT may be allowed. Swift's refuse the
-    /// manifest, when the parts are there.
+    /// Whether the store has no multipart uploads, or these credentials may not make them: a PUT may be allowed. Swift refuses
+    /// the manifest, after all parts.
     private func isRefusalOfParts(_ error: CommitError) -> Bool {
         guard case .store(let reason) = error else { return false }
         switch reason.operation {
@@ -218,15 +221,15 @@ extension FileCommit {
         }
     }
 
-    /// Before the attempt, so that the next process knows whose object it finds, and what it may replace: where the store cannot
-    /// check that, nothing of it is sent.
+    /// Writes the attempt down before it is sent: the next process then knows whose object it finds, and what the attempt may
+    /// replace. Where the store cannot check that, the request carries no condition.
     private func record(_ attempt: String, _ request: CommitState.Request) throws(CommitError) {
         let condition = withShared { $0.state.attempts.condition(of: request) }
         do { try record?.attempting(attempt, request, condition, base: base) } catch { throw .journal(error) }
     }
 
-    /// nil when it is worth another try: the store lost the upload, or had an older try of ours. A HEAD stands in for the
-    /// condition when it `looks`.
+    /// nil when the commit is to be tried again: the store has lost the upload, or an older try has landed. When it `looks`, a
+    /// HEAD stands in for the condition.
     private func complete(
         _ upload: CommitState.Upload, _ parts: [UploadedPart], _ request: CommitState.Request, looks: Bool = false
     ) async throws(CommitError) -> CommitState.Landed? {
@@ -254,17 +257,17 @@ extension FileCommit {
         } catch { failure = error }
         do { return try await settle(failure, attempt, condition) } catch {
             switch error {
-            // Bytes that nobody else has stay at the store, for whoever settles the conflict.
+            // Bytes that only the upload has stay at the store, for "pailfs recover".
             case .conflict: if !request.needsUpload { await giveUpUpload() }
             case .store(let reason) where reason.kind == .noSuchUpload:
                 if report({ $0.lostUpload() }) { return nil }
-            // Ceph has no other answer, however often it is asked, when it does not know the upload any more.
+            // Ceph answers so, to every retry, when it does not have the upload any more.
             case .store(let reason) where reason.kind == .serverFault && reason.operation == .completeUpload:
                 if await isGone(id, of: upload.key), report({ $0.lostUpload() }) { return nil }
-            // The store has other parts than it told us: a cancelled transfer came last. It takes them all again.
+            // The store has other parts than it has confirmed: a cancelled transfer came last. All parts are sent again.
             case .store(let reason) where reason.kind == .partRejected && !request.needsUpload:
                 if report({ $0.rejectedParts() }) { return nil }
-            // The key changed after the upload was begun: Amazon S3 never completes that one under a condition.
+            // The object at the key changed after the upload was begun: Amazon S3 never completes that one under a condition.
             case .store(let reason) where reason.kind == .conflict && condition != nil:
                 if request.needsUpload { return try await complete(upload, parts, request, looks: true) }
                 if report({ $0.rejectedParts() }) { return nil }
@@ -276,7 +279,7 @@ extension FileCommit {
 
     // MARK: How it ended
 
-    /// How often the store may refuse a condition of a commit that its own HEAD says to hold.
+    /// How often the store may refuse a condition that holds by its own HEAD.
     private static let mostRefusals = 3
 
     private func landed(
@@ -289,7 +292,7 @@ extension FileCommit {
         return rebase(CommitState.Landed(attempt: attempt, version: version, metadata: attempt.metadata))
     }
 
-    /// The base is gone once the object is ours; what was not written is the same in our version.
+    /// Makes the landed version the base: the old one is gone, and the bytes that were not written are the same in the new one.
     func rebase(_ landed: CommitState.Landed) -> CommitState.Landed {
         let base = content(landed.attempt.key, landed.version)
         let isUpload = withShared { shared in
@@ -300,8 +303,8 @@ extension FileCommit {
         return landed
     }
 
-    /// The end of a put or complete that failed, which may be an answer lost, or a second try meeting the first. nil when
-    /// it met an older try of ours with other bytes.
+    /// Finds out how a PUT or completion ended that failed: its answer may be lost, or a second try may have met the first. nil
+    /// when it met an older try of this file with other bytes.
     private func settle(
         _ error: ObjectStoreError, _ attempt: CommitState.Attempt, _ condition: WriteCondition?
     ) async throws(CommitError) -> CommitState.Landed? {
@@ -316,7 +319,7 @@ extension FileCommit {
             let found = try await inspect()
             if let landed = found?.landed, landed.attempt.generation == attempt.generation { return landed }
             if isRefusal, let condition, let found, found.etag.map({ .match($0) }) ?? .absent == condition {
-                // Nothing was learned that makes the next try another one.
+                // Nothing has changed that would make the next try another one.
                 let refusals = withShared { shared in
                     shared.refusals += 1
                     return shared.refusals
@@ -324,17 +327,17 @@ extension FileCommit {
                 guard refusals < Self.mostRefusals else { throw .contradiction(error, refusals) }
                 return nil
             }
-            // What this commit knew of before is no reason to try again: the store would be tried without end.
+            // An object that was known before is no reason to try again: that would never end.
             if let landed = found?.landed, landed.version != before { return nil }
         }
         throw isRefusal && condition != nil ? .conflict(error) : .store(error)
     }
 
-    /// Asks what the store has where an attempt's end is in doubt.
+    /// Asks the store about an attempt of unknown outcome.
     @discardableResult
     private func look() async throws(CommitError) -> CommitState.Landed? { try await inspect()?.landed }
 
-    /// The same with the ETag of what is there, ours or not; nil when nothing is in doubt.
+    /// The same with the ETag of the object there, whether or not an attempt has made it; nil when no outcome is unknown.
     private func inspect() async throws(CommitError) -> (landed: CommitState.Landed?, etag: ETag?)? {
         guard let key = withShared({ $0.state.attempts.doubtful }) else { return nil }
         let info = try await info(key)
@@ -344,7 +347,7 @@ extension FileCommit {
         return (rebase(landed), info?.version.etag)
     }
 
-    /// The same where one request cannot: another upload, whose parts the store copies from the version that landed.
+    /// Stores headers where one request cannot: another upload, whose parts the store copies from the landed version.
     private func copyOntoItself(
         _ landed: CommitState.Landed, with metadata: ObjectMetadata
     ) async throws(CommitError) -> CommitState.Landed {
@@ -353,7 +356,7 @@ extension FileCommit {
             generation: landed.attempt.generation, extents: ExtentMap(baseSize: landed.version.size),
             allowsOtherHeaders: false)
         do { return try await sendParts(request) } catch {
-            // Somebody replaced our version after it landed: the commit came before that.
+            // Another host has replaced the version after it landed: the commit came before that.
             switch error {
             case .conflict, .baseGone: return landed
             case .store, .staging, .journal, .cancelled: throw error
@@ -361,7 +364,7 @@ extension FileCommit {
         }
     }
 
-    /// Headers that changed after the upload was begun.
+    /// Stores headers that changed after the upload was begun.
     private func updateHeaders(
         of landed: CommitState.Landed, to metadata: ObjectMetadata
     ) async throws(CommitError) -> CommitState.Landed {
@@ -376,7 +379,7 @@ extension FileCommit {
         } catch {
             apply { $0.doubts(landed.attempt) }
             if error.kind == .cancelled { throw .cancelled }
-            // Somebody replaced our version after it landed: the commit came before that.
+            // Another host has replaced the version after it landed: the commit came before that.
             guard let found = try await look(), found.attempt.id == landed.attempt.id else { return landed }
             guard accepts(found.metadata, for: metadata) else { throw .store(error) }
             return found

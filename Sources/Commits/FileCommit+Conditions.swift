@@ -3,8 +3,8 @@ import Staging
 
 /// What a commit requires of its destination and of the object that it copies from, and what the store has there.
 extension FileCommit {
-    /// Parts may have been copied from another version where the store does not compare. The condition of an object that is
-    /// made of its own version says the same of it.
+    /// Throws if the source has changed, where the store does not compare: parts may have been copied from another version. If
+    /// the commit replaces that very version, its condition checks the same.
     func checkSource(of request: CommitState.Request) async throws(CommitError) {
         guard !store.capabilities.copySourceCondition, let base,
             !request.extents.isFree(of: .base, in: 0..<request.size)
@@ -33,7 +33,7 @@ extension FileCommit {
             }
         if condition == nil || canCheck && isHeeded { return condition }
         let info = try await info(request.key)
-        // An older try of ours may have landed late.
+        // An older try of this file may have landed late.
         if report({ $0.looked(info, at: request.key) }), let landed = withShared({ $0.state.attempts.landed }) {
             _ = rebase(landed)
             return nil
@@ -51,8 +51,8 @@ extension FileCommit {
         }
     }
 
-    /// Whether a try of an earlier process has copied the source there, and not come to change the headers, which tell that it
-    /// was ours.
+    /// Whether the object is a copy of the source by an earlier process that ended before it set the headers, with the commit id
+    /// among them.
     private func isHalfOfOurCopy(_ info: ObjectInfo, _ request: CommitState.Request) -> Bool {
         guard !store.capabilities.copySetsHeaders, let source = wholeSource(of: request) else { return false }
         return info.version.etag == source.ifMatch && withShared { $0.state.attempts.hasTried(request.key) }
@@ -66,7 +66,7 @@ extension FileCommit {
         }
     }
 
-    /// Whether a link of the store's own kind is there, in that version: a HEAD tells of the object that it leads to.
+    /// Whether a native link is there, in that version: a HEAD describes the object that it leads to.
     private func isLink(_ key: ObjectKey, _ version: ETag) async throws(CommitError) -> Bool {
         guard store.capabilities.symlinks else { return false }
         do throws(ObjectStoreError) {

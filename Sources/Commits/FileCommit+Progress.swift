@@ -1,7 +1,7 @@
 import Basics
 import Staging
 
-/// How far a file is on its way to the store: a snapshot for people.
+/// The progress of a file's upload: a snapshot for people.
 package struct CommitProgress: Sendable, Hashable {
     /// Whether the file is being made an object; parts are also sent before that, while it is written.
     package var isCommitting = false

@@ -3,9 +3,9 @@ package import Journaling
 import ObjectStorage
 import Staging
 
-/// Going on where an earlier process ended: the parts that the store has are not sent again.
+/// Resumes the upload of an earlier process: the parts that the store has are not sent again.
 extension FileCommit {
-    /// Takes over what the journal knows of the file. To be called before the first commit; nothing is asked of the store yet.
+    /// Takes over what the journal has of the file. To be called before the first commit; sends no request.
     package func resume(_ intent: FileIntent, uploads: [(id: IntentID, upload: JournalContents.Upload)]) {
         let generation = staged.generation
         apply { state in
@@ -18,7 +18,7 @@ extension FileCommit {
         withShared { $0.resumable = uploads }
     }
 
-    /// Nothing is gone on with.
+    /// Gives up the uploads of earlier processes.
     func giveUpResumable() {
         let uploads = withShared { shared in
             defer { shared.resumable = [] }
@@ -29,7 +29,7 @@ extension FileCommit {
         }
     }
 
-    /// The newest upload of the file is gone on with; the others are of no use.
+    /// Resumes the newest upload of the file, and aborts the others.
     func resumeUploads() async throws(CommitError) {
         while let (_, upload) = withShared({ $0.resumable.last }) {
             let id = UploadID(upload.record.upload)
@@ -52,7 +52,7 @@ extension FileCommit {
     }
 
     /// The parts that the store lists as they were sent and whose bytes are still the file's, with the numbers of all that it
-    /// lists; nil when it does not know the upload.
+    /// lists; nil when the store does not have the upload any more.
     private func partsStillThere(
         _ upload: JournalContents.Upload
     ) async throws(CommitError) -> (parts: [SentParts.Part], listed: [Int])? {

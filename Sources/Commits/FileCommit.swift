@@ -5,27 +5,27 @@ package import ObjectStorage
 package import Staging
 import Synchronization
 
-/// Brings one dirty file to the store: parts behind the writer, then the object.
+/// Uploads one dirty file: parts behind the writer, then the object.
 ///
-/// One for each `StagedFile`, from its first write until its bytes are committed or given up. `CommitState` decides; this
-/// class locks it, performs its actions on the worker pool and feeds the answers back. The staged file tells it of every
-/// change, so a part whose bytes changed is sent again whoever changed them. Locks: `shared` is a leaf; nothing is awaited
-/// under it. Any thread may call anything; commits run one after the other. A crash leaves the staged file, perhaps an upload
-/// at the store, and the rows of `record`, which say what to make of both.
+/// One for each `StagedFile`, from its first write until its bytes are committed or given up. `CommitState` decides; this class
+/// locks it, performs its actions on the worker pool and feeds the answers back. The staged file reports every change, so that a
+/// part whose bytes have changed is sent again. Locks: `shared` is a leaf; nothing is awaited under it. Any thread may call
+/// anything; commits run one after the other.
+/// After a crash: the staged file and perhaps an upload at the store are left, and the rows of `record` say what to do with both.
 package final class FileCommit: Sendable {
     struct Shared {
         var state: CommitState
         var tasks: [CommitState.Ticket: Task<Void, Never>] = [:]
-        /// Where bytes come from that were not written: once a commit landed, its version.
+        /// The version with the bytes that were not written; once a commit has landed, the version that it made.
         var base: (any BaseContent)?
-        /// How often what was read of the base turned out to be damaged.
+        /// How often bytes that were read from the base turned out to be damaged.
         var baseLosses = 0
         var isCommitting = false
-        /// How often this commit was refused for a version that the store has.
+        /// How often the store refused the condition of this commit although it has that version.
         var refusals = 0
-        /// Puts and completes under way, also those that nobody waits for any more.
+        /// PUTs and completions under way, also those for which no commit waits any more.
         var attemptsUnderWay = 0
-        /// What an earlier process had begun; looked at by the first commit.
+        /// Uploads that an earlier process has begun. The first commit looks at them.
         var resumable: [(id: IntentID, upload: JournalContents.Upload)] = []
     }
 
@@ -33,7 +33,7 @@ package final class FileCommit: Sendable {
     let staged: StagedFile
     let options: CommitOptions
     let uploads: UploadLimiter
-    /// What this file is to the limiter.
+    /// The number of this file at the limiter.
     let uploader: UInt64
     let time: any TimeSource
     let record: FileRecord?
@@ -44,8 +44,9 @@ package final class FileCommit: Sendable {
     /// Reads a version that this commit has made.
     let content: @Sendable (ObjectKey, ObjectVersion) -> any BaseContent
 
-    /// `base` is the version below `staged`, nil for a new file; once a commit has landed, its version is, which `content`
-    /// reads. `uploads` bounds the transfers of the whole mount. Without a `record` a crash leaves nothing to go on with.
+    /// `base` is the version below `staged`, nil for a new file; once a commit has landed, it is the version that this made,
+    /// which `content` reads. `uploads` bounds the transfers of the whole mount. Without a `record` nothing can be resumed after
+    /// a crash.
     package init(
         store: any ObjectStore, staged: StagedFile, base: (any BaseContent)?, options: CommitOptions,
         uploads: UploadLimiter, pool: WorkerPool, time: any TimeSource, logger: Logger, record: FileRecord? = nil,
@@ -63,10 +64,10 @@ package final class FileCommit: Sendable {
 
     // MARK: While the file is written
 
-    /// The writer has staged `range`. Cheap: full parts behind it start on their way in the background; `metadata` is asked
-    /// for the headers when an upload has to be begun.
+    /// The writer has staged `range`. Cheap: transfers of full parts behind it begin in the background. `metadata` returns the
+    /// headers; it is called only when an upload has to be begun.
     package func noteWrite(_ range: ByteRange, key: ObjectKey, metadata: @Sendable () -> ObjectMetadata) {
-        // An upload of an earlier process is gone on with by the first commit, and no other may take its place.
+        // The first commit resumes an upload of an earlier process, and no other upload may take its place.
         let parts = shared.withLock { $0.resumable.isEmpty ? $0.state.passed(by: range) : [] }
         guard !parts.isEmpty else { return }
         let extents = staged.extents
@@ -75,11 +76,11 @@ package final class FileCommit: Sendable {
         apply { $0.beginStreaming(key, headers) }
     }
 
-    /// The file was cut, grown or zeroed. What was to be sent of the bytes that changed was dropped as they changed; this
-    /// lets the writer start anew from wherever it writes next.
+    /// The file was truncated, extended or zeroed. Parts of the bytes that changed were dropped when they changed; from now on
+    /// the writer starts anew wherever it writes next.
     package func noteTruncate() { shared.withLock { $0.state.forgetWriter() } }
 
-    /// A program has set the time of modification, and wants to find just that at the store.
+    /// A program has set the modification time: the object has to carry exactly that one.
     package func noteTimeSet() { shared.withLock { $0.state.timeIsSet() } }
 
     /// The file has this key from now on: an upload of another one cannot become its object.
@@ -88,7 +89,7 @@ package final class FileCommit: Sendable {
     /// The file, which is empty and of which the store has nothing, takes its bytes from another object's version.
     package func takeBase(_ base: any BaseContent) { shared.withLock { $0.base = base } }
 
-    /// What could be done for local space.
+    /// How the file can give local space back.
     package enum Relief: Sendable { case drop, wait, commit }
 
     package var relief: Relief {
@@ -99,8 +100,10 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// Gives back the space of bytes that the store has in parts of the upload; the row of the file says so first. False when
-    /// there are none. Callers keep writers and commits out.
+    /// Frees the local space of bytes that the store has in parts of the upload. The row of the file says so first. False when
+    /// there are none.
+    ///
+    /// Requires: no writer and no commit of the file runs.
     package func dropSent() throws(CommitError) -> Bool {
         guard let record else { return false }
         var extents = staged.extents
@@ -120,8 +123,8 @@ package final class FileCommit: Sendable {
         return shared.withLock { $0.state.needsCommit(before: range, extents) }
     }
 
-    /// Gives the file up: nothing more is sent, and an upload is aborted, best effort. Returns when all of that has ended.
-    /// Staged bytes stay readable; later commits fail with `.cancelled`.
+    /// Gives the file up: nothing more is sent, and an upload is aborted, best effort. Returns when all of that has ended. Staged
+    /// bytes stay readable; later commits fail with `.cancelled`.
     package func abandon() async {
         report { $0.abandon() }
         await waitUntil(cancellable: false) { !$0.isCommitting }
@@ -131,16 +134,16 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// Ends everything but the upload, which stays at the store with its rows for whoever goes on with the file; without bytes in it
-    /// alone it is aborted.
+    /// Ends everything but the upload, which stays at the store with its rows, to be resumed. If no bytes are in the upload
+    /// alone, it is aborted.
     package func leaveUpload() async {
         guard staged.needsItsUpload else { return await abandon() }
         report { $0.stop() }
         await waitUntil(cancellable: false) { $0.state.isQuiet && $0.attemptsUnderWay == 0 }
     }
 
-    /// Returns when no put or complete is under way that could still change the object. A commit that was cancelled leaves
-    /// its own running: cut off, it might be carried out all the same, long after.
+    /// Returns when no PUT or completion is under way that could still change the object. A cancelled commit leaves its own
+    /// running: if it were cut off, the store might carry it out all the same, long after.
     package func quiesce() async { await waitUntil(cancellable: false) { $0.attemptsUnderWay == 0 } }
 
     /// The same; false when the task was cancelled before.
@@ -148,11 +151,11 @@ package final class FileCommit: Sendable {
 
     package var hasAttemptUnderWay: Bool { shared.withLock { $0.attemptsUnderWay > 0 } }
 
-    /// Commits of other files whose objects this one replaces, and which may still be met.
+    /// Adds commits of another file whose object this one replaces: what they make may still be found at the key.
     package func replaces(_ commits: [String]) { apply { $0.attempts.addAncestors(commits) } }
 
-    /// Sends a put or complete that goes on to its end whether or not the task is cancelled; then `.cancelled` is thrown at
-    /// once.
+    /// Sends a PUT or completion, which runs to its end whether or not the task is cancelled. On cancellation `.cancelled` is
+    /// thrown at once.
     func attempt(
         _ key: ObjectKey, _ operation: ObjectStoreError.Operation,
         _ send: @escaping @Sendable () async -> Result<PutAnswer, ObjectStoreError>
@@ -173,7 +176,7 @@ package final class FileCommit: Sendable {
 
     // MARK: The state
 
-    /// Lets the state decide and does what it says.
+    /// Changes the state and performs the actions that follow.
     @discardableResult
     func apply<Value: Sendable>(_ body: (inout CommitState) -> Value) -> Value {
         let (value, actions) = shared.withLock { shared in
@@ -185,7 +188,7 @@ package final class FileCommit: Sendable {
         return value
     }
 
-    /// The same for what others may wait for.
+    /// The same for changes that other tasks may wait for.
     @discardableResult
     func report<Value: Sendable>(_ body: (inout CommitState) -> Value) -> Value {
         let value = apply(body)
@@ -197,7 +200,7 @@ package final class FileCommit: Sendable {
 
     var base: (any BaseContent)? { shared.withLock { $0.base } }
 
-    /// The version that has the bytes which were not written: one that landed, though a later try may have failed.
+    /// The version with the bytes that were not written: once a try has landed, the one it made, even if a later try has failed.
     package var below: (key: ObjectKey, version: ObjectVersion)? { base.map { ($0.key, $0.version) } }
 
     /// Waits until `isTrue`, which only reported changes make true. False when the task was cancelled before.
@@ -211,7 +214,7 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// Takes steps until one decides; nil when the task was cancelled.
+    /// Proceeds until the next step is not to wait; nil when the task was cancelled.
     func decide() async -> CommitState.Step? {
         while true {
             let seen = signal.changes
@@ -263,7 +266,7 @@ package final class FileCommit: Sendable {
                 shared.withLock { _ = $0.tasks.removeValue(forKey: ticket) }
                 report { $0.transferred(ticket, result) }
             }
-            // It may have ended, or been cancelled, before it could be kept.
+            // The task may have ended, or been cancelled, before it could be kept.
             let isStale = shared.withLock { shared in
                 guard let flight = shared.state.flights[ticket] else { return false }
                 shared.tasks[ticket] = task
@@ -278,7 +281,7 @@ package final class FileCommit: Sendable {
                     try await store.abortUpload(key, upload)
                     try record?.ended(upload)
                 } catch {
-                    // Its row stays, and the abort is tried again later.
+                    // The row stays, and the abort is retried later.
                     logger.warning(
                         "an unfinished upload cannot be aborted now; pailfs retries",
                         metadata: ["key": "\(key)", "upload": "\(upload)", "error": "\(error)"])
@@ -289,7 +292,7 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// Takes a slot for `send`, and tells how it went.
+    /// Runs `send` in a slot of the limiter, and reports there how it ended.
     func inTurn<Answer: Sendable>(
         _ send: () async throws(CommitError) -> Answer
     ) async throws(CommitError) -> Answer {
@@ -350,7 +353,7 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// Begins an upload and writes it down before anything is sent to it.
+    /// Begins an upload, and writes its row before anything is sent to it.
     private func createUpload(
         _ epoch: CommitState.Ticket, _ request: PutRequest
     ) async throws(CommitError) -> UploadID {
@@ -369,20 +372,20 @@ package final class FileCommit: Sendable {
         }
     }
 
-    /// The attempt's upload is no more.
+    /// Ends the row of an attempt's upload.
     func recordEnd(of attempt: CommitState.Attempt) {
         guard let record, let upload = record.upload(of: attempt.id) else { return }
-        // A row that stays is an abort of nothing at the next start.
+        // If the row stays, the next start aborts an upload that is gone.
         try? record.ended(upload)
     }
 
-    /// What a commit has brought to the staged file, and its share of what all of them may.
+    /// Base bytes that a commit has read into the staged file, and their share of what all commits may read.
     struct Fill: Sendable {
         let range: ByteRange
         let bytes: Int
     }
 
-    /// Brings the bytes of `range` that are still the base's to the staged file, when it is this one's turn.
+    /// Reads the bytes of `range` that are still the base's into the staged file, once they fit the share of all commits.
     func beginFill(_ range: ByteRange) async throws(CommitError) -> Fill {
         let missing = staged.pieces(in: range).filter { $0.source == .base }
             .reduce(Int64(0)) { $0 + $1.range.length + 2 * staged.unit.bytes }
@@ -396,7 +399,7 @@ package final class FileCommit: Sendable {
         return fill
     }
 
-    /// The bytes have been sent, or not. They stay as long as there is room: the object that is made of them is cached.
+    /// To be called when the bytes have been sent, or not. They stay as long as there is room: the committed object is cached.
     func endFill(_ fill: Fill) {
         guard fill.bytes > 0 else { return }
         if staged.isSpaceShort { staged.unfill(fill.range) }
@@ -409,7 +412,7 @@ package final class FileCommit: Sendable {
             while !isThere {
                 let losses = withShared { $0.baseLosses }
                 try await fill(piece.range, partOf: range)
-                // Confirmed after `forgetBase`, it would stay.
+                // If it were confirmed after `forgetBase`, damaged bytes would stay.
                 isThere = losses == withShared { $0.baseLosses }
                 if !isThere { staged.unfill(piece.range) }
             }
@@ -434,8 +437,8 @@ package final class FileCommit: Sendable {
         staged.confirmFill(piece)
     }
 
-    /// What was read of the base before may be damaged: it is read anew, and every part but the one of `range`, which fails,
-    /// is sent anew.
+    /// Drops the bytes that were read of the base, which may be damaged, and every part but the one of `range`, which fails: both
+    /// are read and sent anew.
     private func forgetBase(except range: ByteRange) {
         let size = staged.size
         withShared { $0.baseLosses += 1 }
@@ -446,7 +449,7 @@ package final class FileCommit: Sendable {
     }
 }
 
-/// Where the end of an attempt is put down. A leaf lock.
+/// The answer to an attempt. A leaf lock.
 private final class AttemptAnswer: Sendable {
     private let answer = Mutex<Result<PutAnswer, ObjectStoreError>?>(nil)
     var value: Result<PutAnswer, ObjectStoreError>? { answer.withLock { $0 } }

@@ -5,20 +5,20 @@ package import ObjectStorage
 package import Staging
 import Synchronization
 
-/// A dirty file's rows in the journal, kept in step with what happens to it.
+/// A dirty file's rows in the journal, kept in step with its state.
 ///
-/// Each call is made before the act that it speaks of, except for `began` and `sent`, which follow the store's answer. What
-/// was acknowledged is flushed; the rest outlives the process but perhaps not a power cut, after which nothing is
-/// acknowledged. Owns the rows until `end`. Any thread; calls write to the disk, so never under a lock. What could not be
-/// written is not so here either. Two locks: `turn` orders the changes of one row and is held across their writes, of two
-/// records the older one's last; `state` is a leaf inside it.
+/// Each call comes before the act that it records, except for `began` and `sent`, which follow the store's answer. Rows that
+/// acknowledge bytes are flushed; the others outlive the process but perhaps not a power cut, and acknowledge nothing. Owns the
+/// rows until `end`. Any thread; calls write to the disk, so never under a lock. A change that could not be written is not made
+/// here either. Two locks: `turn` orders the changes of one row and is held across their writes; of two records the newer one's
+/// comes first. `state` is a leaf inside it.
 package final class FileRecord: Sendable {
     private struct State {
         var intent: FileIntent
-        /// By the store's name.
+        /// By the upload's ID.
         var uploads: [String: (row: IntentID, attempt: String)] = [:]
         var hasEnded = false
-        /// The ids of its commits begin with what no row on the disk tells yet.
+        /// Whether no row on the disk may have the identity yet with which the ids of its commits begin.
         var isIdentityNew = false
     }
 
@@ -47,8 +47,8 @@ package final class FileRecord: Sendable {
         try journal.write([.file(id, intent)], flushed: false)
     }
 
-    /// The file of an earlier process. Its commits get ids of their own; those from before are its ancestors'. With
-    /// `isUntried` there are none from before, for certain.
+    /// The file of an earlier process. Its commits get another identity, and the one from before becomes an ancestor.
+    /// `isUntried`: the earlier process has certainly sent no commit.
     package init(
         resuming id: IntentID, _ intent: FileIntent, uploads: [IntentID: UploadRecord], isUntried: Bool = false,
         in journal: Journal, jobs: JobQueue? = nil
@@ -69,7 +69,7 @@ package final class FileRecord: Sendable {
     /// A file that is written over and over while the store is away has an ancestor for each time, few of which were tried.
     private static let mostAncestors = 512
 
-    /// The row of a copy of the staged bytes, which programs go on writing to. Commits of this one may still land.
+    /// Writes the row of a copy of the staged bytes, to which later writes go. Commits of this one may still land.
     package func successor(_ id: IntentID, now: Timestamp) throws(JournalingError) -> FileRecord {
         var intent = intent
         intent.staging = StagingArea.name(of: id)
@@ -92,14 +92,14 @@ package final class FileRecord: Sendable {
         state.withLock { $0.intent.isTried || !$0.uploads.isEmpty || !$0.intent.ancestors.isEmpty }
     }
 
-    /// What the ids of all its commits begin with.
+    /// The beginnings of the ids of all its commits.
     package var commits: [String] { state.withLock { [$0.intent.identity] + $0.intent.ancestors } }
 
-    /// What commit ids begin with.
+    /// The beginning of new commit ids.
     var identity: String { state.withLock { $0.intent.identity } }
     package var intent: FileIntent { state.withLock { $0.intent } }
 
-    /// How a file gets another key before anything of it was committed.
+    /// The change of a file's key before anything of it was committed.
     package struct Move {
         let key: ObjectKey
         let ino: UInt64
@@ -107,8 +107,8 @@ package final class FileRecord: Sendable {
         let commits: [String]
         let retyping: (ObjectMetadata) -> ObjectMetadata
 
-        /// `ino` is the file's inode number; `commits` are the commit ids' beginnings of a file that had the key and whose object
-        /// may be there; `retyping` makes of the headers it had what it has there.
+        /// `ino` is the file's inode number; `commits` are the beginnings of commit ids of a file that had the key and whose
+        /// object may be there; `retyping` returns the headers at the new key for those at the old one.
         package init(
             to key: ObjectKey, of ino: UInt64, condition: WriteCondition?, replacing commits: [String] = [],
             retyping: @escaping (ObjectMetadata) -> ObjectMetadata = { $0 }
@@ -126,7 +126,7 @@ package final class FileRecord: Sendable {
         }
     }
 
-    /// The file has another key, and so has `newer`, the row of what was written to it since, in one step.
+    /// Gives the file another key and, in the same write, also `newer`, the row of later writes to it.
     package func moved(
         _ move: Move, with newer: FileRecord? = nil, also others: [JournalChange] = []
     ) throws(JournalingError) {
@@ -142,7 +142,7 @@ package final class FileRecord: Sendable {
         }
     }
 
-    /// Takes `moved` back: the rows are what they were before.
+    /// Takes `moved` back: the rows are as before.
     package func restore(
         _ intent: FileIntent, with newer: (record: FileRecord, intent: FileIntent)? = nil, also others: [JournalChange]
     ) throws(JournalingError) {
@@ -159,7 +159,7 @@ package final class FileRecord: Sendable {
         }
     }
 
-    /// The next commits go to keys beside the file with this inode number, which whoever has open has to hear of.
+    /// The next commits go to keys beside the file with this inode number, whose open handles have to fail.
     package func goes(besideOf ino: UInt64) throws(JournalingError) { try change(.never) { $0.besideOf = ino } }
 
     /// The headers that the next commit carries, as they are now. Acknowledges nothing.
@@ -169,8 +169,10 @@ package final class FileRecord: Sendable {
     }
 
     /// Acknowledges the bytes of `staged`: when this returns, they and the row that names them are on the disk, and will be
-    /// committed to `key` whatever happens. Few bytes are written into the journal, with one flush for all; of others `area`
-    /// has the file. Callers keep writers out while it runs.
+    /// committed to `key` whatever happens. The bytes of a small file go into the journal, with one flush for everything; those
+    /// of others are in the staging file in `area`.
+    ///
+    /// Requires: no writer of the file runs.
     package func acknowledge(
         _ staged: StagedFile, in area: StagingArea, key: ObjectKey, metadata: ObjectMetadata,
         condition: WriteCondition?, now: Timestamp, also others: [JournalChange] = []
@@ -180,7 +182,7 @@ package final class FileRecord: Sendable {
                 return try acknowledge(
                     staged, bytes, key: key, metadata: metadata, condition: condition, now: now, also: others)
             } catch {
-                // The journal may have no room for them: the staging file has.
+                // The journal may have no room for the bytes: then the staging file is flushed instead.
                 guard case .journal(let cause) = error, cause.isDiskFull else { throw error }
             }
         }
@@ -199,7 +201,7 @@ package final class FileRecord: Sendable {
         let extents = staged.extents
         do throws(JournalingError) {
             try change(.now, also: others + [.content(id, content)]) { [journal] intent in
-                // What was tried before had other bytes or other headers.
+                // Earlier attempts had other bytes or other headers.
                 if intent.isTried { (intent.attempt, intent.wasTried) = (nil, true) }
                 intent.key = key.bytes
                 intent.condition = ConditionRecord(condition)
@@ -213,8 +215,8 @@ package final class FileRecord: Sendable {
         staged.keep(true)
     }
 
-    /// Nothing of the file is committed unasked any more; its bytes, which are on the disk, are kept. Returns the row, which is
-    /// nobody's from then on.
+    /// Withdraws the file: nothing commits it unasked any more, and its bytes, which are on the disk, are kept. Returns the row,
+    /// which this record does not change any more.
     package func withdraw(
         _ extents: ExtentMap, also others: [JournalChange]
     ) throws(JournalingError) -> FileIntent {
@@ -227,23 +229,23 @@ package final class FileRecord: Sendable {
         return intent
     }
 
-    /// Bytes are about to go from the staging file that the store has in parts: `extents` says which.
+    /// To be called before bytes that the store has in parts leave the staging file: `extents` says which.
     func dropping(_ extents: ExtentMap) throws(JournalingError) {
         try change(.now) { $0.setMap(extents) }
     }
 
-    /// The bytes are about to change: what was tried with them as they are is not all of the file from then on, whatever the store
-    /// has made of it.
+    /// To be called before the bytes change: the object of an earlier attempt has not all of the file from then on, whatever
+    /// became of it.
     package func changing() throws(JournalingError) {
         guard state.withLock({ $0.intent.attempt != nil }) else { return }
         try change(.never) { ($0.attempt, $0.wasTried) = (nil, true) }
     }
 
-    /// A put or complete is about to be sent.
+    /// To be called before a PUT or completion is sent.
     func attempting(
         _ id: String, _ request: CommitState.Request, _ condition: WriteCondition?, base: (any BaseContent)?
     ) throws(JournalingError) {
-        // After a power cut that takes it back the object is known by its identity, which has to be on the disk for that.
+        // If a power cut takes this row back, the object is recognised by the identity, which has to be on the disk for that.
         let (isAcknowledged, isIdentityNew) = state.withLock { ($0.intent.isAcknowledged, $0.isIdentityNew) }
         try change(!isAcknowledged ? .never : isIdentityNew ? .now : .soon) { intent in
             intent.attempt = id
@@ -280,7 +282,7 @@ package final class FileRecord: Sendable {
         try journal.write([.part(upload: row, part)], flushed: false)
     }
 
-    /// The upload was aborted, became an object, or is not known any more.
+    /// The upload was aborted or became an object, or the store does not have it any more.
     func ended(_ upload: UploadID) throws(JournalingError) {
         guard let row = state.withLock({ $0.uploads.removeValue(forKey: upload.text)?.row }) else { return }
         try journal.write([.endUpload(row)], flushed: false)
@@ -295,16 +297,16 @@ package final class FileRecord: Sendable {
         jobs.add(abortOf: record, known.row, because: reason)
     }
 
-    /// The object is in the bucket, or the file is given up; with `isRemoved` programs are told that it is gone, and no power
-    /// cut may bring back its acknowledged bytes. `also` is written in the same moment. Where nothing was acknowledged a row that
-    /// cannot be removed is no error: the next start finds nothing to go on with.
+    /// Ends the row: the object is in the bucket, or the file is given up. `isRemoved`: programs see that the file is gone, and
+    /// no power cut may bring back its acknowledged bytes. `also` is part of the same write. Where nothing was acknowledged a row
+    /// that cannot be removed is no error: the next start finds nothing to resume.
     package func end(isRemoved: Bool = false, also others: [JournalChange] = []) throws(JournalingError) {
         let (isFirst, isAcknowledged) = state.withLock { state in
             defer { state.hasEnded = true }
             return (!state.hasEnded, state.intent.isAcknowledged)
         }
         let changes = (isFirst ? [JournalChange.endFile(id)] : []) + others
-        // What is put to the store again after a power cut meets its own object there.
+        // If a power cut brings the row back, the repeated commit finds its own object at the store.
         let isDue = !others.isEmpty || isRemoved && isAcknowledged
         let flush: JournalFlush = isDue ? .now : isAcknowledged ? .soon : .never
         do { try journal.write(changes, flush) } catch {

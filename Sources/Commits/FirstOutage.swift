@@ -1,10 +1,9 @@
 import ObjectStorage
 import Synchronization
 
-/// Asks a store until it is away once, and then fails at once.
+/// Sends requests to a store until one gets no answer; later ones fail at once.
 ///
-/// For work that nobody can wait for through many deadlines, and that is tried again anyway. Lives as long as that work; the
-/// mutex is a leaf.
+/// For work that cannot wait through many deadlines, and that is retried anyway. Lives as long as that work; the mutex is a leaf.
 final class FirstOutage: Interceptor {
     private let outage: Mutex<ObjectStoreError?>
 
@@ -23,6 +22,6 @@ final class FirstOutage: Interceptor {
 }
 
 extension ObjectStoreError {
-    /// Whether the store did not answer although it was tried for all of the deadline.
+    /// Whether the store did not answer within the whole deadline.
     var isOfSilence: Bool { [.unreachable, .interrupted, .timedOut].contains(kind) }
 }

@@ -4,22 +4,22 @@ package import Logging
 package import ObjectStorage
 import Synchronization
 
-/// A job that the store has refused so far and that the mount goes on trying.
+/// A job that the store has refused so far and that the mount keeps trying.
 package struct UnfinishedJob: Sendable, Hashable {
     /// What is to be done.
     package enum Act: Sendable, Hashable {
         case removal
-        /// Objects below a directory that has another name by now.
+        /// The removal of objects below a directory that has another name by now.
         case removals
         case rename(to: ByteString)
         case tree(to: ByteString)
-        /// A change of headers of which it is not known whether it came about.
+        /// A change of headers of unknown outcome.
         case headers
-        /// A multipart upload of ours that nothing will complete.
+        /// The abort of a multipart upload of this mount that nothing will complete.
         case abort
-        /// A file is stored, and the journal or the metadata cache could not take it down.
+        /// A file is stored, and the journal or the metadata cache could not be written.
         case row
-        /// Nothing is left to be done, for it was done or given up, and the journal still has the row.
+        /// The job was done or given up, and the journal still has the row.
         case ended
     }
 
@@ -70,15 +70,15 @@ package struct UnfinishedJob: Sendable, Hashable {
     }
 }
 
-/// Jobs whose rows are in the journal and that the store has refused: tried again while the mount lives, ever more seldom,
-/// and once more at its end.
+/// Jobs whose rows are in the journal and that the store has refused: retried while the mount lives, ever more seldom, and once
+/// more at its end.
 ///
-/// Owns the list, never the rows: an attempt takes its own row away when it succeeds, so a crash at any moment leaves the next
-/// start to do what is left. One attempt of a job runs at a time, a few of them at once. Whoever is about to change a key that
-/// a job may act on calls `settle` first, so that a job begun long ago never meets what came after it. A leaf lock; attempts
-/// run outside it, and may take any other.
+/// Owns the list, never the rows: an attempt ends its own row when it succeeds, so a crash at any moment leaves the rest to the
+/// next start. One attempt of a job runs at a time, a few of them at once. A call that is about to change a key on which a job
+/// may act calls `finishJobs` first, so that a job begun long ago never acts on a newer object. A leaf lock; attempts run outside
+/// it, and may take any other.
 package final class JobQueue: Sendable {
-    /// Carries the job out and ends its row, or throws why not.
+    /// Carries the job out and ends its row, or throws the reason.
     package typealias Attempt = @Sendable () async throws(CommitError) -> Void
 
     private struct Job {
@@ -105,7 +105,7 @@ package final class JobQueue: Sendable {
     let pool: WorkerPool
     let time: any TimeSource
     private let logger: Logger
-    /// Acknowledged, and not sent yet.
+    /// Removals that are acknowledged and not sent yet.
     let removals = RemovalBatch()
     private let state = Mutex(State())
     private let signal = ChangeSignal()
@@ -117,7 +117,7 @@ package final class JobQueue: Sendable {
         runner = JobRunner(store: store, journal: journal, time: time, logger: logger)
     }
 
-    /// Whether an object at `key` is still to go.
+    /// Whether an object at `key` is still to be removed.
     package func removes(_ key: ByteString) -> Bool {
         if removals.touches(key) { return true }
         return state.withLock { $0.jobs.values.contains { $0.shown.act == .removal && $0.shown.key == key } }
@@ -128,7 +128,7 @@ package final class JobQueue: Sendable {
         state.withLock { $0.jobs.values.map(\.shown) }.sorted { ($0.since, $0.id) < ($1.since, $1.id) }
     }
 
-    /// Takes a job that was refused with `error`.
+    /// Adds a job that was refused with `error`.
     package func add(
         _ id: IntentID, _ act: UnfinishedJob.Act, _ key: ByteString, others: [ByteString] = [], because error: String,
         _ attempt: @escaping Attempt
@@ -145,22 +145,22 @@ package final class JobQueue: Sendable {
         pool.start { [self] in await keepTrying(id) }
     }
 
-    /// Takes the abort of an upload that the store has refused.
+    /// Adds the abort of an upload that the store has refused.
     package func add(abortOf upload: UploadRecord, _ row: IntentID, because error: String) {
         add(row, .abort, upload.key, because: error) { [runner] () async throws(CommitError) in
             try await runner.abort(row, upload)
         }
     }
 
-    /// Somebody else has done what the job was for, or has ended its row.
+    /// Drops a job whose work another call has done, or whose row it has ended.
     package func forget(_ id: IntentID) {
         state.withLock { _ = $0.jobs.removeValue(forKey: id) }
         signal.change()
     }
 
-    /// To be called before anything is done at `key` (for a directory: below it) that a job may meet: tries the jobs that act
-    /// there now. Throws when one cannot be done yet. One that the store will not do at all and that no program was told is
-    /// done is given up instead.
+    /// To be called before a change at `key`, for a directory also before one below it: tries the jobs that act there now. Throws
+    /// when one cannot be done yet. A job that the store refuses for good is given up instead, unless a program was told that it
+    /// is done.
     package func finishJobs(at key: ByteString) async throws(CommitError) {
         await sendRemovals(at: key)
         while let job = await claim(where: { $0.touches(key) }) {
@@ -175,8 +175,8 @@ package final class JobQueue: Sendable {
         }
     }
 
-    /// Begins nothing more, waits for what runs, and tries each job once more, as long as the store is there. Returns those
-    /// that stay.
+    /// Begins no more retries, waits for those that run, and tries each job once more as long as the store answers. Returns the
+    /// jobs that stay.
     package func finish() async -> [UnfinishedJob] {
         await sendRemovals()
         state.withLock { $0.isStopped = true }
@@ -199,7 +199,7 @@ package final class JobQueue: Sendable {
 
     // MARK: Attempts
 
-    /// A job that fits, once it does not run, and running from now on for the caller; nil when there is none.
+    /// A job that fits, once it does not run; from now on it runs for the caller. nil when there is none.
     private func claim(where fits: (UnfinishedJob) -> Bool) async -> Job? {
         while true {
             let seen = signal.changes
@@ -223,7 +223,7 @@ package final class JobQueue: Sendable {
             state.withLock { state in
                 state.jobs[id]?.isRunning = false
                 state.jobs[id]?.shown.tries += 1
-                // That nobody waited for it says nothing.
+                // A cancellation shows nothing about the job.
                 if error != .cancelled { state.jobs[id]?.shown.lastError = "\(error)" }
             }
             throw error
@@ -234,7 +234,7 @@ package final class JobQueue: Sendable {
             metadata: ["key": "\(job.shown.key)", "op": "\(job.shown.summary)"])
     }
 
-    /// As long as there is the job.
+    /// Retries a job as long as it is in the queue.
     private func keepTrying(_ id: IntentID) async {
         var delay = Self.delays.first
         var longest = Self.delays.longest
@@ -247,7 +247,7 @@ package final class JobQueue: Sendable {
             delay = min(delay * 2, longest)
             let (job, isOver) = state.withLock { state -> (Job?, Bool) in
                 guard !state.isStopped, let job = state.jobs[id] else { return (nil, true) }
-                // Somebody else is at it.
+                // Another task is running it.
                 guard !job.isRunning else { return (nil, false) }
                 state.jobs[id]?.isRunning = true
                 return (job, false)
@@ -264,7 +264,7 @@ package final class JobQueue: Sendable {
 }
 
 extension UnfinishedJob {
-    /// Whether nobody was told that it is done: then giving it up is no lie.
+    /// Whether no program was told that it is done: only then it may be given up.
     var isOpen: Bool {
         switch act {
         case .rename, .tree, .headers: true
@@ -274,13 +274,13 @@ extension UnfinishedJob {
 }
 
 extension CommitError {
-    /// Whether nobody answers: everything else would fail as well, and take as long.
+    /// Whether the store does not answer: every other job would fail as well, and take as long.
     fileprivate var isOfAStoreThatIsAway: Bool {
         guard case .store(let error) = self else { return false }
         return [.unreachable, .interrupted, .timedOut].contains(error.kind)
     }
 
-    /// Whether the same may succeed later without anybody doing anything about it.
+    /// Whether a retry may succeed later without any change by the user.
     package var mayPass: Bool {
         switch self {
         case .store(let error): if case .local = error.kind { true } else { error.isRetryable }

@@ -4,15 +4,16 @@ import ObjectStorage
 
 /// What the store has at the keys of a job, and whether that is the job's own copy.
 extension JobRunner {
-    /// An object, or a link of the store's own kind.
+    /// An object, or a native link.
     struct Found: Sendable {
-        /// Of a link without headers.
+        /// For a link without headers.
         let info: ObjectInfo
         let isLink: Bool
 
         var etag: String { info.version.etag.text }
 
-        /// Whether it is what `rename` makes at its new key, where the source is gone. Equal bytes have the replaced object's ETag.
+        /// Whether this is the object that `rename` makes at its new key, once the source is gone. The ETag of the replaced
+        /// object counts only if it is also the source's, as with equal bytes.
         func isLeft(by rename: RenameRecord) -> Bool {
             guard isLink || info.version.size == rename.source.size else { return false }
             return etag != rename.replaced || etag == rename.source.etag
@@ -22,7 +23,7 @@ extension JobRunner {
     /// What listings of a directory show.
     struct Listed: Sendable {
         fileprivate var versions: [ObjectKey: ObjectVersion] = [:]
-        /// Links of the store's own kind.
+        /// Native links.
         fileprivate var links: Set<ObjectKey> = []
         /// Whether nothing is at any other key.
         fileprivate var isWhole = false
@@ -38,8 +39,8 @@ extension JobRunner {
     /// Fewer items are asked for one by one.
     private static let fewestListed = 64
 
-    /// What the store has below a directory, where that takes fewer requests than to ask for each of the items in it. Nothing is
-    /// missing for certain where listings lag behind.
+    /// The objects below a directory, if a listing takes fewer requests than one for each of the items. Where listings lag
+    /// behind, it does not show that an object is missing.
     func listed(_ items: [ItemRecord], below prefix: ByteString) async throws(ObjectStoreError) -> Listed {
         var listed = Listed()
         guard items.count >= Self.fewestListed else { return listed }
@@ -63,8 +64,8 @@ extension JobRunner {
         return listed
     }
 
-    /// What is at a key. A HEAD of a link of the store's own kind describes the object that the link leads to, or finds none (OSS,
-    /// HeadObject, "symbolic link"); a listing shows the link itself.
+    /// The object at a key. A HEAD of a native link describes the object that the link leads to, or finds none (OSS, HeadObject,
+    /// "symbolic link"); a listing shows the link itself.
     func object(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
         guard store.capabilities.symlinks else { return try await head(key) }
         guard let listed = try await store.listed(key) else { return nil }
@@ -77,21 +78,21 @@ extension JobRunner {
     private func head(_ key: ObjectKey) async throws(ObjectStoreError) -> Found? {
         do { return Found(info: try await store.head(key, condition: nil), isLink: false) } catch {
             switch error.kind {
-            // Nothing is at a key that the store does not take.
+            // Nothing is at a key that the store refuses.
             case .notFound, .keyRefused, .keyTooLong: return nil
             default: throw error
             }
         }
     }
 
-    /// A copy of a version that may not be there any more has its ETag.
+    /// Whether `copy` has the ETag and the size of a version that may not be there any more.
     func isCopy(_ copy: Found?, of source: VersionRecord) -> Bool {
         guard let copy, !copy.isLink else { return false }
         return copy.etag == source.etag && copy.info.version.size == source.size
     }
 
-    /// A copy has the source's ETag, or, made by parts, its length and headers with the commit id in them. The copy of a link leads
-    /// to where the link leads from the new place.
+    /// Whether `copy` is one of the original: it has its ETag or, made by parts, its length and its headers with the commit id.
+    /// The copy of a link leads to where the link leads from the new place.
     func isCopy(
         _ copy: Found?, at key: ObjectKey, of original: Found, _ source: ObjectKey
     ) async throws(ObjectStoreError) -> Bool {
@@ -105,8 +106,8 @@ extension JobRunner {
             && copy.info.metadata.user == original.info.metadata.user
     }
 
-    /// The same of the copy that a rename makes, which is known by its commit id where it has headers of its own. What was there
-    /// before may have the source's bytes and other headers, or be a link to the source: it is no copy.
+    /// The same for the copy of a rename, which is known by its commit id where it has headers of its own. The object that was
+    /// there before may have the source's bytes and other headers, or be a link to the source: it is no copy.
     func isCopy(
         _ copy: Found?, at key: ObjectKey, of original: Found, _ rename: RenameRecord
     ) async throws(ObjectStoreError) -> Bool {

@@ -7,22 +7,22 @@ extension JobRunner {
     /// A listing with fewer of the wanted keys on a page is worse than a request for each.
     private static let fewestFound = 8
 
-    /// How many go in one request.
+    /// The most removals in one request.
     var removalBatch: Int { max(1, store.capabilities.deleteBatch) }
 
     /// What became of a removal.
     enum RemovalOutcome: Sendable, Hashable {
         case done
-        /// Somebody else's object is there now, and stays.
+        /// Another host's object is there now, and stays.
         case left
         /// The store does not let it, for this reason. The row stays.
         case refused(String)
     }
 
-    /// Carries the removals out and takes their rows away.
+    /// Carries the removals out and ends their rows.
     ///
-    /// What is at a key may be somebody else's by now. One listing tells that of many keys; where it shows something else,
-    /// or nothing, the object itself is asked for.
+    /// The object at a key may be another host's by now. One listing shows that for many keys; where it shows another object, or
+    /// none, a request asks for the object itself.
     func finish(removals: [(id: IntentID, record: RemovalRecord)]) async -> [IntentID: RemovalOutcome] {
         let unchanged: [ObjectKey]
         do throws(ObjectStoreError) { unchanged = try await unchangedObjects(of: removals.map(\.record)) } catch {
@@ -77,7 +77,7 @@ extension JobRunner {
         return found
     }
 
-    /// Tells of those that are not done.
+    /// Deletes objects many to a request. Returns the outcomes of those that are not done.
     private func deleteTogether(_ keys: [ObjectKey]) async -> [ObjectKey: RemovalOutcome] {
         var outcomes: [ObjectKey: RemovalOutcome] = [:]
         for start in stride(from: 0, to: keys.count, by: removalBatch) {
@@ -88,7 +88,7 @@ extension JobRunner {
                     outcomes[key] = .refused("\(error)")
                 }
             } catch {
-                // A store that knows no such request may still remove one object after the other.
+                // A store without that request may still remove one object after the other.
                 if error.isRetryable || error.kind == .cancelled {
                     for key in batch { outcomes[key] = .refused("\(error)") }
                 } else {
@@ -124,7 +124,7 @@ extension JobRunner {
         return Dictionary(answers ?? []) { first, _ in first }.filter { $0.value != .done }
     }
 
-    /// The object is asked for first, unless the store itself compares.
+    /// Removes one object. A HEAD looks at it first, unless the store itself compares.
     private func remove(_ record: RemovalRecord) async throws(ObjectStoreError) -> Bool {
         guard store.capabilities.deleteIfMatch, let etag = record.etag else { return try await remove(record, [:]) }
         do { try await store.delete(ObjectKey(record.key), ifMatch: ETag(etag)) } catch {

@@ -5,8 +5,8 @@ package import ObjectStorage
 
 /// Finishes jobs of the journal that a crash, or a store that refused for a while, has left half done.
 ///
-/// Knows nothing but the rows and what the store shows, so it can be begun any number of times. An object that is not the one
-/// a row speaks of was put there by somebody else, and is left as it is.
+/// Uses only the rows and what the store shows, so a job can be begun any number of times. An object that is not the one a row
+/// names is another host's, and stays as it is.
 package struct JobRunner: Sendable {
     /// Objects looked at or copied at the same time.
     static let width = 16
@@ -21,7 +21,7 @@ package struct JobRunner: Sendable {
         copier = ObjectCopier(store: store, journal: journal)
     }
 
-    /// Carries the job out and takes its row away, and with it those of `files` whose objects it has replaced or removed.
+    /// Carries the job out and ends its row, and with it the rows of those of `files` whose objects it has replaced or removed.
     /// Throws while the store does not let it; the rows stay then.
     package func finish(
         _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent] = [:]
@@ -30,7 +30,7 @@ package struct JobRunner: Sendable {
         do { try journal.write(changes, flushed: true) } catch { throw .journal(error) }
     }
 
-    /// The same without the journal, to which the answer is to be written.
+    /// The same, but returns the changes of the journal instead of writing them.
     func carryOut(
         _ id: IntentID, _ job: JournalContents.Job, files: [IntentID: FileIntent]
     ) async throws(CommitError) -> [JournalChange] {
@@ -41,7 +41,7 @@ package struct JobRunner: Sendable {
             case .rename(let record): isDone = try await move(record, files)
             case .tree(let from, let to): try await moveTree(job.items, from: from, to: to)
             case .moved(let prefix, _), .removals(let prefix): try await removeAll(job.items, below: prefix)
-            // Who asked for it asks again, or has not heard that it was done.
+            // The caller repeats the change, or was not told that it was done.
             case .headers: break
             }
         } catch { throw CommitError(error) }
@@ -59,9 +59,9 @@ package struct JobRunner: Sendable {
         return changes
     }
 
-    /// Takes back what the rename of a directory had copied, and takes its row away: for a program that is about to ask for the
-    /// rename again, and whose open files have the names from before. False, and nothing happens, when a copy is all that is left
-    /// of an object. Throws while the store does not let it; the row stays then.
+    /// Deletes the copies of a directory's unfinished rename, and ends its row: the program is about to repeat the rename, and
+    /// its open files have the names from before. False, and nothing happens, when a copy is all that is left of an object.
+    /// Throws while the store does not let it; the row stays then.
     package func undo(
         _ id: IntentID, _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(CommitError) -> Bool {
@@ -79,7 +79,7 @@ package struct JobRunner: Sendable {
                 let (original, target) = (try await object(source), try await object(key))
                 // The copy may be older than what another host has stored since.
                 let isOfListed = isCopy(target, of: item.source)
-                // No ETag tells the copy of a link.
+                // The copy of a link cannot be recognised by its ETag.
                 guard let original else { return isOfListed || target?.isLink ?? false ? .onlyCopy : .other }
                 let isOfPresent = try await isCopy(target, at: key, of: original, source)
                 return isOfListed || isOfPresent ? .copy(key) : .other
@@ -99,7 +99,7 @@ package struct JobRunner: Sendable {
         return true
     }
 
-    /// What the rename of a file, which is finished, has made at the new key; nil when that is not there.
+    /// The object that the finished rename of a file has made at the new key; nil when it is not there.
     func renamed(_ rename: RenameRecord) async throws(CommitError) -> ObjectInfo? {
         do throws(ObjectStoreError) {
             guard let found = try await object(ObjectKey(rename.to)), found.isLeft(by: rename),
@@ -109,8 +109,8 @@ package struct JobRunner: Sendable {
         } catch { throw CommitError(error) }
     }
 
-    /// The version that an update of headers has made of the one it names, if it has made another; nil when it was not carried
-    /// out, or when something else is there now.
+    /// The version that an update of headers has made, if it has another ETag; nil when the update was not carried out, or when
+    /// another object is there now.
     package func updated(_ update: HeadersUpdateRecord) async throws(CommitError) -> ObjectInfo? {
         let found: ObjectInfo?
         do { found = try await object(ObjectKey(update.source.key))?.info } catch { throw CommitError(error) }
@@ -120,7 +120,7 @@ package struct JobRunner: Sendable {
         return found
     }
 
-    /// Aborts an upload of ours that nothing will complete.
+    /// Aborts an upload of this mount that nothing will complete.
     package func abort(_ id: IntentID, _ upload: UploadRecord) async throws(CommitError) {
         do throws(ObjectStoreError) {
             try await store.abortUpload(ObjectKey(upload.key), UploadID(upload.upload))
@@ -130,7 +130,7 @@ package struct JobRunner: Sendable {
 
     // MARK: Pieces
 
-    /// False when what is there now is somebody else's, and stays.
+    /// False when another host's object is there now, which stays.
     @discardableResult
     func remove(
         _ record: RemovalRecord, _ files: [IntentID: FileIntent]
@@ -151,13 +151,13 @@ package struct JobRunner: Sendable {
         return true
     }
 
-    /// Nothing is deleted before its copy was seen. False when the objects are not those that were meant.
+    /// Renames an object. Nothing is deleted before its copy was seen. False when the objects are not those of the row.
     private func move(
         _ rename: RenameRecord, _ files: [IntentID: FileIntent]
     ) async throws(ObjectStoreError) -> Bool {
         let (from, key) = (ObjectKey(rename.source.key), ObjectKey(rename.to))
         guard let original = try await object(from) else {
-            // An earlier process renamed it, or another host removed it: only a rename replaces what the copy was to replace.
+            // An earlier process has renamed the source, or another host has removed it: only a rename has made the new object.
             guard let found = try await object(key), found.isLeft(by: rename) else { return false }
             try await removeDisplaced(by: rename, files)
             return true
@@ -193,7 +193,8 @@ package struct JobRunner: Sendable {
         if let displaced = rename.displaced { try await remove(displaced, files) }
     }
 
-    /// What another host stored at an item's key since it was listed moves as it is now; what it deleted is skipped.
+    /// Renames a tree. An object that another host has stored at an item's key since it was listed moves as it is now; one that
+    /// it has deleted is skipped.
     private func moveTree(
         _ items: [ItemRecord], from: ByteString, to: ByteString
     ) async throws(ObjectStoreError) {
@@ -224,7 +225,7 @@ package struct JobRunner: Sendable {
         try await deleteAll(verified.compactMap(\.self))
     }
 
-    /// Each object that is still the one that was copied.
+    /// Deletes each object that is still the one that was copied.
     private func removeAll(_ items: [ItemRecord], below prefix: ByteString) async throws(ObjectStoreError) {
         let sources = try await listed(items, below: prefix)
         let found = try await concurrently(items, width: Self.width) {
@@ -241,7 +242,7 @@ package struct JobRunner: Sendable {
     }
 
     private func deleteAll(_ keys: [ObjectKey]) async throws(ObjectStoreError) {
-        // What is below before the directory: some stores keep a directory whose marker goes while it has children.
+        // The objects below before the directory: some stores keep a directory whose marker goes while it has children.
         let keys = Array(keys.reversed())
         let batch = max(1, store.capabilities.deleteBatch)
         for start in stride(from: 0, to: keys.count, by: batch) {

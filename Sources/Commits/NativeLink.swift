@@ -1,9 +1,10 @@
 package import Basics
 package import ObjectStorage
 
-/// Links that the store itself knows: their target is a key, where POSIX has a path relative to the link (OSS's PutSymlink).
+/// Native links, the symlink objects of a store: their target is a key, where POSIX has a path relative to the link (OSS's
+/// PutSymlink).
 package enum NativeLink {
-    /// What readlink(2) tells of a link at `link` whose target is the key `target`, both from the mount's top.
+    /// The path that readlink(2) returns for a link at `link` whose target is the key `target`, both from the mount's top.
     package static func path(to target: ByteString, from link: ByteString) -> ByteString {
         var from = components(link).dropLast()[...]
         var to = components(target)[...]
@@ -15,7 +16,7 @@ package enum NativeLink {
         return joined(up + to)
     }
 
-    /// The key that a link at `link` means with the relative `path`; nil when it leads out of the mount.
+    /// The key to which the relative `path` leads from a link at `link`; nil when it leads out of the mount.
     package static func target(of path: ByteString, from link: ByteString) -> ByteString? {
         var target = Array(components(link).dropLast())
         for component in components(path) {
@@ -28,7 +29,7 @@ package enum NativeLink {
         return target.isEmpty ? nil : joined(target)
     }
 
-    /// The same, if that is where the path leads and what the link then tells is its very text.
+    /// The same, if such a link then returns exactly this path.
     package static func exactTarget(of path: ByteString, from link: ByteString) -> ByteString? {
         guard !components(path).contains(where: { $0.isEmpty || $0 == "." }),
             let target = target(of: path, from: link), self.path(to: target, from: link) == path
@@ -53,7 +54,7 @@ extension ObjectStore {
         return NativeLink.target(of: path, from: newKey.bytes) ?? linked
     }
 
-    /// Makes the link of `key` anew at `newKey`: a copy would be one of its target's content.
+    /// Makes the link of `key` anew at `newKey`: a copy request would copy the content of its target.
     package func copyLink(
         _ key: ObjectKey, to newKey: ObjectKey, _ headers: ObjectMetadata
     ) async throws(ObjectStoreError) -> ObjectVersion {

@@ -3,28 +3,28 @@ import Glibc
 package import Journaling
 package import ObjectStorage
 
-/// Copies an object at the store, in one request or by parts, and vouches for the copy.
+/// Copies exactly one version of an object at the store, in one request or by parts.
 ///
-/// An upload that copies by parts has a row that names the version it copies, before the first part. Whoever asks for the same
-/// copy again, after a crash or because the store had refused the rest, goes on with it: parts that the store lists are not
-/// copied twice. They were copied from the named version or not at all, so their number and length say which bytes they hold.
+/// An upload that copies by parts has a row that names the version it copies, before the first part. A later call for the same
+/// copy, after a crash or after the store had refused the rest, resumes it: parts that the store lists are not copied twice. They
+/// were copied from the named version or not at all, so their number and length say which bytes they hold.
 package struct ObjectCopier: Sendable {
     /// Part copies in flight.
     private static let width = 8
-    /// Parts are not larger, so that little is lost of a copy that ends in its middle. In bytes.
+    /// The usual size of a part, in bytes: of a copy that ends in the middle, little is lost.
     private static let usualPart: Int64 = 1 << 30
 
     private let store: any ObjectStore
     private let journal: Journal
     private let jobs: JobQueue?
 
-    /// With `jobs` an upload that fails is aborted, if need be later; without, it stays to be gone on with.
+    /// With `jobs` a failed upload is aborted, if need be later; without, it stays to be resumed.
     package init(store: any ObjectStore, journal: Journal, jobs: JobQueue? = nil) {
         (self.store, self.journal, self.jobs) = (store, journal, jobs)
     }
 
-    /// Without `metadata` the source's headers go along. Fails with `.preconditionFailed` when the source is not `version` any
-    /// more.
+    /// Without `metadata` the copy has the source's headers. Fails with `.preconditionFailed` when the source is not `version`
+    /// any more.
     package func copy(
         _ source: ObjectKey, _ version: ObjectVersion, to key: ObjectKey, metadata: ObjectMetadata? = nil,
         storageClass: String?
@@ -58,7 +58,7 @@ package struct ObjectCopier: Sendable {
     private struct Upload {
         let row: IntentID
         let record: UploadRecord
-        /// What the store has of it, by number.
+        /// The parts that the store has of it, by number.
         var parts: [Int: UploadedPart] = [:]
 
         var id: UploadID { UploadID(record.upload) }
@@ -103,11 +103,11 @@ package struct ObjectCopier: Sendable {
                 }
             }
             let answer = try await complete(upload, parts, metadata, size: version.size, key)
-            // A row that stays is an abort of nothing at the next start.
+            // If the row stays, the next start aborts an upload that is gone.
             try? journal.write([.endUpload(upload.row)], flushed: false)
             return answer
         } catch {
-            // What is not the source any more will not be copied.
+            // Without `jobs` the upload stays, unless the source has changed or the store does not have the upload any more.
             if let jobs {
                 await abort(upload, key, error, jobs)
             } else if error.kind == .preconditionFailed || error.kind == .noSuchUpload {
@@ -117,7 +117,7 @@ package struct ObjectCopier: Sendable {
         }
     }
 
-    /// The upload of the same copy that was not completed; nil when the store has none.
+    /// The unfinished upload of the same copy; nil when the store has none.
     private func earlierUpload(of copied: VersionRecord, to key: ObjectKey) async throws(ObjectStoreError) -> Upload? {
         let known: JournalContents
         do { known = try journal.contents() } catch { throw failed(error, key) }
@@ -140,7 +140,7 @@ package struct ObjectCopier: Sendable {
     ) async throws(ObjectStoreError) -> Upload {
         let id = try await store.createUpload(
             PutRequest(key, metadata: metadata, storageClass: storageClass, keeping: source))
-        // As small as is usual, unless that makes too many; in one size.
+        // Parts of one size, as small as usual unless that makes too many.
         let largest = store.capabilities.largestPart
         let fewest = (copied.size + Int64(store.capabilities.mostParts) - 1) / Int64(store.capabilities.mostParts)
         let bound = min(largest, max(Self.usualPart, fewest))
@@ -156,7 +156,8 @@ package struct ObjectCopier: Sendable {
         return upload
     }
 
-    /// An answer that was lost is found out by one HEAD, where the headers carry the id of the commit that made the source.
+    /// Completes the upload. If the answer is lost, one HEAD shows the outcome, where the headers carry the id of the commit that
+    /// made the source.
     private func complete(
         _ upload: Upload, _ parts: [UploadedPart], _ metadata: ObjectMetadata, size: Int64, _ key: ObjectKey
     ) async throws(ObjectStoreError) -> PutAnswer {

@@ -4,10 +4,10 @@ package import ObjectStorage
 /// Where the parts of a multipart upload begin and end: a function of the offset alone, so that parts can be sent
 /// before the size of the file is known.
 ///
-/// Part sizes double from tier to tier, with as many parts in each tier and as few tiers as it takes for all parts the
-/// store allows to hold 5 TiB, or its largest object where that is less. Where such an object takes most of the parts at
-/// their largest, it is half of what those hold, or the first part would be among the largest already. Where all parts
-/// must be alike there is one tier. A file that outgrows a layout needs another one and another upload.
+/// Part sizes double from tier to tier, with as many parts in each tier and as few tiers as it takes for all parts the store
+/// allows to hold 5 TiB, or its largest object where that is less, but no more than half of what they hold at their largest:
+/// otherwise the first part would be among the largest already. Where all parts must be alike there is one tier. A file that
+/// outgrows a layout needs another one and another upload.
 package struct PartLayout: Sendable, Hashable {
     private struct Tier: Sendable, Hashable {
         let firstIndex: Int
@@ -38,7 +38,7 @@ package struct PartLayout: Sendable, Hashable {
         }
     }
 
-    /// The part that holds `offset`, counted from 0. The last part goes on without end.
+    /// The part that holds `offset`, counted from 0. The last part has no end.
     package func index(at offset: Int64) -> Int {
         let tier = tiers.last { $0.start <= offset } ?? tiers[0]
         return tier.firstIndex + Int((offset - tier.start) / tier.partSize)
@@ -50,7 +50,7 @@ package struct PartLayout: Sendable, Hashable {
         return ByteRange(at: tier.start + Int64(index - tier.firstIndex) * tier.partSize, count: tier.partSize)
     }
 
-    /// What a file of unknown size may come to before it needs a layout of its own.
+    /// The size up to which a file of unknown size needs no layout of its own.
     private static func usualCapacity(_ mostParts: Int, _ capabilities: Capabilities) -> Int64 {
         let (most, overflow) = capabilities.largestPart.multipliedReportingOverflow(by: Int64(mostParts))
         return min(capabilities.largestObject, 5 << 40, overflow ? .max : most / 2)

@@ -24,12 +24,12 @@ struct PartPlan {
         self.layout = layout
         let canCopy = capabilities.canCopyParts(ofSize: baseSize)
         largestCopy = canCopy ? min(capabilities.largestCopy, capabilities.largestPart) : 0
-        // A part that is several together leaves the numbers of the others out.
+        // A part merged from several leaves out the numbers of the others.
         let canMerge = capabilities.partGaps && !capabilities.equalParts
         mergedCopy = canMerge ? min(options.copySize, largestCopy) : 0
     }
 
-    /// What `sent` and the transfers under way leave of a file, in order. Parts of the numbers in `named` keep them.
+    /// The parts that neither `sent` nor the transfers under way cover, in order. Parts whose numbers are in `named` keep them.
     func missing(
         in extents: ExtentMap, sent: SentParts, underWay: [ByteRange], named: Set<Int> = []
     ) -> [PartTransfer] {

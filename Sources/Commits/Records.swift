@@ -3,7 +3,7 @@ package import Journaling
 package import ObjectStorage
 package import Staging
 
-/// The journal's plain values and the nouns of the store, one as the other.
+/// Conversions between the journal's plain values and the types of the store.
 extension VersionRecord {
     package init(_ key: ObjectKey, _ version: ObjectVersion) {
         self.init(
@@ -57,16 +57,16 @@ extension HeadersRecord {
 }
 
 extension ObjectKey {
-    /// The key below `to` of what is at this one below `from`; both end in a slash.
+    /// This key, which is below `from`, below `to` instead; both end in a slash.
     package func moved(from: ByteString, to: ByteString) -> ObjectKey { ObjectKey(to + bytes.dropFirst(from.count)) }
 }
 
 extension JobIntent {
-    /// Whether the acknowledged bytes of `file`, in row `row`, end with this job, whose row is `job`. What came to that name
+    /// Whether the acknowledged bytes of `file`, in row `row`, end with this job, whose row is `job`. A file that got the name
     /// later stays.
     func ends(_ file: FileIntent, _ row: IntentID, job: IntentID) -> Bool {
         switch self {
-        // A file that was there before may have been renamed to it since, so its row's number tells nothing.
+        // An older file may have been renamed to the key since, so the number of its row shows nothing.
         case .removal(let record): record.commits.contains(file.identity)
         case .rename(let record):
             row < job && file.key == record.to || record.displaced?.commits.contains(file.identity) ?? false
@@ -74,7 +74,7 @@ extension JobIntent {
         }
     }
 
-    /// Whether `file` was to take the place of the object that this job has taken away.
+    /// Whether `file` was to replace the object that this job has removed.
     func hasRemovedWhatIsReplaced(by file: FileIntent) -> Bool {
         guard case .removal(let record) = self, let etag = record.etag else { return false }
         return file.key == record.key && file.condition == .match(etag: etag)
@@ -82,7 +82,7 @@ extension JobIntent {
 }
 
 extension FileIntent {
-    /// The map of the row; nil when the row tells none, or one that no file can have.
+    /// The map of the row; nil when the row has none, or one that no file can have.
     package var map: ExtentMap? {
         guard let extents else { return nil }
         var map = ExtentMap(baseSize: 0)
@@ -96,7 +96,7 @@ extension FileIntent {
     /// Whether bytes of the file are nowhere but in parts of an upload at the store.
     package var needsUpload: Bool { map?.has(.stored) ?? false }
 
-    /// What a commit brought of the committed version is recorded as being there: it can be had again.
+    /// Sets the map. Bytes that a commit has read from the base count as the base's: they can be read again.
     mutating func setMap(_ map: ExtentMap) {
         var map = map
         map.replace(.filled, with: .base)

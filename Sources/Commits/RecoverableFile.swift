@@ -7,9 +7,9 @@ package import Staging
 /// A file that was being written when a process died, and was not acknowledged: its row and what there is of its
 /// bytes.
 ///
-/// A value, made from the row and the staging directory; reads the disk when it is made. The row and the bytes stay until
-/// somebody commits or discards them. A byte of it is on this disk, in a hole that a program made, still the store's, or in
-/// a part of an upload that only a commit makes an object of.
+/// A value, made from the row and the staging directory; reads the disk when it is made. The row and the bytes stay until the
+/// user commits or discards them. Each byte is on this disk, in a hole that a program made, in the store's version, or in a part
+/// of an upload, of which only a commit makes an object.
 package struct RecoverableFile: Sendable {
     package let id: IntentID
     package let intent: FileIntent
@@ -21,8 +21,8 @@ package struct RecoverableFile: Sendable {
     package let changed: Timestamp
     private let staging: String
 
-    /// `directory` is where the staging file is, `boot` names the system that runs now. `acknowledged` is what the row said of
-    /// the bytes when they were acknowledged; without it the staging file's own log counts.
+    /// `directory` is where the staging file is, `boot` names the system that runs now. `acknowledged` is the row's map of
+    /// acknowledged bytes; without it the staging file's own log counts.
     package init(
         _ id: IntentID, _ intent: FileIntent, stagedIn directory: String, boot: String, acknowledged: ExtentMap? = nil
     ) {
@@ -31,7 +31,7 @@ package struct RecoverableFile: Sendable {
         let recorded =
             acknowledged ?? (intent.isWithdrawn ? intent.map : nil)
             ?? StagingArea.recordedMap(of: intent.staging, in: directory, baseSize: intent.baseSize)
-        // Staged bytes past the end of the file on this disk are nowhere: then the map is not to be believed.
+        // Staged bytes past the end of the file on this disk do not exist: then the map is wrong.
         let length = (try? File(staging).size) ?? 0
         let staged = recorded?.pieces(in: 0..<Int64.max).last { $0.source.isHere }
         map = staged.map { $0.range.upperBound <= length } ?? true ? recorded : nil
@@ -49,7 +49,7 @@ package struct RecoverableFile: Sendable {
     /// The pieces that are on this disk.
     package var here: [ByteRange] { pieces { $0.isHere } }
 
-    /// The pieces that are in an upload that was not finished: nobody can read them before it is.
+    /// The pieces that are in an unfinished upload: they cannot be read before a commit completes it.
     package var uploaded: [ByteRange] { pieces { $0 == .stored } }
 
     private func pieces(where isMeant: (PieceSource) -> Bool) -> [ByteRange] {
@@ -57,8 +57,9 @@ package struct RecoverableFile: Sendable {
         return map.pieces(in: 0..<map.size).filter { isMeant($0.source) }.map(\.range)
     }
 
-    /// Writes the file to `path`, which must not exist, holes as holes. What is not here comes from `base`. What that has not any
-    /// more is an error that names it, and nothing is left at `path`; with `evenIfPartial` it becomes a hole, and is returned.
+    /// Writes the file to `path`, which must not exist, holes as holes. Bytes that are not here come from `base`. Those that it
+    /// does not have any more are an error that names them, and nothing is left at `path`; with `evenIfPartial` they become
+    /// holes, and are returned.
     package func write(
         to path: String, base: (any BaseContent)?, evenIfPartial: Bool = false
     ) async throws(CommitError) -> [ByteRange] {
@@ -107,7 +108,7 @@ package struct RecoverableFile: Sendable {
         }
     }
 
-    /// False if it is gone, where that is no error.
+    /// Fetches a range from the base. False if the base is gone, and `evenIfGone` says that this is no error.
     private func fetch(
         _ range: ByteRange, _ base: (any BaseContent)?, into target: File, evenIfGone: Bool
     ) async throws(CommitError) -> Bool {

@@ -4,57 +4,57 @@ package import Logging
 package import ObjectStorage
 import Staging
 
-/// What the journal of an earlier process asks for before anything is served: jobs are finished, uploads that nothing will
-/// complete are aborted, and of each file it is found out whether it became an object.
+/// Recovery from the journal of an earlier process, before anything is served: finishes jobs, aborts uploads that nothing will
+/// complete, and finds out which files became objects.
 ///
-/// Takes a few requests for each row and none for anything else. What the store refuses now stays in the journal and is tried
-/// again while the mount lives.
+/// Takes a few requests for each row and none for anything else. A row that the store refuses now stays in the journal and is
+/// retried while the mount lives.
 package struct Recovery: Sendable {
-    /// What there is to go on with.
+    /// The work that recovery leaves to the file system.
     package struct Plan: Sendable {
-        /// Files that a program was told are safe and that are not in the bucket yet, the oldest first.
+        /// Acknowledged files that are not in the bucket yet, the oldest first.
         package var acknowledged: [(id: IntentID, intent: FileIntent)] = []
         /// Files that were not acknowledged. `pailfs recover` has them; nothing commits them unasked.
         package var unacknowledged: [(id: IntentID, intent: FileIntent)] = []
-        /// Files that a program was told are safe, in a copy of the journal: its original may have stored them, and they may have
-        /// been removed since.
+        /// Acknowledged files in a copy of the journal: its original may have stored them, and they may have been removed since.
         package var withheld: [(id: IntentID, intent: FileIntent)] = []
-        /// Files that programs have open and were writing to when the process ended that served the mount.
+        /// Files that programs have open and were writing to when the process that served the mount ended.
         package var open: [(id: IntentID, intent: FileIntent)] = []
-        /// Open files of which what was written has become an object beside them, and where: nobody has heard of it.
+        /// Open files whose bytes have become an object beside them, and its key: no program got an error yet.
         package var beside: [(ino: UInt64, key: ByteString)] = []
         /// Uploads by the file they belong to.
         package var uploads: [IntentID: [(id: IntentID, upload: JournalContents.Upload)]] = [:]
-        /// Keys at which the store may now have something else than the caches know; a tree's end in `/`.
+        /// Keys at which the store may now have other objects than the caches; those of trees end in `/`.
         package var touched: Set<ByteString> = []
-        /// Objects that commits had made when the process ended before it wrote that down, among those `touched`.
+        /// Objects that commits had made before the process could write that down, among those `touched`.
         package var landed: [ObjectKey: ObjectInfo] = [:]
-        /// Files that programs may have open and whose rename the store had begun when the process ended: what is at their new keys.
+        /// Renames of files that programs may have open, which the store had begun when the process ended, and the objects at the
+        /// new keys.
         package var renamed: [(record: RenameRecord, info: ObjectInfo)] = []
-        /// Directories that programs may have open files in, whose objects are all copied to their new place, and that the metadata
-        /// cache may have at the old one.
+        /// Directories in which programs may have files open, and whose objects are all copied to their new place. The metadata
+        /// cache may have them at the old one.
         package var moved: [(from: ByteString, to: ByteString)] = []
         /// Former places of renamed directories, whose sources were being deleted when the process ended.
         package var emptied: [ByteString] = []
-        /// Renames of directories that were taken back, and are about to be asked for again.
+        /// Renames of directories that were undone, and that programs are about to repeat.
         package var undone: [(from: ByteString, to: ByteString)] = []
-        /// Objects that got another version with other headers, and no other bytes, when the process ended before it knew.
+        /// Objects that got another version with other headers and the same bytes, before the process could write that down.
         package var updated: [(record: HeadersUpdateRecord, info: ObjectInfo)] = []
-        /// What the store refused: to be tried while the mount lives.
+        /// Jobs and uploads that the store refused, to be retried while the mount lives.
         package var left: [Left] = []
-        /// Whether the store did not answer in the time that it was given: what it was to be asked is asked later.
+        /// Whether the store did not answer in time: requests to it are left for later.
         package var isStoreAway = false
         /// Every job that was in the journal.
         package var begun: Set<IntentID> = []
-        /// To be written once the caches have followed: a process that ends before finds the same again.
+        /// Changes to write once the caches are updated: if this process ends before, the next one finds the same again.
         package var ended: [JournalChange] = []
 
-        /// Whether the store has refused it so far.
+        /// Whether the store has refused the job so far.
         package func isLeft(_ job: IntentID) -> Bool {
             left.contains { if case .job(job, _, _) = $0.row { true } else { false } }
         }
 
-        /// Names in `staging/` that rows speak of.
+        /// Names in `staging/` that rows have.
         package var stagedNames: Set<String> {
             var names = Set((acknowledged + unacknowledged + withheld + open).map(\.intent.staging))
             for case .job(_, _, let files) in left.map(\.row) { names.formUnion(files.values.map(\.staging)) }
@@ -62,11 +62,11 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// A row that could not be worked off, and why.
+    /// A job or an upload that could not be finished, and why.
     package struct Left: Sendable {
         package enum Row: Sendable {
-            /// `replaced` are files acknowledged before the job, under the name that it gives to something else or removes: they
-            /// end with it, and are not to be stored before.
+            /// `replaced` are files acknowledged before the job, whose name the job removes or gives to another file: they end
+            /// with the job, and must not be stored before.
             case job(IntentID, JournalContents.Job, replaced: [IntentID: FileIntent])
             case upload(IntentID, UploadRecord)
         }
@@ -75,7 +75,7 @@ package struct Recovery: Sendable {
         package let reason: String
     }
 
-    /// Questions at once.
+    /// The most requests at a time.
     private static let width = 16
 
     private var store: any ObjectStore
@@ -87,9 +87,9 @@ package struct Recovery: Sendable {
     private let logger: Logger
     private var runner: JobRunner
 
-    /// With `isRestart` the mount is still there and its files are open: nothing of them is given up, and the jobs `waiting`
-    /// for one to be closed stay as they are. Programs wait meanwhile: a store that gives no answer within `patience` is asked
-    /// for nothing, and everything is left.
+    /// With `isRestart` the mount still exists and its files are open: none of them is given up, and the jobs `waiting` for a
+    /// close stay as they are. Programs wait meanwhile: if the store gives no answer within `patience`, no request is sent, and
+    /// everything is left.
     package init(
         store: any ObjectStore, journal: Journal, isRestart: Bool = false, waiting: Set<IntentID> = [],
         patience: Duration? = nil, time: any TimeSource, logger: Logger
@@ -122,19 +122,19 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// Whether there is anything in the journal about which the store is to be asked.
+    /// Whether the journal has anything that needs a request to the store.
     private func needsStore(_ contents: JournalContents) -> Bool {
         contents.jobs.contains { !waiting.contains($0.key) } || !contents.strayUploads.isEmpty
             || contents.files.values.contains { $0.attempt != nil }
     }
 
-    /// Whether it removes an object that was seen, and no file speaks of its key.
+    /// Whether the job removes an object of known ETag, and no file has its key.
     private static func isPlainRemoval(_ job: JournalContents.Job, _ files: [IntentID: FileIntent]) -> Bool {
         guard case .removal(let record) = job.intent, record.etag != nil, record.commits.isEmpty else { return false }
         return !files.values.contains { $0.key == record.key }
     }
 
-    /// `rm -r` leaves many.
+    /// Carries out many removals together, as `rm -r` leaves them.
     private func remove(_ jobs: [(key: IntentID, value: JournalContents.Job)], _ plan: inout Plan) async {
         var removals: [(id: IntentID, record: RemovalRecord)] = []
         for (id, job) in jobs {
@@ -162,11 +162,11 @@ package struct Recovery: Sendable {
     private func run(_ contents: JournalContents, _ plan: Plan) async throws(JournalingError) -> Plan {
         var (contents, plan) = (contents, plan)
         plan.begun = Set(contents.jobs.keys)
-        // Of a file that is only waited for, nothing is stored any more.
+        // A file whose removal waits for its close is not stored any more.
         for (id, job) in contents.jobs where waiting.contains(id) {
             plan.ended += contents.files.filter { job.intent.ends($0.value, $0.key, job: id) }.map { .endFile($0.key) }
         }
-        // In the order of their beginning: a later job may stand on an earlier one.
+        // In the order of their beginning: a later job may depend on an earlier one.
         var jobs = contents.jobs.sorted { $0.key < $1.key }.filter { !waiting.contains($0.key) }[...]
         while let (id, job) = jobs.first {
             let removals = jobs.prefix { Self.isPlainRemoval($0.value, contents.files) }
@@ -204,9 +204,9 @@ package struct Recovery: Sendable {
         }
         contents = try journal.contents()
         for change in plan.ended { contents.apply(change) }
-        // A job that is left goes on with the upload that copies for it.
+        // A job that is left resumes the upload that copies for it.
         let isCopying = !plan.left.isEmpty
-        // Those of a copied journal may be in use.
+        // Uploads of a copied journal may be in use by its original.
         for (id, upload) in contents.strayUploads
         where !(isCopying && upload.record.copied != nil) && !journal.isCopy {
             await abort(id, upload.record, &plan)
@@ -256,14 +256,14 @@ package struct Recovery: Sendable {
                 plan.unacknowledged.append((id, intent))
                 continue
             }
-            // Its bytes are here, and nobody may ever want them: parts at the store would cost for good.
+            // Its bytes are on this disk, and may never be recovered: parts at the store would cost for good.
             for upload in uploads { await abort(upload.id, upload.upload.record, &plan) }
             plan.unacknowledged.append((id, intent))
         }
         return plan
     }
 
-    /// The files only, without a request and without a change.
+    /// Returns only the files, without a request and without a change.
     package func look() throws(JournalingError) -> Plan {
         let contents = try journal.contents()
         var plan = Plan()
@@ -271,13 +271,13 @@ package struct Recovery: Sendable {
         return plan
     }
 
-    /// Whether programs may have it open as it was.
+    /// Whether programs may have the file open as it was.
     private func isStillOpen(_ intent: FileIntent) -> Bool {
         isRestart && intent.boot == journal.boot && !intent.isWithdrawn && intent.isLeft != true
     }
 
-    /// Whether a program was told that all of it is safe, or goes on as if nothing had happened: then an object without its newest
-    /// headers is not the end of it, and the next commit sees to the rest.
+    /// Whether the file is acknowledged, or a program continues with it: then an object without its newest headers does not end
+    /// the row, and the next commit stores them.
     private func isWanted(_ intent: FileIntent) -> Bool { intent.isAcknowledged || isStillOpen(intent) }
 
     private func abort(_ id: IntentID, _ upload: UploadRecord, _ plan: inout Plan) async {
@@ -286,8 +286,8 @@ package struct Recovery: Sendable {
         }
     }
 
-    /// The objects that are there of those that the last attempts were to make. What cannot be asked counts as no: the next
-    /// commit asks again.
+    /// The objects that the last attempts of the files have made. Where the store cannot be asked, there is none: the next commit
+    /// asks again.
     private func landed(_ files: [IntentID: FileIntent]) async -> [IntentID: ObjectInfo] {
         let tried = files.filter { $0.value.attempt != nil }
         let answers = try? await concurrently(Array(tried), width: Self.width) {
@@ -300,8 +300,8 @@ package struct Recovery: Sendable {
         return Dictionary((answers ?? []).compactMap { $0 }.map { ($0.id, $0.info) }) { first, _ in first }
     }
 
-    /// The acknowledged files that the original of a copied journal may have stored: all but those whose object still is the version
-    /// that they are to replace.
+    /// The acknowledged files that the original of a copied journal may have stored: all but those whose object still is the
+    /// version that they are to replace.
     private func doubtful(_ files: [IntentID: FileIntent]) async -> Set<IntentID> {
         let acknowledged = files.filter { $0.value.isAcknowledged }
         let replacing = acknowledged.filter { $0.value.base?.key == $0.value.key }
@@ -325,7 +325,7 @@ package struct Recovery: Sendable {
 }
 
 extension FileIntent {
-    /// Whether it is what a program made of the other's bytes, which were acknowledged and stay as they are.
+    /// Whether this is a later draft over the other one, which is acknowledged.
     fileprivate func isLater(than other: FileIntent) -> Bool {
         key == other.key && !Set(ancestors).isDisjoint(with: [other.identity] + other.ancestors)
     }
@@ -334,7 +334,7 @@ extension FileIntent {
     fileprivate func describes(_ info: ObjectInfo, at capabilities: Capabilities) -> Bool {
         guard let headers else { return true }
         let wanted = headers.metadata
-        // Of the others the store may have added some.
+        // The store may have added other headers.
         var stored = wanted
         stored.user = info.metadata.user
         stored.user[CommitOptions.commitHeader] = nil

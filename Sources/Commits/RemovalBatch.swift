@@ -2,12 +2,12 @@ package import Basics
 package import Journaling
 import Synchronization
 
-/// A removal that a program was told is done.
+/// A removal whose call has returned success.
 package struct AcknowledgedRemoval: Sendable {
     /// Its row in the journal.
     package let id: IntentID
     package let record: RemovalRecord
-    /// Called once that is so; with true when something else may be at the key by now.
+    /// Called when the removal is carried out; with true when another object may be at the key by now.
     let settled: @Sendable (Bool) -> Void
 
     package init(id: IntentID, record: RemovalRecord, settled: @escaping @Sendable (Bool) -> Void) {
@@ -15,31 +15,31 @@ package struct AcknowledgedRemoval: Sendable {
     }
 }
 
-/// Removals one soon after the other, as `rm -r` makes them, that wait to leave for the store many to a request.
+/// Removals one soon after the other, as `rm -r` makes them, which wait to be sent many to a request.
 ///
-/// Each has its row in the journal, flushed before it comes here: what a crash leaves is the next start's to do. They leave
-/// when they fill a request, when no other has come for a moment, and before anything else is done at their keys. What leaves
-/// before it fills a request is what waited when that began: others, which come meanwhile, wait for their own. A leaf lock; who
-/// sends holds `sending` alone.
+/// Each has its row in the journal, flushed before it comes here. They are sent when they fill a request, when no other has been
+/// added for a moment, and before anything else is done at their keys. A request that is not full takes those that waited when
+/// the sending began; those added meanwhile wait for their own. A leaf lock; the sender holds `sending` alone.
+/// After a crash: the next start carries out the rows that are left.
 final class RemovalBatch: Sendable {
     private struct State {
         var waiting: [AcknowledgedRemoval] = []
-        /// Of those that wait and those under way.
+        /// The keys of those that wait and those under way.
         var keys: Set<ByteString> = []
-        /// How many have come so far; the last of `waiting` was that number.
+        /// How many were added so far; the last of `waiting` was that number.
         var added = 0
         var inARow = 0
         var last = Duration.zero
         var isTimed = false
     }
 
-    /// Removals that go by themselves before one waits for others.
+    /// How many are sent at once before one waits for others.
     private static let mostAlone = 2
-    /// Further apart they are not in a row.
+    /// Removals further apart are not in a row.
     private static let longestPause = Duration.seconds(1)
-    /// Without another one for so long they leave.
+    /// When no other one is added for so long, they are sent.
     static let idle = Duration.milliseconds(100)
-    /// So long the first one waits at most.
+    /// The longest time that the first one waits.
     static let patience = Duration.seconds(5)
 
     let sending = TaskGate()
@@ -58,10 +58,10 @@ final class RemovalBatch: Sendable {
         state.withLock { $0.inARow >= Self.mostAlone && now - $0.last <= Self.longestPause }
     }
 
-    /// The store refused some: the next program is to hear so itself.
+    /// The store refused some: the next removals are not acknowledged before the store answers.
     func endRow() { state.withLock { $0.inARow = 0 } }
 
-    /// Answers how many wait, and whether the caller has to see to it that they leave in time.
+    /// Adds a removal. Returns how many wait, and whether the caller has to start the task that sends them in time.
     func add(_ removal: AcknowledgedRemoval) -> (count: Int, isFirst: Bool) {
         state.withLock { state in
             state.waiting.append(removal)
@@ -72,7 +72,7 @@ final class RemovalBatch: Sendable {
         }
     }
 
-    /// Whether one is at `key`, or below it if that is a directory's.
+    /// Whether a removal is at `key`, or below it if that is a directory's.
     func touches(_ key: ByteString) -> Bool {
         state.withLock { state in
             if state.keys.isEmpty { return false }
@@ -81,8 +81,8 @@ final class RemovalBatch: Sendable {
         }
     }
 
-    /// How many have left or are on their way, and how many have come; nil if none waits, and then who saw to it that they leave
-    /// need not any more.
+    /// How many were sent or are being sent, and how many were added; nil if none waits, and then the task that sends them in
+    /// time has to end.
     func waiting() -> (left: Int, added: Int)? {
         state.withLock { state in
             guard state.waiting.isEmpty else { return (state.added - state.waiting.count, state.added) }
@@ -91,10 +91,10 @@ final class RemovalBatch: Sendable {
         }
     }
 
-    /// How many have come so far.
+    /// How many were added so far.
     var added: Int { state.withLock { $0.added } }
 
-    /// The first of them, if they fill a request of `most` or one of the first `added` is among them; else none.
+    /// Takes the first of them, if they fill a request of `most` or one of the first `added` is among them; else none.
     func take(_ most: Int, ofFirst added: Int) -> [AcknowledgedRemoval] {
         state.withLock { state in
             guard state.waiting.count >= most || state.added - state.waiting.count < added else { return [] }
@@ -104,7 +104,7 @@ final class RemovalBatch: Sendable {
         }
     }
 
-    /// They are done, or jobs of the queue.
+    /// To be called when removals are done, or are jobs of the queue.
     func finished(_ removals: [AcknowledgedRemoval]) {
         state.withLock { state in for removal in removals { state.keys.remove(removal.record.key) } }
     }
@@ -115,32 +115,32 @@ extension JobQueue {
     /// A program has removed a file.
     package func noteRemoval() { removals.noteRemoval(at: time.uptime()) }
 
-    /// Whether the next one may wait for others.
+    /// Whether the next removal may wait for others.
     package var isRemovingInARow: Bool { removals.isInARow(at: time.uptime()) }
 
-    /// Takes a removal whose row is in the journal, flushed. Waits while too many others have not left yet.
+    /// Takes a removal whose row is in the journal, flushed. Waits while too many others have not been sent yet.
     package func gather(_ removal: AcknowledgedRemoval) async {
         let (count, isFirst) = removals.add(removal)
         if isFirst { pool.start { [self] in await sendRemovalsInTime() } }
         let batch = runner.removalBatch
-        // One task for each request that is full, unless this one has to wait.
+        // One task for each request that is full, unless this call has to wait.
         if count % batch != 0, count < 4 * batch { return }
         let sending = pool.start { [self] in await sendWaiting(ofFirst: 0) }
         if count >= 4 * batch { await sending.value }
     }
 
-    /// Returns when none at `key`, or below it if that is a directory's, waits any more: the object is gone, or its removal is
-    /// a job that is tried again. A signal to a program does not end it.
+    /// Sends the removals at `key`, or below it if that is a directory's. Returns when each of them is carried out, or is a job
+    /// that is retried. A signal to a program does not end the wait.
     package func sendRemovals(at key: ByteString = "") async {
         guard removals.touches(key) else { return }
         let added = removals.added
         await pool.start { [self] in await sendWaiting(ofFirst: added) }.value
     }
 
-    /// Whether one at `key`, or below it if that is a directory's, waits or is on its way.
+    /// Whether a removal at `key`, or below it if that is a directory's, waits or is being sent.
     package func hasRemovals(at key: ByteString) -> Bool { removals.touches(key) }
 
-    /// Sends what fills requests, and the first `added` that ever came.
+    /// Sends full requests, and the first `added` removals that ever came.
     private func sendWaiting(ofFirst added: Int) async {
         await removals.sending.enterRegardless(alone: true)
         defer { removals.sending.leave(alone: true) }

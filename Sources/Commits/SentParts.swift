@@ -13,7 +13,7 @@ struct SentParts: Sendable {
 
     var isEmpty: Bool { parts.isEmpty }
     var count: Int { parts.count }
-    /// That they hold together.
+    /// The sum of their lengths.
     var bytes: Int64 { parts.reduce(0) { $0 + $1.range.length } }
     var ranges: [ByteRange] { parts.map(\.range) }
 
@@ -84,7 +84,7 @@ struct BegunParts: Sendable {
     }
 }
 
-/// What the store has in parts and the local disk need not keep.
+/// Bytes that the store has in parts and that the local disk need not keep.
 extension CommitState {
     /// The parts whose bytes can go from the staging file: whole ones, sent from it, that the store has.
     func droppable(_ extents: ExtentMap) -> [ByteRange] {
@@ -97,14 +97,14 @@ extension CommitState {
     /// Whether parts are on their way behind the writer.
     var isStreaming: Bool { run == nil && (!waiting.isEmpty || flights.values.contains { !$0.isStale }) }
 
-    /// Whether a change of `range` would take bytes along that only the upload has.
+    /// Whether a change of `range` would affect bytes that only the upload has.
     func needsCommit(before range: ByteRange, _ extents: ExtentMap) -> Bool {
         guard extents.has(.stored) else { return false }
         return range.upperBound > layout.capacity || !extents.isFree(of: .stored, in: range)
     }
 
-    /// Whether the store may have parts behind the end of the file, and would not complete the upload without them. Nothing leaves
-    /// the disk for such an upload: it could not be stored.
+    /// Whether the store may have parts behind the end of the file, and would not complete the upload without them. Nothing
+    /// leaves the disk for such an upload: it could not be stored.
     func hasSurplus(size: Int64) -> Bool {
         guard !capabilities.surplusParts, let upload, upload.begun.last > 0 else { return false }
         return upload.layout.range(of: upload.begun.last - 1).lowerBound >= size

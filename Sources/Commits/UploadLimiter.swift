@@ -2,7 +2,7 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// Bounds the transfers in flight for a whole mount, as `UploadSlots` decides. Waiting ends with its task. The lock is a
+/// Bounds the transfers in flight for a whole mount, as `UploadSlots` decides. A cancelled task stops waiting. The lock is a
 /// leaf.
 package final class UploadLimiter: Sendable {
     private typealias Room = Monitor<State, UploadSlots.ID, Bool>
@@ -11,7 +11,7 @@ package final class UploadLimiter: Sendable {
         var slots: UploadSlots
         var lastFile: UInt64 = 0
 
-        /// Gives free slots to those who wait. Returns whose they are now.
+        /// Gives free slots to waiting transfers. Returns the requests that have got one.
         @discardableResult
         mutating func admit(_ queue: inout Room.Queue) -> Set<UploadSlots.ID> {
             let granted = Set(slots.grant())
@@ -25,13 +25,13 @@ package final class UploadLimiter: Sendable {
         fileprivate let id: UploadSlots.ID
     }
 
-    /// Who waits hears whether it has its slot.
+    /// A waiting transfer gets true with its slot, or false when it is withdrawn.
     private let state: Room
 
     /// `limit` is the most there may be; the store may be able to take less for a while.
     package init(limit: Int) { state = Room(State(slots: UploadSlots(most: limit))) }
 
-    /// Changes how many there may be; those in flight go on.
+    /// Changes how many there may be; transfers in flight continue.
     package func setLimit(_ limit: Int) {
         state.change { state, queue in
             state.slots.setMost(limit)
@@ -45,7 +45,7 @@ package final class UploadLimiter: Sendable {
     /// Slots there are now.
     package var limit: Int { state.withLock { $0.slots.limit } }
 
-    /// A number for a file whose transfers will ask.
+    /// A number for a file whose transfers will ask for slots.
     func newFile() -> UInt64 {
         state.withLock { state in
             state.lastFile += 1
@@ -67,7 +67,7 @@ package final class UploadLimiter: Sendable {
         return slot
     }
 
-    /// Ends the waiting of a file's transfers, as if their tasks had been cancelled: what they were for has failed.
+    /// Ends the waiting of a file's transfers, as if their tasks had been cancelled: the commit has failed.
     func withdraw(_ file: UInt64) {
         state.change { state, queue in
             let cancelled = Set(state.slots.cancelAll(of: file))
@@ -85,7 +85,7 @@ package final class UploadLimiter: Sendable {
 }
 
 extension UploadSlots.Ending {
-    /// What an error that the store's own retries have not cured says about how much the store can take.
+    /// Whether an error that is left after the store's own retries shows that the store can take less.
     init(_ error: CommitError) {
         guard case .store(let error) = error else {
             self = .other

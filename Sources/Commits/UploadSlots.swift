@@ -11,7 +11,7 @@ struct UploadSlots: Sendable {
         case stored
         /// The store asks for less, or did not answer in time.
         case slowedDown
-        /// Anything else: it tells nothing about how much the store can take.
+        /// Anything else: it does not show how much the store can take.
         case other
     }
 
@@ -38,7 +38,7 @@ struct UploadSlots: Sendable {
         limit = self.most
     }
 
-    /// Changes the most there may ever be. What the store was seen to take stays the bound where it is lower.
+    /// Changes the most there may ever be. A lower limit that the store has shown stays.
     mutating func setMost(_ count: Int) {
         let isOpen = limit == most
         most = max(1, count)
