@@ -41,11 +41,13 @@ package final class BucketFileSystem: FileSystemOperations {
     }
 
     let policy: MountPolicy
-    let commitOptions: CommitOptions
+    private let commitOptionsBox: Mutex<CommitOptions>
+    /// For files that begin to change now.
+    var commitOptions: CommitOptions { commitOptionsBox.withLock { $0 } }
     /// The largest file that fits into the parts of one upload, in bytes.
-    private let largestOfParts: Int64
+    private let largestOfParts: Atomic<Int64>
     /// The largest file that can be stored, in bytes.
-    var largestFile: Int64 { min(store.capabilities.largestObject, largestOfParts) }
+    var largestFile: Int64 { min(store.capabilities.largestObject, largestOfParts.load(ordering: .relaxed)) }
     let rooms: Rooms
     /// The store, with `watch` around each request.
     let store: any ObjectStore
@@ -110,8 +112,8 @@ package final class BucketFileSystem: FileSystemOperations {
             })
         self.rooms = rooms
         self.policy = policy
-        self.commitOptions = commitOptions
-        largestOfParts = commitOptions.largestSize(for: rooms.store.capabilities)
+        commitOptionsBox = Mutex(commitOptions)
+        largestOfParts = Atomic(commitOptions.largestSize(for: rooms.store.capabilities))
         let bare = rooms.store
         watch = StoreWatch(pool: rooms.pool, time: rooms.time, logger: rooms.logger) {
             do throws(ObjectStoreError) { try await bare.checkAccess() } catch { return error }
@@ -142,6 +144,15 @@ package final class BucketFileSystem: FileSystemOperations {
         guard var root = try? metadata.entry(.root), root.attributes.mtime == .epoch else { return }
         (root.attributes.mtime, root.attributes.ctime) = (time.now(), time.now())
         try? metadata.update(.root, root.attributes, pending: false)
+    }
+
+    /// Sets the size of the parts of uploads, in bytes. Files that are being written keep theirs.
+    package func setPartSize(_ size: Int64) {
+        let largest = commitOptionsBox.withLock { options in
+            options.partSize = size
+            return options.largestSize(for: store.capabilities)
+        }
+        largestOfParts.store(largest, ordering: .relaxed)
     }
 
     /// Connects the kernel's notifier, once the mount has one.

@@ -171,7 +171,8 @@ package enum OptionTable {
         .size(
             "part-size", \.partSize, in: 100 << 10...5 << 30, default: "8MiB",
             "Size of the parts of an upload. Parts are larger where the store requires it, and for very large "
-                + "files."),
+                + "files."
+        ).live,
         .choice(
             "checksums", \.checksums, default: .verify,
             "Whether pailfs compares the bytes it sends and receives with the checksums that the store returns "

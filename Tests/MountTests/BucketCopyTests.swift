@@ -85,7 +85,7 @@ extension RealMounts {
                     '\(Programs.pailfs)' stat oss://other/big | grep -q text/x-test
                     """)
                 #expect(try await other.outside("get", "b") == "content\n")
-                try await other.mount(cache: "other cache")
+                try await other.mount(["attrs=exact"], cache: "other cache")
                 try await other.sh("test $(stat -c %a b) = 640; sha256sum <big | cmp - $T/sum")
                 try await other.unmount()
             }

@@ -9,6 +9,11 @@ extension OptionEffect {
                 try await world.sh("head -c 20000000 /dev/urandom >file")
                 let sizes = store.requests.filter { $0.operation == "UploadPart" }.map(\.bytesIn)
                 #expect(sizes.sorted() == [20_000_000 - 18 << 20, 6 << 20, 6 << 20, 6 << 20])
+                try await set(world, "part-size=5MiB")
+                try await world.killWorker()
+                try await world.sh("head -c 10485760 /dev/urandom >another")
+                let more = store.requests.filter { $0.operation == "UploadPart" }.map(\.bytesIn).dropFirst(4)
+                #expect(Array(more) == [5 << 20, 5 << 20])
             }
         },
         OptionEffect("downloads") {

@@ -95,6 +95,7 @@ final class LiveSettings: Sendable {
         limits.set(upload: new.uploadLimit, download: new.downloadLimit)
         metadata.limit = LocalDirectories.metadataShare(of: new.cacheSize)
         metadata.ttl = new.ttl
+        fileSystem.setPartSize(new.partSize)
         // The kernel was told how long to believe what it has.
         if new.ttl < old.ttl { _ = try? fileSystem.distrust(.root) }
     }

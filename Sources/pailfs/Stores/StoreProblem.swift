@@ -71,7 +71,8 @@ extension CommandError {
         }
         switch error.kind {
         case .notFound where error.key != nil:
-            self.init("\(bucket) \(place) has no object of this key: \(told); check its name")
+            let named = error.key.map { " \(Output.text($0.bytes))" } ?? ""
+            self.init("\(bucket) \(place) has no object of this key\(named): \(told); check its name")
         case .notSupported:
             self.init("the store \(place) cannot do this: \(told)")
         case .noSuchBucket, .notFound:
