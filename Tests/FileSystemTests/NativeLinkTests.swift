@@ -47,6 +47,24 @@ import Testing
         #expect(try await tree.find("down").size == 1)
     }
 
+    /// Listings tell whole seconds.
+    @Test(.rule("symlink.native", "attr.mtime")) func onesOfOursKeepTheirTimes() async throws {
+        let tree = try await tree()
+        tree.policy.nativeLinks = true
+        try await tree.remount()
+        tree.time.advance(by: .milliseconds(1234))
+        try await tree.symlink("d/ours", "file")
+        let made = try await tree.find("d/ours")
+        #expect(made.modified.nanoseconds != 0)
+        for _ in 0..<2 {
+            tree.time.advance(by: .seconds(61))
+            try await tree.system.refreshEverywhere(.root)
+            _ = try await tree.names("d")
+            let found = try await tree.find("d/ours")
+            #expect(found.modified == made.modified && found.changed == made.changed && found.size == 4)
+        }
+    }
+
     @Test func whoMayNotReadThemSeesThemWithoutALength() async throws {
         let tree = try await tree()
         tree.store.fault = { operation, key in

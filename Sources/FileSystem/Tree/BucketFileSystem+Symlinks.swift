@@ -76,8 +76,9 @@ extension BucketFileSystem {
             throw FileSystemError(error)
         }
         if let takeover { forgetJob(takeover.deletion.job, at: key.bytes) }
+        // As listings have it: a native link has no bytes.
         attributes.version = ObjectVersion(
-            etag: answer.etag, size: attributes.size, modified: now, versionID: answer.versionID)
+            etag: answer.etag, size: native == nil ? attributes.size : 0, modified: now, versionID: answer.versionID)
         let entry = try takeIn(component, in: parent, attributes, headers)
         note(target, of: entry.ino, attributes.version)
         // The next process of this mount has no other record of the target.
