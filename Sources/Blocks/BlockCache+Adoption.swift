@@ -7,9 +7,10 @@ import Synchronization
 extension BlockCache {
     /// Makes the staging file of an object that was just committed a file of the cache, by rename; no byte is copied.
     ///
-    /// `present` are the ranges whose bytes are the object's, `reserved` is what the ledger counts for the file; both, and
-    /// the file, belong to the cache from here on. Nobody else may write to the file any more. Blocks can be read when
-    /// this returns; their checksums are computed in the background. A failure removes the file.
+    /// `present` are the ranges whose bytes are the object's, `reserved` is what the ledger counts for the file. Both, and
+    /// the file, belong to the cache from here on. Blocks can be read when this returns; their checksums are computed in the
+    /// background. A failure removes the file.
+    /// Requires: no writer of the file is left.
     package func adopt(
         stagingFile path: String, size: Int64, present: [ByteRange], key: ObjectKey, version: ObjectVersion,
         reserved: Int64
@@ -49,7 +50,8 @@ extension BlockCache {
             let id = try claimFile(key, version)
             try take(path, to: self.path(of: id))
             guard object.install(file, id: id, present: chunks, epoch: nextEpoch()) else {
-                // A fetch was faster and has the old file open, which lives on without a name: start over next time.
+                // A fetch was faster and has the version's former file open, which stays readable without a name. The
+                // adoption is given up.
                 try File.remove(self.path(of: id))
                 throw Self.declined
             }
@@ -66,7 +68,7 @@ extension BlockCache {
         }
     }
 
-    /// Moves the file. On another disk it is not copied: whoever reads it next downloads it.
+    /// Renames the file. A file on another disk is not copied: the next reader downloads the object.
     private func take(_ path: String, to target: String) throws(FileError) {
         do throws(FileError) {
             try inDirectory { () throws(FileError) in try File.rename(path, to: target) }
@@ -79,7 +81,7 @@ extension BlockCache {
 
     private static let declined = FileError(errno: 0, operation: "adopt", path: "")
 
-    /// Frees everything of the file that is not a whole block of the object.
+    /// Frees the space of everything in the file that is not a whole block of the object.
     private func punchGaps(of chunks: [Int: BlockSet], _ geometry: Geometry, in file: File)
         throws(FileError)
     {

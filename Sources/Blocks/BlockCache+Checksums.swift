@@ -3,9 +3,9 @@ import Logging
 package import ObjectStorage
 import Synchronization
 
-/// Remembers the checksums that the store tells of versions, and counts and logs bytes that do not match.
+/// Remembers the checksums of versions that the store returned, and counts and logs bytes that do not match.
 extension BlockCache {
-    /// Remembers what an answer to HEAD tells of a version, for those who read it.
+    /// Remembers the checksum in an answer to HEAD, for later readers of the version.
     package func note(_ info: ObjectInfo, of key: ObjectKey) {
         guard let checksum = info.checksum, info.version.size > 0 else { return }
         let parts = [CheckedPart(size: info.version.size, checksum)]

@@ -4,10 +4,11 @@ import SQLite
 import Synchronization
 
 extension BlockCache {
-    /// Evicts chunks, those used longest ago first, until about `bytes` of disk are free. Runs on the thread of whoever
-    /// needs the space, without any lock of his.
+    /// Evicts chunks, those used longest ago first, until about `bytes` of disk are free. Runs on the thread of the caller
+    /// that needs the space.
+    /// Locks: the caller holds none.
     func reclaim(_ bytes: Int64) {
-        // A little more than asked, since each round writes rows first.
+        // A little more than was asked for, since each round writes rows first.
         reclaim(bytes, atLeast: min(ledger.limit / 32, 64 << 20))
     }
 
@@ -45,7 +46,8 @@ extension BlockCache {
 
     // MARK: Cleaning up after a crash
 
-    /// Cuts files that were being written when the process died down to what their rows name: the rest is not counted.
+    /// Punches holes into files that were being written when the process died, until they have only the blocks that their
+    /// rows name: the ledger does not count others.
     static func settle(
         _ index: BlockIndex, directory: String, unit: DiskUnit, except lent: Set<Int64> = []
     ) throws(SQLiteError) {
@@ -75,7 +77,7 @@ extension BlockCache {
                     for gap in gaps { try open.punchHole(gap) }
                 }
             } catch {
-                // Nothing in it can be trusted to be counted: it goes whole.
+                // The space that the file takes cannot be known: it is removed whole.
                 try? File.remove(path)
                 changes.drops = true
             }
@@ -83,7 +85,7 @@ extension BlockCache {
         }
     }
 
-    /// Why such a file is not cut: `ObjectState.wasLent`.
+    /// Why a file that was lent is not punched: `ObjectState.wasLent`.
     private static let lentOnce = FileError(errno: 16, operation: "cut", path: "")
 
     /// Removes files that no row names: left by a process that died between removing a row and its file, or by an index
@@ -101,7 +103,7 @@ extension BlockCache {
         }
         for stray in strays {
             let path = directory + "/" + stray.name.description
-            // Inside the transaction nobody can begin to use the number.
+            // Inside the transaction no other thread can start to use the number.
             try? index.ifUnknown(stray.id ?? -1) { try? File.remove(path) }
         }
     }

@@ -3,10 +3,10 @@ import Glibc
 
 /// Another program may remove the directory, or files in it, at any time.
 ///
-/// Files that this process has open can be read as long as it has them. Of the others the blocks are missing as if they had never
-/// arrived, and what they were charged for is free again.
+/// Files that this process has open stay readable. The blocks of other removed files count as never fetched, and the space
+/// that they were charged for is free again.
 extension BlockCache {
-    /// Does something that needs the directory, which is made again where it is gone.
+    /// Runs `act`, which needs the directory. Creates the directory and runs it again if the directory is missing.
     func inDirectory<Value>(_ act: () throws(FileError) -> Value) throws(FileError) -> Value {
         do throws(FileError) { return try act() } catch {
             guard error.errno == ENOENT else { throw error }
@@ -15,7 +15,7 @@ extension BlockCache {
         }
     }
 
-    /// Looks which files are gone, and makes the directory again. Reads the index; for a thread that may wait.
+    /// Finds the files that are missing, and creates the directory again. Reads the index; for a thread that may wait.
     package func findLost() {
         try? Directory.create(directory)
         flush()

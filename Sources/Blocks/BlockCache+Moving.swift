@@ -4,9 +4,9 @@ import SQLite
 import Synchronization
 
 extension BlockCache {
-    /// The object was copied to `newKey` as `newVersion` with the same bytes, and is gone from `key`: its blocks go along.
+    /// The object was copied to `newKey` as `newVersion` with the same bytes, and is gone from `key`: passes its blocks on.
     ///
-    /// Readers of the old one find nothing there any more. Where blocks cannot go along they are given up.
+    /// Readers of the old version find no blocks any more. Blocks that cannot be passed on are evicted.
     package func move(
         _ key: ObjectKey, _ version: ObjectVersion, to newKey: ObjectKey, _ newVersion: ObjectVersion
     ) {
@@ -22,11 +22,11 @@ extension BlockCache {
             return
         }
         enqueueIfNeeded(new)
-        // Had the checksums of an adopted file not been finished, the old instance stopped at that.
+        // The old instance stopped computing the checksums of an adopted file if they were not finished.
         pool.start { new.sumAdopted() }
     }
 
-    /// The object got another version with the same bytes, as a change of its headers does: its blocks stay.
+    /// The object got another version with the same bytes, as a change of its headers makes: passes its blocks on.
     package func renew(_ key: ObjectKey, from version: ObjectVersion, to newVersion: ObjectVersion) {
         move(key, version, to: key, newVersion)
     }
@@ -34,7 +34,8 @@ extension BlockCache {
     private func give(_ old: CachedObject, to new: CachedObject) -> Bool {
         guard old.openedFile() != nil, let file = old.state.withLock({ $0.fileID }) else { return false }
         do throws(SQLiteError) {
-            // Inside the transaction nobody creates a file for either, so that the two are locked at once nowhere else.
+            // Inside the transaction no other caller creates a file for either object, so no other code locks the two at
+            // once.
             return try index.move(file, to: new.key, new.version) {
                 old.state.withLock { old in
                     guard old.isMovable, old.fileID == file else { return false }

@@ -2,8 +2,8 @@ import Basics
 package import SQLite
 
 extension BlockCache {
-    /// Gives up the chunks used longest ago of a cache that nothing has open, until at most `bytes` of disk are left; what
-    /// no row names goes too. `database` is the cache's own.
+    /// Evicts the chunks used longest ago of a cache that no process has open, until at most `bytes` of disk are left.
+    /// Removes files without a row, too. `database` is the cache's own.
     package static func prune(
         directory: String, database: Database, to bytes: Int64
     ) throws(SQLiteError) {
@@ -18,8 +18,8 @@ extension BlockCache {
 }
 
 extension BlockIndex {
-    /// Removes the rows of chunks used longest ago until those that stay account for at most `bytes`. Their files are
-    /// unsettled afterwards, and hold more than their rows say until they are settled.
+    /// Removes the rows of chunks used longest ago until the remaining rows account for at most `bytes`. The files of the
+    /// removed rows are unsettled afterwards, and hold more than their rows say until they are settled.
     fileprivate func dropOldest(downTo bytes: Int64) throws(SQLiteError) {
         try database.transaction { (connection) throws(SQLiteError) in
             try connection.run(

@@ -13,7 +13,7 @@ import Synchronization
 /// alone, and a quarter of the memory budget stands in.
 ///
 /// Locks: the index's connections come first (`CachedObject` is locked inside a transaction, never the reverse), then
-/// `CachedObject`, then this room's other mutexes, all leaves. After a crash files without a row are removed and
+/// `CachedObject`, then this module's other mutexes, all leaves. After a crash files without a row are removed and
 /// unsettled files shrink to what their rows name.
 package final class BlockCache: Sendable {
     struct Identity: Hashable {
@@ -30,16 +30,16 @@ package final class BlockCache: Sendable {
 
     private struct State {
         var instances: [Identity: Instance] = [:]
-        /// Opened lately, so that closing and opening again does not check blocks anew.
+        /// Opened lately. Kept, so that the next open of the same version does not check its blocks anew.
         var recent: [CachedObject] = []
         /// Objects with rows to write.
         var queued: [CachedObject] = []
-        /// Files that have left their objects, as long as rows name them.
+        /// Files that no object uses any more, as long as rows name them.
         var abandoned: Set<Int64> = []
-        /// Callers of `flush` that have not come back.
+        /// Calls of `flush` under way.
         var flushes = 0
         var isFlushScheduled = false
-        /// When rows may be written again, since the system's start.
+        /// The earliest time of the next flush, since the system's start.
         var nextFlush = Duration.zero
         var isClosed = false
     }
@@ -48,11 +48,12 @@ package final class BlockCache: Sendable {
     private static let recentLimit = 128
     /// Objects with rows to write that start a flush at once.
     private static let queueLimit = 256
-    /// How long the end waits for what has arrived and for changes of files that have begun; a disk that hangs must not hold it up for good.
+    /// How long `close` waits for received fetches and for changes of files that have begun. A disk that hangs must not hold
+    /// it up for good.
     private static let endPatience = Duration.seconds(5)
 
     let directory: String
-    /// In which its file system takes space.
+    /// The unit in which the file system of `directory` allocates.
     let unit: DiskUnit
     let index: BlockIndex
     let ledger: SpaceLedger
@@ -68,10 +69,10 @@ package final class BlockCache: Sendable {
     let shelf: MemoryShelf
     let changes = ChangesUnderWay()
     private let state = Mutex(State())
-    /// The checksums that answers to HEAD told, by version.
+    /// The checksums in answers to HEAD, by version.
     let checksums = Mutex(LRU<Identity, [CheckedPart]>(capacity: 1024))
     private let counters = Mutex(BlockStatistics())
-    /// How often files are lent, by their numbers. Read inside `CachedObject`'s mutex.
+    /// How often each file is lent, by file number. Read inside `CachedObject`'s mutex.
     private let lent: Mutex<[Int64: Int]>
     private let stored = Atomic<Int64>(0)
     private let currentEpoch: Atomic<Int64>
@@ -81,10 +82,10 @@ package final class BlockCache: Sendable {
     /// Opens the cache in `directory`, which is created if need be. `database` is the cache's own; a corrupt one throws, and
     /// the caller starts over with a new one.
     ///
-    /// `onInfo` hears what each GET tells of its object, and `onDamage` that readers may have had bytes of a version that
-    /// were damaged; both on a thread of `pool`. `lent` are files that an earlier process
-    /// had lent and nobody has given back. Reads the index's sums and looks after files that were being written when the
-    /// last process died; removes stray files in the background.
+    /// `onInfo` gets the object's headers of each GET. `onDamage` is called when readers may have had damaged bytes of a
+    /// version. Both run on a thread of `pool`. `lent` are files that an earlier process had lent and that were not given
+    /// back. Reads the index's sums and settles files that were being written when the last process died; removes stray files
+    /// in the background.
     package init(
         directory: String, database: Database, ledger: SpaceLedger, buffers: BufferPool, store: any ObjectStore,
         pool: WorkerPool, time: any TimeSource, options: BlockOptions = BlockOptions(), logger: Logger,
@@ -111,7 +112,7 @@ package final class BlockCache: Sendable {
         state.withLock { $0.nextFlush = time.uptime() + options.flushInterval }
         ledger.setReclaimer { [weak self] bytes in self?.reclaim(bytes) }
         buffers.budget.addReclaimer { [weak self] _ in
-            // Prefetching asks too, and is not worth what is here already.
+            // A prefetch, too, asks the budget for memory, but is not worth the blocks on the shelf.
             if let self, self.buffers.budget.hasWaiters { shelf.clear() }
         }
         pool.start { [weak self] in self?.removeStrays() }
@@ -129,12 +130,12 @@ package final class BlockCache: Sendable {
             state.recent.append(object)
             return state.recent.count > Self.recentLimit ? state.recent.removeFirst() : nil
         }
-        // Ends here, outside the lock that its deinit takes.
+        // The object is released here, outside the lock that its deinit takes.
         withExtendedLifetime(dropped) {}
         return object
     }
 
-    /// Bytes of disk that blocks may take, together with what is staged.
+    /// Bytes of disk that blocks may take, together with staged bytes.
     package var capacity: Int64 { ledger.limit }
 
     /// What the cache holds and has done.
@@ -147,13 +148,13 @@ package final class BlockCache: Sendable {
         return statistics
     }
 
-    /// Gives up the blocks of every version of `key` known now, but those of `kept`; readers that are open go on with what
-    /// they find. Reads the index; the rest happens in the background.
+    /// Evicts the blocks of every version of `key` that the index knows now, except the versions in `kept`. Open readers
+    /// still get the blocks that are left. Reads the index; the rest happens in the background.
     package func forget(_ key: ObjectKey, except kept: [ObjectVersion] = []) {
         evict((try? index.versions(of: key)) ?? [], of: key) { version in kept.contains { $0.etag == version.etag } }
     }
 
-    /// Gives up the blocks of one version in the same way, if the index knows any, unless it `isUsed`.
+    /// Evicts the blocks of one version in the same way, if the index has any, unless `isUsed` returns true.
     package func forget(_ key: ObjectKey, _ version: ObjectVersion, unless isUsed: () -> Bool) {
         let known = ((try? index.versions(of: key)) ?? []).filter { $0.etag == version.etag }
         evict(known, of: key) { _ in isUsed() }
@@ -173,15 +174,15 @@ package final class BlockCache: Sendable {
         }
     }
 
-    /// Evicts until at most `bytes` of disk are used by blocks. Does I/O in proportion to what goes.
+    /// Evicts until at most `bytes` of disk are used by blocks. Does I/O in proportion to the evicted bytes.
     package func prune(to bytes: Int64) {
         let excess = stored.load(ordering: .relaxed) - bytes
         if excess > 0 { reclaim(excess, atLeast: 0) }
         flush()
     }
 
-    /// Writes what has arrived, ends changes of files, writes the rows that wait and cancels every fetch; reads of what is
-    /// here still work. Call once, before the database is closed. Blocks for seconds where the disk is slow.
+    /// Waits for received fetches and for changes of files, writes the queued rows and cancels every fetch. Blocks that are
+    /// here can still be read. Call once, before the database is closed. Blocks for seconds where the disk is slow.
     package func close() {
         let end = time.uptime() + Self.endPatience
         settle(until: end)
@@ -207,7 +208,7 @@ package final class BlockCache: Sendable {
 
     // MARK: Files lent to others
 
-    /// Whether the index knows now that the file was lent.
+    /// Records the loan in the index. Returns whether that succeeded.
     func noteLoan(of file: Int64) -> Bool {
         do throws(SQLiteError) {
             try index.noteLoan(of: file)
@@ -222,7 +223,7 @@ package final class BlockCache: Sendable {
 
     func isLent(_ file: Int64?) -> Bool { file.map { file in lent.withLock { $0[file] != nil } } ?? false }
 
-    /// Ends what `CachedObject.lend` began.
+    /// Ends one loan that `CachedObject.lend` began.
     package func takeBack(_ file: Int64) {
         lent.withLock { lent in
             let times = (lent[file] ?? 1) - 1
@@ -242,7 +243,7 @@ package final class BlockCache: Sendable {
         }
     }
 
-    /// An instance ends. Another one may have taken its place already.
+    /// The deinit of an instance. A new instance may have taken its place already.
     func forgetInstance(of key: ObjectKey, _ version: ObjectVersion) {
         let successor: CachedObject? = state.withLock { state in
             let identity = Identity(key, version)
@@ -250,7 +251,7 @@ package final class BlockCache: Sendable {
             if successor == nil { state.instances[identity] = nil }
             return successor
         }
-        // Had this been the last reference, its deinit must not run under the lock.
+        // If this is the last reference, its deinit must not run under the lock.
         withExtendedLifetime(successor) {}
     }
 
@@ -258,7 +259,7 @@ package final class BlockCache: Sendable {
 
     func storedFile(_ key: ObjectKey, _ version: ObjectVersion) -> BlockIndex.StoredFile? {
         do throws(SQLiteError) {
-            // Asked before the rows are read: they may go meanwhile.
+            // Read before the rows: they may be deleted meanwhile.
             let abandoned = state.withLock { $0.abandoned }
             return try index.load(key, version).flatMap { abandoned.contains($0.id) ? nil : $0 }
         } catch {
@@ -315,8 +316,8 @@ package final class BlockCache: Sendable {
         }
     }
 
-    /// Writes all rows that wait, in one transaction: what is on the disk is found there by the next process, too. Those that
-    /// another caller has taken are written when this returns as well.
+    /// Writes all queued rows in one transaction, so that the next process finds the blocks. Rows that another caller has
+    /// taken from the queue are written when this returns, too.
     package func flush() {
         let isIdle = state.withLock { state in
             if state.queued.isEmpty, state.abandoned.isEmpty, state.flushes == 0 { return true }
@@ -351,13 +352,13 @@ package final class BlockCache: Sendable {
         withExtendedLifetime(objects) {}
     }
 
-    /// Writes what `changes` answers, asked inside the transaction, and removes the files that leave. Those have left their
-    /// objects and the quota by then, so rows that a failure keeps are nobody's: they go with what is written next.
+    /// Writes the rows that `changes` returns inside the transaction, and removes the abandoned files. Those belong to no
+    /// object and no longer count against the quota. If the transaction fails, the next one deletes their rows.
     private func writeRows(_ changes: () -> [BlockIndex.Changes]) throws(SQLiteError) {
         var leaving: Set<Int64> = []
         try index.write {
             let rows = changes()
-            // Inside the transaction, too: once it has failed, somebody could claim the rows.
+            // Inside the transaction, too: after a failed one another caller could claim the rows.
             leaving = state.withLock { state in
                 state.abandoned.formUnion(rows.lazy.filter(\.drops).map(\.file))
                 return state.abandoned
@@ -367,24 +368,24 @@ package final class BlockCache: Sendable {
         removeAbandoned(leaving)
     }
 
-    /// No row names those any more.
+    /// No row names these files any more.
     private func removeAbandoned(_ files: Set<Int64>) {
         if files.isEmpty { return }
         for file in files { try? File.remove(path(of: file)) }
         state.withLock { $0.abandoned.subtract(files) }
     }
 
-    /// Removes the file that `leave` answers, with its rows, and gives back the bytes it was charged for; answers them.
+    /// Removes the file that `leave` returns, with its rows, and releases the bytes it was charged for. Returns those bytes.
     func drop(_ leave: () -> (file: Int64, freed: Int64)?) -> Int64 {
         var left: (file: Int64, freed: Int64)?
         do throws(SQLiteError) {
-            // Inside the transaction nobody claims the rows.
+            // Inside the transaction no other caller claims the rows.
             try writeRows {
                 left = leave()
                 return left.map { [BlockIndex.Changes(file: $0.file, drops: true)] } ?? []
             }
         } catch {
-            // Its rows count for nothing, and go later.
+            // The rows no longer count, and the next write deletes them.
             disk.failed(error, doing: "index")
             if let left { try? File.remove(path(of: left.file)) }
         }
@@ -395,7 +396,7 @@ package final class BlockCache: Sendable {
 
     // MARK: Space
 
-    /// The epoch of uses now: it moves with each fetch that lands, so reads of warm data write nothing.
+    /// The current epoch of uses. It grows with each fetch that lands, so reads of cached data write no rows.
     var epoch: Int64 { currentEpoch.load(ordering: .relaxed) }
     func nextEpoch() -> Int64 { currentEpoch.wrappingAdd(1, ordering: .relaxed).newValue }
 
@@ -411,7 +412,7 @@ package final class BlockCache: Sendable {
         stored.wrappingSubtract(bytes, ordering: .relaxed)
     }
 
-    /// Bytes that somebody else reserved are ours now.
+    /// Counts bytes as blocks that another caller has reserved in the ledger.
     func takeOver(_ bytes: Int64) { stored.wrappingAdd(bytes, ordering: .relaxed) }
 
     // MARK: Figures

@@ -3,9 +3,9 @@ import ObjectStorage
 import SQLite
 
 extension BlockCache {
-    /// The scripts for `Database.init(migrations:)`. The database is this room's alone.
+    /// The scripts for `Database.init(migrations:)`. No other module uses the database.
     ///
-    /// `settled` is 0 while a file may hold blocks that no row names yet; the next start gives their space back.
+    /// `settled` is 0 while a file may hold blocks that no row names yet; the next start frees their space.
     /// The index on `used` covers eviction order and the sum of sizes.
     package static let migrations: [String] = [
         """
@@ -31,9 +31,10 @@ extension BlockCache {
         ) WITHOUT ROWID;
         CREATE INDEX chunks_used ON chunks(used, bytes);
         """,
-        // Whether a file was lent once: `ObjectState.wasLent`.
+        // Whether a file was ever lent: `ObjectState.wasLent`.
         "ALTER TABLE files ADD COLUMN lent INTEGER NOT NULL DEFAULT 0;",
-        // The CRCs of the blocks as the store sent them (`BlockSums.encoded`), and whether the version was compared with its checksum.
+        // The CRCs of the blocks as the store sent them (`BlockSums.encoded`), and whether the version was compared with its
+        // checksum.
         """
         ALTER TABLE chunks ADD COLUMN sums BLOB NOT NULL DEFAULT x'';
         ALTER TABLE files ADD COLUMN judged INTEGER NOT NULL DEFAULT 0;
@@ -47,7 +48,7 @@ struct BlockIndex: Sendable {
         var chunk: Int
         var present: BlockSet
         var checksums: [UInt32]
-        /// `BlockSums.encoded`; empty of a chunk that an earlier version of this program wrote.
+        /// `BlockSums.encoded`; empty for a chunk that an earlier version of this program wrote.
         var sums: [UInt8]
         /// Charged against the quota.
         var bytes: Int64
@@ -62,15 +63,15 @@ struct BlockIndex: Sendable {
         var chunks: [ChunkRow]
     }
 
-    /// What one object wants written.
+    /// The row changes of one object.
     struct Changes {
         var file: Int64
         var upserts: [ChunkRow] = []
         var deletes: [Int] = []
         var settles = false
-        /// The bytes are the store's, as far as it says.
+        /// The bytes were compared with the store's checksum, as far as it has one.
         var isJudged = false
-        /// Nothing is left: the row of the file goes.
+        /// No block is left: the row of the file is deleted.
         var drops = false
     }
 
@@ -100,8 +101,8 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// The file for a version, unsettled; inserted if there is none, or only one of those that `drops` answers: their rows go.
-    /// `prepare` runs for a new one before anybody else can know of it.
+    /// The file for a version, marked unsettled. Inserts a row if there is none, or if its file is one of those that `drops`
+    /// returns, whose rows are deleted. `prepare` runs for a new file before any other caller can see it.
     func claimFile(
         _ key: ObjectKey, _ version: ObjectVersion, dropping drops: () -> Set<Int64>, prepare: (Int64) -> Void
     ) throws(SQLiteError) -> Int64 {
@@ -126,14 +127,14 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// Writes what `changes` answers, which is asked inside the transaction so that rows never go back in time.
+    /// Writes the rows that `changes` returns. It runs inside the transaction, so that no older row replaces a newer one.
     func write(_ changes: () -> [Changes]) throws(SQLiteError) {
         try database.transaction { (connection) throws(SQLiteError) in
             for change in changes() { try Self.apply(change, connection) }
         }
     }
 
-    /// From here on also the next process knows that the file was lent.
+    /// Records that the file was lent, for the next process.
     func noteLoan(of file: Int64) throws(SQLiteError) {
         try database.run("UPDATE files SET lent = 1 WHERE id = ?", file)
     }
@@ -142,14 +143,14 @@ struct BlockIndex: Sendable {
         try database.transaction { (connection) throws(SQLiteError) in try Self.apply(changes, connection) }
     }
 
-    /// Gives a file another identity if `take`, asked inside the transaction, agrees.
+    /// Gives a file another key and version if `take`, called inside the transaction, returns true.
     func move(
         _ file: Int64, to key: ObjectKey, _ version: ObjectVersion, take: () -> Bool
     ) throws(SQLiteError) -> Bool {
         try database.transaction { (connection) throws(SQLiteError) in
             let target = try connection.prepare("SELECT id FROM files WHERE key = ? AND etag = ? AND size = ?")
             try target.bind(key.bytes, version.etag.text, version.size)
-            // Whoever has the row also has the blocks.
+            // The version has a file of its own already, with its blocks.
             if try target.step() { return false }
             target.reset()
             guard take() else { return false }
@@ -213,7 +214,7 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// Every version of `key` that has blocks here.
+    /// Every version of `key` that has blocks on disk.
     func versions(of key: ObjectKey) throws(SQLiteError) -> [ObjectVersion] {
         try database.read { (connection) throws(SQLiteError) in
             let statement = try connection.prepare(
@@ -237,7 +238,7 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// Files that were being written when the last process ended, with their sizes.
+    /// Files that were being written when the last process ended, with the sizes of their objects.
     func unsettled() throws(SQLiteError) -> [(file: StoredFile, size: Int64)] {
         try database.write { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT id, size, lent FROM files WHERE settled = 0")
@@ -256,7 +257,7 @@ struct BlockIndex: Sendable {
         }
     }
 
-    /// Runs `remove` if no file has this number, while none can come to have it.
+    /// Runs `remove` if no row has this number. The transaction keeps other callers from taking the number meanwhile.
     func ifUnknown(_ id: Int64, remove: () -> Void) throws(SQLiteError) {
         try database.transaction { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT 1 FROM files WHERE id = ?")

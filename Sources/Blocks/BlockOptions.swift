@@ -4,12 +4,12 @@ package struct BlockOptions: Sendable {
     package var readAhead: Int64 = 128 << 20
     /// Whether blocks are kept on disk; otherwise in a quarter of the memory budget.
     package var usesDisk = true
-    /// The shortest time between two writes of index rows. After a longer one a row is written at once.
+    /// The shortest time between two writes of index rows. After a longer pause a row is written at once.
     package var flushInterval = Duration.milliseconds(100)
-    /// How long the disk is left alone after it failed.
+    /// How long the disk is not used after a failure.
     package var diskRetryInterval = Duration.seconds(30)
 
-    /// Whether what comes in is compared with the store's checksums.
+    /// Whether received bytes are compared with the store's checksums.
     package var verifies = true
 
     package init() {}
@@ -23,12 +23,12 @@ package struct BlockStatistics: Sendable, Hashable {
     package var shelvedBytes: Int = 0
     package var fetches: Int = 0
     package var fetchedBytes: Int64 = 0
-    /// Fetches whose first byte was late and that were asked for a second time.
+    /// Fetches that were sent a second time, as their first byte was late.
     package var hedges: Int = 0
     package var evictedBytes: Int64 = 0
     /// Blocks whose bytes on disk did not match their checksum.
     package var corruptBlocks: Int = 0
-    /// Versions that came otherwise than their checksum says.
+    /// Versions whose bytes did not match their checksum.
     package var damagedVersions: Int = 0
     package var isDiskFailing = false
 }

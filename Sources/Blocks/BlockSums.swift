@@ -11,15 +11,15 @@ struct BlockSums: Sendable {
     let kind: CRCKind
     let geometry: Geometry
     private var rows: [Int: Row] = [:]
-    /// Blocks that have come in.
+    /// Blocks with a known CRC.
     private(set) var count = 0
 
     init(_ kind: CRCKind, _ geometry: Geometry) { (self.kind, self.geometry) = (kind, geometry) }
 
-    /// Whether every block of the version has come in.
+    /// Whether the CRC of every block is known.
     var isComplete: Bool { count == geometry.blockCount }
 
-    /// Those of `blocks` that came with another value before.
+    /// Those of `blocks` that were recorded with another value before.
     func contradictions(_ values: [UInt64], of blocks: Range<Int>, in chunk: Int) -> BlockSet {
         guard let row = rows[chunk] else { return .empty }
         return blocks.reduce(into: .empty) { differing, block in
@@ -29,14 +29,14 @@ struct BlockSums: Sendable {
         }
     }
 
-    /// Whether all of `blocks` have come in.
+    /// Whether the CRCs of all `blocks` are known.
     func knows(_ blocks: Range<Int>, in chunk: Int) -> Bool {
         BlockSet(blocks).subtracting(rows[chunk]?.known ?? .empty).isEmpty
     }
 
-    /// Takes the values of `blocks` in place of any earlier ones.
+    /// Records the values of `blocks` in place of any earlier ones.
     mutating func record(_ values: [UInt64], of blocks: Range<Int>, in chunk: Int) {
-        // Out of the dictionary while it changes: a copy of a thousand bytes otherwise.
+        // Taken out of the dictionary while it changes: otherwise the row is copied, which is about a thousand bytes.
         var row = rows.removeValue(forKey: chunk) ?? emptyRow(chunk)
         for block in blocks { row.values[block] = values[block - blocks.lowerBound] }
         count += BlockSet(blocks).subtracting(row.known).count
@@ -44,7 +44,7 @@ struct BlockSums: Sendable {
         rows[chunk] = row
     }
 
-    /// The offset of the first block that has not come in.
+    /// The offset of the first block without a known CRC.
     var firstMissing: Int64? {
         for chunk in 0..<geometry.chunkCount {
             let missing = geometry.allBlocks(of: chunk).subtracting(rows[chunk]?.known ?? .empty)
@@ -53,7 +53,7 @@ struct BlockSums: Sendable {
         return nil
     }
 
-    /// The CRC of a stretch; nil when a block of it has not come in, or when it does not begin and end with blocks.
+    /// The CRC of a range; nil when a block of it is unknown, or when it does not begin and end at blocks.
     func value(of range: ByteRange) -> UInt64? {
         guard range.lowerBound % Geometry.blockSize == 0,
             range.upperBound % Geometry.blockSize == 0 || range.upperBound == geometry.size
@@ -69,7 +69,8 @@ struct BlockSums: Sendable {
         return joiner.value
     }
 
-    /// The blocks that came otherwise than for `other`, by chunk; every one where the two cannot be compared.
+    /// The blocks whose CRC differs from the one in `other`, by chunk; also every block that is unknown in one of them or of
+    /// another kind.
     func differences(from other: BlockSums) -> [Int: BlockSet] {
         var differences: [Int: BlockSet] = [:]
         for chunk in 0..<geometry.chunkCount {
@@ -91,7 +92,8 @@ struct BlockSums: Sendable {
 
     // MARK: On disk
 
-    /// A chunk's part of the index: the kind, which blocks, and 8 bytes a block, lowest first. Empty when none has come in.
+    /// The form of one chunk in the index: the kind, which blocks, and 8 bytes a block, lowest first. Empty when no CRC is
+    /// known.
     func encoded(_ chunk: Int) -> [UInt8] {
         guard let row = rows[chunk] else { return [] }
         var bytes = [kind.rawValue] + row.known.bytes
@@ -102,11 +104,10 @@ struct BlockSums: Sendable {
         return bytes
     }
 
-    /// The kind of values in a chunk's part of the index.
+    /// The kind of the CRCs in such a form.
     static func kind(ofEncoded bytes: [UInt8]) -> CRCKind? { bytes.first.flatMap(CRCKind.init) }
 
-    /// Takes a chunk's part of the index, of blocks in `present` that have not come in; what is not of this form counts for
-    /// nothing.
+    /// Reads such a form, for blocks in `present` whose CRC is not known yet. Bytes of any other form are ignored.
     mutating func decode(_ bytes: [UInt8], of chunk: Int, present: BlockSet) {
         let length = geometry.blockCount(of: chunk)
         guard bytes.count == 17 + length * 8, Self.kind(ofEncoded: bytes) == kind,

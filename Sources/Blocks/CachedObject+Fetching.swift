@@ -5,9 +5,9 @@ import Synchronization
 extension CachedObject {
     typealias FetchID = ObjectState.Table.ID
 
-    /// Starts the fetches that bring what is missing of `range` and waits for all that bring a part of it; the caller ends
-    /// the waits. With `holding`, the fetches go on after that until they are released. What is fetched begins at `earliest`,
-    /// if that is earlier.
+    /// Starts the fetches that bring the missing blocks of `range`, and registers the caller as a waiter of all that bring a
+    /// part of it; the caller ends the waits. With `holding`, it also holds them, so that they go on after the wait until
+    /// they are released. Fetching begins at `earliest`, if that is earlier.
     func demand(_ range: ByteRange, from earliest: Int64? = nil, sequential: Bool, holding: Bool) -> Demand {
         let (demand, started) = state.withLock { state in
             let whole = min(earliest ?? range.lowerBound, range.lowerBound)..<range.upperBound
@@ -35,8 +35,8 @@ extension CachedObject {
         for fetch in cancelled { fetch.cancel() }
     }
 
-    /// Fetches what nobody has asked for of a chunk, as far as memory is free, and holds all fetches of the chunk for the
-    /// caller. Answers them, and whether memory sufficed.
+    /// Fetches the blocks of a chunk that are neither here nor in flight, as far as memory is free, and holds all fetches of
+    /// the chunk for the caller. Returns them, and whether memory sufficed.
     func prefetch(_ chunk: Int) -> (held: [FetchID], isComplete: Bool) {
         load()
         var (held, runs) = state.withLock { state in
@@ -48,7 +48,7 @@ extension CachedObject {
             let bytes = geometry.bytes(of: run, in: chunk)
             guard let buffer = cache.buffers.tryBorrow(Int(bytes.length)) else { return (held, false) }
             let entry: ObjectState.Table.Entry? = state.withLock { state in
-                // Another reader may have been faster.
+                // Another reader may have started these fetches meanwhile.
                 guard state.missingRuns(in: chunk).contains(run) else { return nil }
                 let isWhole = state.geometry.isSmall && run == 0..<state.geometry.blockCount(of: chunk)
                 let entry = state.enter(run, in: chunk, isWhole: isWhole)
@@ -101,13 +101,13 @@ extension CachedObject {
             hashOn()
             land(Landing(id: id, fetch: fetch, buffer: buffer, checksums: sums.checksums))
         } catch {
-            // Out of the table first, so that whoever tries again starts anew.
+            // Out of the table first, so that the next reader starts a new fetch.
             state.withLock { $0.fetches.remove(id) }
             fetch.fail(error)
         }
     }
 
-    /// All the memory the fetch needs, at once: a fetch that runs never waits for memory that another one holds.
+    /// Takes all the memory that the fetch needs at once: a running fetch never waits for memory that another one holds.
     private func memory(for fetch: Fetch, lent: Buffer?) async throws(BlockError) -> Buffer {
         if let lent { return lent }
         do { return try await cache.buffers.borrow(fetch.count) } catch { throw .cancelled }

@@ -5,7 +5,7 @@ import ObjectStorage
 import Synchronization
 
 extension CachedObject {
-    /// The file, opened if it exists. A file that is gone takes its blocks along.
+    /// The file, opened if it exists. If it is missing, its blocks are given up.
     func openedFile() -> File? {
         let (file, id) = state.withLock { ($0.file, $0.fileID) }
         if let file { return file }
@@ -22,7 +22,7 @@ extension CachedObject {
         }
     }
 
-    /// The file for new blocks: its row first, unsettled, then the file itself.
+    /// The file for new blocks. Its row, marked unsettled, is written before the file is created.
     func fileForWriting() throws(FileError) -> File {
         if let file = openedFile(), state.withLock({ !$0.isSettled && $0.fileID != nil }) { return file }
         let id = try cache.claimFile(key, version)
@@ -36,7 +36,7 @@ extension CachedObject {
         let created = try cache.inDirectory { () throws(FileError) in
             try File(path, .readWrite, create: .ifMissing)
         }
-        // At full length from the start, a file system has no reason to allocate ahead of the end.
+        // With its full length from the start, a file system has no reason to allocate ahead of the end.
         if try created.size < version.size { try created.truncate(to: version.size) }
         return state.withLock { state in
             let file = state.file ?? created
@@ -45,7 +45,7 @@ extension CachedObject {
         }
     }
 
-    /// Somebody removed the file: everything in it is gone, and its space free.
+    /// Another program removed the file: all its blocks are gone, and their space is free.
     private func loseFile(_ id: Int64) {
         let freed = state.withLock { state in
             guard state.fileID == id, state.file == nil else { return Int64(0) }
@@ -61,17 +61,17 @@ extension CachedObject {
 
     // MARK: Blocks leave
 
-    /// Gives the disk space of a chunk back, unless it is pinned, and answers how many bytes that were. May read the index.
+    /// Frees the disk space of a chunk, unless it is pinned, and returns the number of bytes. May read the index.
     func evict(_ chunk: Int) -> Int64 {
         load()
         return discard(nil, of: chunk)
     }
 
-    /// Removes blocks (nil: all) of a chunk from the file and the books; answers the bytes freed.
+    /// Removes blocks (nil: all) of a chunk from the file and from the state. Returns the bytes freed.
     @discardableResult
     func discard(_ blocks: BlockSet?, of chunk: Int) -> Int64 {
         guard cache.changes.begin() else {
-            // The file and its rows stay as they are; wrong bytes are not to be read here again.
+            // After `close` the file and its rows stay as they are. Wrong blocks must not be read from here again.
             if blocks != nil { state.withLock { _ = $0.withdraw(blocks, from: chunk) } }
             return 0
         }
@@ -79,7 +79,7 @@ extension CachedObject {
         let (leaving, wasLent) = state.withLock { state in
             if blocks == nil, state.pins > 0 { return (BlockSet.empty, false) }
             guard state.wasLent else { return (state.withdraw(blocks, from: chunk), false) }
-            // Others read the file as it is; wrong bytes are not to be read here.
+            // Programs read a lent file directly, so it stays as it is. Wrong blocks must not be read from here.
             return (blocks == nil ? .empty : state.withdraw(blocks, from: chunk), true)
         }
         if wasLent { return leave() }
@@ -92,14 +92,14 @@ extension CachedObject {
             freed = state.withLock { $0.vacate(leaving, in: chunk) }
             cache.release(freed)
         } else {
-            // Where no hole can be punched the space stays taken, and counted, until somebody wants it.
+            // Where no hole can be punched, the space stays taken and counted until the next attempt.
             state.withLock { $0.strand(leaving, in: chunk) }
         }
         cache.enqueueIfNeeded(self)
         return freed
     }
 
-    /// Gives up the whole file, unless it is lent or being written; answers the bytes freed.
+    /// Gives up the whole file, unless it is lent or being written. Returns the bytes freed.
     private func leave() -> Int64 {
         let left = cache.drop {
             state.withLock { state in cache.isLent(state.fileID) ? nil : state.leave() }
@@ -112,7 +112,7 @@ extension CachedObject {
     func punch(_ blocks: BlockSet, of chunk: Int, in file: File) -> Bool {
         for run in blocks.runs {
             let bytes = geometry.bytes(of: run, in: chunk)
-            // To the end of the last unit: cut at the object's end, a hole would leave the unit that holds it.
+            // To the end of the last unit: a hole that ends with the object would not free the unit that holds its end.
             let end = geometry.unit.roundedUp(bytes.upperBound)
             do throws(FileError) { try file.punchHole(bytes.lowerBound..<end) } catch {
                 cache.disk.failed(error, doing: "punch")
@@ -124,7 +124,7 @@ extension CachedObject {
 
     // MARK: Checksums
 
-    /// Compares blocks with their checksums, once in the life of this object; those that differ are thrown away.
+    /// Compares blocks with their checksums, once in the life of this object, and discards those that differ.
     /// False when the file could not be read at all.
     func verify(_ blocks: Range<Int>, in chunk: Int) -> Bool {
         guard let file = openedFile() else { return false }
@@ -134,7 +134,7 @@ extension CachedObject {
         }
         guard checksums.count >= blocks.upperBound else { return false }
         var (right, wrong) = (BlockSet.empty, BlockSet.empty)
-        // One that has left since the caller asked for it may be a hole already.
+        // A block that has left since the caller looked may be a hole already.
         for block in blocks where present.contains(block) {
             let one = BlockSet(block..<block + 1)
             if sums(of: block, in: chunk, file, .crc32c)?.checksum == checksums[block] {
@@ -144,7 +144,7 @@ extension CachedObject {
             }
         }
         let isUnchanged = state.withLock { state in
-            // Had a block left meanwhile, its bytes may be anything: ask again.
+            // If a block has left meanwhile, the bytes read are unknown: the caller retries.
             guard state.generation == generation else { return false }
             if let present = state.chunks[chunk]?.present {
                 state.chunks[chunk]?.verified.formUnion(right.intersection(present))
@@ -158,8 +158,8 @@ extension CachedObject {
         return true
     }
 
-    /// Reads whole blocks into `target`, once for their checksums and their reader. False when not all of them are right,
-    /// or some left meanwhile: then `verify` finds out which.
+    /// Reads whole blocks into `target`, once for their checksums and their reader. False when some are wrong or have left
+    /// meanwhile: then `verify` finds out which.
     func readVerifying(_ blocks: Range<Int>, in chunk: Int, into target: UnsafeMutableRawBufferPointer) -> Bool {
         guard let file = openedFile() else { return false }
         let (checksums, generation) = state.withLock { ($0.chunks[chunk]?.checksums ?? [], $0.generation) }
@@ -180,8 +180,8 @@ extension CachedObject {
         }
     }
 
-    /// Computes the CRC-32C that the index keeps of a block, and its CRC of another kind; nil when the file is too short or cannot
-    /// be read.
+    /// Computes the CRC-32C that the index keeps of a block, and its CRC of another kind; nil when the file is too short or
+    /// cannot be read.
     private func sums(
         of block: Int, in chunk: Int, _ file: File, _ kind: CRCKind
     ) -> (checksum: UInt32, value: UInt64)? {
@@ -202,7 +202,7 @@ extension CachedObject {
 
     // MARK: Adoption
 
-    /// Takes over an open file whose `present` blocks are right and paid for; their checksums come later. False when the
+    /// Adopts an open file whose `present` blocks are right and charged; their checksums are computed later. False when the
     /// object has blocks on disk already.
     func install(_ file: File, id: Int64, present: [Int: BlockSet], epoch: Int64) -> Bool {
         state.withLock { state in
@@ -220,13 +220,13 @@ extension CachedObject {
                 state.presentBlocks += blocks.count
                 state.changed.insert(index)
             }
-            // The store has compared them when they were sent.
+            // The store compared the bytes with their checksum when they were uploaded.
             if state.isComplete { state.judgement.verdict = .right }
             return true
         }
     }
 
-    /// Computes the checksums of an adopted file; what has none when the cache ends is not kept.
+    /// Computes the checksums of an adopted file. Blocks without one when the cache closes are not kept.
     func sumAdopted() {
         guard cache.changes.begin() else { return }
         defer { cache.changes.end() }

@@ -3,15 +3,16 @@ import Digests
 import ObjectStorage
 import Synchronization
 
-/// Compares versions with the store's checksums once their last block is here. Requests, hashing and discarding happen on
-/// the pool, outside every lock; one task at a time judges a version, and all who want to read it wait for that one.
+/// Compares versions with the store's checksums once their last block is here. Requests, hashing and discarding happen on the
+/// pool, outside every lock. One task at a time judges a version, and all its readers wait for that task.
 extension CachedObject {
-    /// A larger version is not fetched once more while its readers wait: they hear of the damage, and the next one fetches it.
+    /// A larger version is not fetched once more while its readers wait: they get an error, and the next reader fetches it.
     private static let largestFetchedAgain: Int64 = 1 << 30
 
     // MARK: Arrival
 
-    /// What a fetch brought comes to: what the index keeps of each block, and what the whole is joined of.
+    /// The sums of one fetch: a CRC-32C of each block for the index, and a value of each block for the CRC of the whole
+    /// version.
     struct FetchSums: Sendable {
         var checksums: [UInt32] = []
         var kind = CRCKind.crc64nvme
@@ -36,7 +37,7 @@ extension CachedObject {
         return sums
     }
 
-    /// The kind that the store's checksum has, if it can be known.
+    /// The kind of the store's checksum, if it is known.
     private func kindOfSums() -> CRCKind {
         let known = state.withLock { $0.judgement.sums != nil || $0.judgement.expected != nil }
         let noted = known ? nil : cache.noted(key, version)
@@ -46,7 +47,7 @@ extension CachedObject {
         }
     }
 
-    /// Takes the answer of a GET: what the store says of the whole.
+    /// Takes the object's checksum from the answer of a GET.
     func learn(_ info: ObjectInfo) {
         guard let checksum = info.checksum, version.size > 0 else { return }
         state.withLock { state in
@@ -55,8 +56,8 @@ extension CachedObject {
         }
     }
 
-    /// Notes a fetch that has come in. The version's last one waits here for the verdict.
-    /// Throws: when what it brought is not to be read. Its readers ask again then (`Fetch.doubt`).
+    /// Records a fetch that has arrived. The fetch with the version's last block waits here for the verdict.
+    /// Throws: when its bytes must not be read. Its readers then fetch again (`Fetch.doubt`).
     func vouch(for fetch: Fetch, _ sums: FetchSums) async throws(BlockError) {
         guard cache.options.verifies else { return }
         let arrival = state.withLock { state in
@@ -79,7 +80,7 @@ extension CachedObject {
         throw .store(mismatch("the bytes received do not match the checksum of the object"))
     }
 
-    /// Hashes what can be hashed by now, where the checksum needs the bytes in order.
+    /// Hashes the bytes that are here in order, for a checksum that needs their order.
     func hashOn() {
         let hasher = state.withLock { state in
             guard let expected = state.judgement.expected, state.judgement.verdict == .open, !state.geometry.isSmall,
@@ -93,7 +94,7 @@ extension CachedObject {
 
     // MARK: The verdict
 
-    /// Returns when nothing is to be judged any more, or when the round is over.
+    /// Returns when the version needs no judgement any more, or when the round is over.
     /// Throws: why the version cannot be judged now.
     func awaitVerdict(inRound round: Int? = nil) async throws(BlockError) {
         while true {
@@ -109,7 +110,7 @@ extension CachedObject {
         }
     }
 
-    /// Starts `act`, which ends what it begins here, unless another one is under way.
+    /// Starts `act` on the pool, unless another one is under way. `act` finishes before the next one begins.
     private func begin(_ act: @escaping @Sendable (CachedObject) async -> Void) {
         let mayBegin = state.withLock { state in
             defer { state.judgement.isUnderWay = true }
@@ -141,8 +142,8 @@ extension CachedObject {
         }
     }
 
-    /// Whether what the version was compared with is an ETag of a server whose ETags are no checksums. The store compares those of
-    /// other objects.
+    /// Whether the expected checksum is only the ETag of a server whose ETags are no checksums. The store's
+    /// `checksums` finds that out from other objects.
     private func isUncertain() async -> Bool {
         guard case .md5? = state.withLock({ $0.judgement.expected?.first?.checksum }) else { return false }
         _ = try? await cache.store.checksums(of: key, version)
@@ -153,14 +154,14 @@ extension CachedObject {
         state.withLock { state in
             state.judgement.verdict = verdict
             state.judgement.hasher = nil
-            // The row says that this is over.
+            // A row records that the version was judged.
             if let chunk = state.chunks.keys.first { state.changed.insert(chunk) }
         }
         cache.enqueueIfNeeded(self)
     }
 
-    /// Gives the version up and fetches it once more: readers of blocks that were damaged hear it then, or all readers, when
-    /// it does not come right.
+    /// Gives the version up and fetches it once more. Readers of damaged blocks then get an error; all readers do if the
+    /// second copy is wrong as well.
     private func setBack(_ reason: String) async {
         cache.foundDamaged(key, reason)
         let mending = version.size <= Self.largestFetchedAgain
@@ -171,7 +172,8 @@ extension CachedObject {
             case .right, .unchecked:
                 let after = state.withLock { $0.judgement.sums }
                 let blocks = after.flatMap { after in before.map { after.differences(from: $0) } } ?? [:]
-                // The report comes before the verdict, upon which readers go on: what they read from then on is not damaged.
+                // Reported before the verdict, after which readers resume: the bytes that they read from then on are not
+                // damaged.
                 if !blocks.isEmpty {
                     let error = mismatch("\(reason); open the file again to read what pailfs has fetched since")
                     report(Damage(blocks: blocks, error: error))
@@ -186,12 +188,12 @@ extension CachedObject {
         report(Damage(blocks: nil, error: error))
     }
 
-    /// Compares what has come in with what the store says.
+    /// Compares the received bytes with the store's checksum.
     private func outcome() async -> Outcome {
         let parts: [CheckedPart]
         do throws(ObjectStoreError) { parts = try await expectation() } catch {
             switch error.kind {
-            // The store has another version by now, or does not let these credentials read the checksum.
+            // The store has another version by now, or denies these credentials the checksum.
             case .notFound, .preconditionFailed, .accessDenied, .notSupported: return .unchecked
             default: return .failed(BlockError(error))
             }
@@ -221,7 +223,7 @@ extension CachedObject {
             switch hasher.advance(over: self) {
             case .right: return .right
             case .wrong: return .wrong(parts.first?.checksum.name ?? "checksum")
-            // Bytes that have left the cache before their turn came.
+            // Bytes left the cache before they were hashed.
             case .waiting: return .unchecked
             case .busy:
                 do { try await Task.sleep(for: .milliseconds(2)) } catch { return .failed(.cancelled) }
@@ -238,7 +240,7 @@ extension CachedObject {
 
     // MARK: Giving up
 
-    /// All blocks leave memory and disk, and what is still landing or on its way goes as it comes.
+    /// Removes all blocks from memory and disk. Fetches that are landing or in flight are discarded as they end.
     private func giveUp() {
         let (items, chunks, fetches) = state.withLock { state in
             state.judgement.giveUp()
@@ -257,7 +259,7 @@ extension CachedObject {
         verdicts.change()
     }
 
-    /// Brings every block of the version, one request after the other.
+    /// Fetches every block of the version, one request after the other.
     private func fetchAgain() async throws(BlockError) {
         var position: Int64 = -1
         var stays = 0

@@ -3,20 +3,20 @@ import Synchronization
 
 /// From memory to disk: received fetches go to the object's file, one after the other, or stay in memory.
 ///
-/// Whoever comes while nobody writes does it for all that come meanwhile: in the kernel writers of one file would only wait
-/// for each other, and each would keep a thread from other work.
+/// One thread at a time writes to a file, for all fetches that arrive meanwhile: in the kernel, writers of one file would
+/// only wait for each other, and each would keep a thread from other work.
 extension CachedObject {
     /// A received fetch.
     struct Landing: Sendable {
         let id: FetchID
         let fetch: Fetch
         let buffer: Buffer
-        /// Of each block of the fetch; none where they are of no use.
+        /// A checksum for each block of the fetch; empty where the blocks do not go to disk.
         let checksums: [UInt32]
     }
 
-    /// Writes a received fetch to the file, or keeps it in memory, and takes it off the table in the same step; later, if
-    /// somebody is at it already.
+    /// Writes a received fetch to the file, or keeps it in memory, and removes it from the table in the same step. If another
+    /// thread is writing, that thread does it later.
     func land(_ landing: Landing) {
         let isBusy = state.withLock { state in
             state.landingQueue.append(landing)
@@ -34,14 +34,14 @@ extension CachedObject {
         state.withLock { state in state.isLanding || state.fetches.entries.contains { $0.payload.isFilled } }
     }
 
-    /// Waits until what has arrived is on disk, or was found to have no place there; not for long where the disk does not move.
+    /// Waits until every received fetch is on disk or was declined; about ten seconds at most, in case the disk hangs.
     package func settle() async {
         for _ in 0..<5000 where isLanding {
             do { try await Task.sleep(for: .milliseconds(2)) } catch { return }
         }
     }
 
-    /// Received fetches that wait for a disk too slow for them; the page cache takes what comes then.
+    /// Received fetches that may wait for a slow disk; with more of them, writes go through the page cache.
     private static let mostWaiting = 8
 
     private func land(_ landing: Landing, isBehind: Bool) {
@@ -52,7 +52,7 @@ extension CachedObject {
         defer { cache.changes.end() }
         let epoch = cache.nextEpoch()
         guard cache.disk.isUsable, !landing.checksums.isEmpty else { return shelve(id, fetch, buffer, epoch: epoch) }
-        // What did not leave then would keep its place from what has come for it.
+        // Blocks that could not be punched earlier still claim the places that the new blocks need.
         if state.withLock({ $0.chunks[fetch.chunk]?.stranded.isEmpty == false }) { discard(.empty, of: fetch.chunk) }
         let (blocks, cost) = state.withLock { $0.claim(BlockSet(fetch.blocks), in: fetch.chunk, epoch: epoch) }
         guard cache.reserve(cost) else {
@@ -79,7 +79,7 @@ extension CachedObject {
             if state.withLock({ $0.judgement.round != fetch.round }) { discard(.empty, of: fetch.chunk) }
             if waits {
                 cache.shelf.admitPassing(passing, of: self)
-                // A reader may have been there before the shelf was.
+                // A reader may have taken the blocks before the shelf had them.
                 if state.withLock({ !$0.isShelved(passing) }) { cache.shelf.remove(passing) }
             }
             if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
@@ -94,11 +94,11 @@ extension CachedObject {
 
     // MARK: Writing
 
-    /// In bytes. What large fetches bring is read from memory first, and then rather from the kernel's pages of the mount:
-    /// pages of the file would be one copy too many, and a dear one where they have to be made first.
+    /// In bytes. The blocks of larger fetches are read from memory first, and later mostly from the kernel's pages of the
+    /// mount. Pages of the file would be a second copy, and an expensive one where they have to be allocated first.
     private static let smallestUncached: Int64 = 1 << 20
 
-    /// Whether the page cache does not keep all of it.
+    /// Returns whether some of the bytes do not stay in the page cache.
     private func write(
         _ blocks: BlockSet, of landing: Landing, to file: File, isBehind: Bool
     ) throws(FileError) -> Bool {
@@ -117,7 +117,7 @@ extension CachedObject {
                     place = place.lowerBound + whole..<place.upperBound
                     offset += Int64(whole)
                 } catch {
-                    // EINVAL: it wants larger pieces, or other memory.
+                    // EINVAL: direct I/O on this file system needs a larger alignment of length or memory.
                     guard error.errno == 22 else { throw error }
                     state.withLock { $0.refusesDirect = true }
                 }
@@ -133,7 +133,7 @@ extension CachedObject {
         return isUncached
     }
 
-    /// The file opened once more, for writing around the page cache; nil where that cannot be.
+    /// The file opened once more, for direct I/O; nil where the file system refuses that.
     private func directFile(beside file: File) -> File? {
         let (known, id, refuses) = state.withLock { ($0.direct, $0.fileID, $0.refusesDirect) }
         if refuses { return nil }
@@ -148,7 +148,7 @@ extension CachedObject {
         return opened
     }
 
-    /// Where some blocks are in a fetch's buffer.
+    /// The place of some blocks in a fetch's buffer.
     func place(of blocks: Range<Int>, in fetch: Fetch) -> Range<Int> {
         let bytes = geometry.bytes(of: blocks, in: fetch.chunk)
         return Int(bytes.lowerBound - fetch.range.lowerBound)..<Int(bytes.upperBound - fetch.range.lowerBound)
@@ -173,13 +173,13 @@ extension CachedObject {
         if cache.buffers.budget.hasWaiters { cache.shelf.clear() }
     }
 
-    /// What was fetched ahead and not read leaves memory; it is on disk.
+    /// Removes from memory blocks that were fetched ahead and not read; they are on disk.
     func dropPassing() {
         let dropped = state.withLock { $0.dropPassing() }
         for item in dropped { cache.shelf.remove(item) }
     }
 
-    /// The shelf takes memory back.
+    /// The shelf frees the memory of these blocks.
     func drop(_ item: ShelvedBlocks) {
         state.withLock { state in
             state.chunks[item.chunk]?.shelved.removeAll { $0 === item }

@@ -2,24 +2,24 @@ package import Basics
 import ObjectStorage
 import Synchronization
 
-/// A file of the block cache with all bytes of an object's version and no others, for somebody who reads it himself. Not a
-/// byte of it leaves before `BlockCache.takeBack`, whatever becomes of the object. Later the file may lose its name, but
-/// never a byte: the kernel ends a loan with the last descriptor, and a program's mapping lives on.
+/// A file of the block cache with all bytes of an object's version and no others, for a caller that reads it directly. No
+/// byte of it is removed before `BlockCache.takeBack`, whatever happens to the object. Later the file may lose its name, but
+/// never a byte: the kernel ends a loan with the last descriptor, and a program's mapping outlives that.
 package struct LentFile: Sendable {
     package let file: File
-    /// What the cache calls it, also in later processes.
+    /// The cache's number of the file, also in later processes.
     package let number: Int64
 
     package init(file: File, number: Int64) { (self.file, self.number) = (file, number) }
 }
 
 extension CachedObject {
-    /// Lends the file, if all of it is here and was found right by this process. Does I/O on the local disk the first time.
+    /// Lends the file, if all of it is here and this process has found it right. Does I/O on the local disk the first time.
     package func lend() -> LentFile? {
         guard version.size > 0, isComplete, let file = openedFile(), (try? file.size) == version.size else {
             return nil
         }
-        // The process that comes after a crash has to know it before anybody maps the file.
+        // Recorded before a program can map the file, so that the next process knows it after a crash.
         let (claimed, isKnown) = state.withLock { ($0.fileID, $0.wasLent) }
         guard let claimed, isKnown || cache.noteLoan(of: claimed) else { return nil }
         let epoch = cache.epoch
@@ -29,7 +29,7 @@ extension CachedObject {
             else {
                 return nil
             }
-            // Inside the lock: from here on nothing is withdrawn.
+            // Inside the lock: from here on no block is withdrawn.
             cache.lend(number)
             state.wasLent = true
             for index in state.chunks.keys where state.chunks[index]?.used != epoch {
@@ -45,10 +45,10 @@ extension CachedObject {
 }
 
 extension CachedObject {
-    /// Keeps what is on disk from making room for others until `unpin`, for those who read an object that is about to go.
-    /// False, and nothing is kept, when `whole` is wanted and not all of it is here and was found right: what an earlier process
-    /// has left is checked, if that takes no longer than a moment. Blocks that turn out to be wrong go all the same. Ends with
-    /// this object: another process has to pin it anew.
+    /// Protects the blocks on disk from eviction until `unpin`, for readers of an object that is about to be deleted. With
+    /// `whole`, returns false and pins nothing unless all blocks are here and right; blocks of an earlier process are checked
+    /// first if the object is at most `largestChecked`. Wrong blocks are still discarded. Ends with this object: another
+    /// process has to pin it anew.
     package func pin(whole: Bool) -> Bool {
         load()
         if whole, version.size <= Self.largestChecked { check() }
@@ -61,7 +61,7 @@ extension CachedObject {
 
     private static let largestChecked: Int64 = 64 << 20
 
-    /// Compares all blocks with their checksums that this process has neither written nor checked.
+    /// Compares those blocks with their checksums that this process has neither written nor checked.
     private func check() {
         guard isComplete else { return }
         sumAdopted()
@@ -73,6 +73,6 @@ extension CachedObject {
         }
     }
 
-    /// Ends what one `pin` began.
+    /// Ends one `pin`.
     package func unpin() { state.withLock { $0.pins -= 1 } }
 }

@@ -2,19 +2,19 @@ package import Basics
 package import ObjectStorage
 import Synchronization
 
-/// One version of one object, as far as its blocks are here; shared by all who read it.
+/// One version of one object, as far as its blocks are here; shared by all its readers.
 ///
 /// Its mutex guards `ObjectState`, which decides everything; I/O, waiting and ledger calls happen outside. Lock order: this
-/// mutex, then those of `Fetch` and `Buffer`. A read from the file is believed only if no block left the file meanwhile,
-/// so eviction never waits for readers. Lives while referenced, and a little longer while rows of it are to be written; a
-/// crash leaves what the index names, and the rest of the file is given back at the next start.
+/// mutex, then those of `Fetch` and `Buffer`. A read from the file counts only if no block left the file meanwhile, so
+/// eviction never waits for readers. Lives while referenced, and a little longer while rows of it are to be written. After a
+/// crash: the blocks that the index names are there; the next start frees the rest of the file.
 package final class CachedObject: Sendable {
     package let key: ObjectKey
-    /// `modified` is as the first to open it knew it.
+    /// `modified` is as the first caller of `BlockCache.open` passed it.
     package let version: ObjectVersion
     let cache: BlockCache
     let state: Mutex<ObjectState>
-    /// A judgement began a new round or has ended.
+    /// Signals that the version was given up, or that a judgement has ended.
     let verdicts = ChangeSignal()
     let damageCounter = Atomic<Int>(0)
 
@@ -37,7 +37,7 @@ package final class CachedObject: Sendable {
         return state.withLock { $0.isComplete }
     }
 
-    /// Reads what the index knows of this object, once.
+    /// Reads the rows of this object from the index, once.
     func load() {
         if state.withLock({ $0.isLoaded }) { return }
         let stored = cache.storedFile(key, version)
@@ -46,15 +46,15 @@ package final class CachedObject: Sendable {
 
     // MARK: Reading what is here
 
-    /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was.
+    /// Copies `range`, which lies within the object, if all of it is here. Returns whether it was.
     ///
-    /// Any thread; never waits for the network, but reads a file, and the first time the index. When it answers false the
-    /// destination may hold a part.
+    /// Any thread; never waits for the network, but reads a file, and the first time the index. When it returns false, the
+    /// destination may hold a part of the range.
     package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
         check(range, capacity: destination.count)
         let epoch = cache.epoch
         var position = range.lowerBound
-        // More stretches than a read has blocks means that others keep changing them.
+        // A read meets a block more often than that only if other readers keep changing the blocks.
         var retries = 32
         while position < range.upperBound {
             switch source(at: position, limit: range.upperBound, epoch: epoch) {
@@ -81,7 +81,7 @@ package final class CachedObject: Sendable {
                 guard verify(blocks, in: chunk) else { return false }
             case .underWay, .unjudged: return false
             case .missing:
-                // Before the index has been read everything is missing.
+                // Before the index is read, no block is known.
                 if state.withLock({ $0.isLoaded }) { return false }
                 load()
             }
@@ -97,18 +97,19 @@ package final class CachedObject: Sendable {
         try await fulfil(range, &demand, &watch, sequential: false, into: buffer, at: offset)
     }
 
-    /// Fetches that bring parts of a range, which their reader waits for until `endWait`.
+    /// The fetches that bring parts of a range. Their reader waits for them until `endWait`.
     struct Demand: Sendable {
         var waits: [ObjectState.Table.ID] = []
-        /// The fetch that brings the first byte of the range, if it has to come. Nobody keeps more than the one fetch it
-        /// waits for: a finished one's memory would be missing to those that have none yet.
+        /// The fetch that brings the first byte of the range, if it is not here. A reader keeps only the one fetch that it
+        /// waits for: the memory of finished fetches is needed by those that have none yet.
         var first: Fetch?
-        /// The ones held for a reader beyond its wait.
+        /// The fetches held for a reader beyond its wait.
         var held: [ObjectState.Table.ID] = []
     }
 
-    /// Copies `range` from wherever it is or comes to be; ends the demand's waits.
-    /// Requires: `watch` is of this request alone and older than the demand, whose fetches may be given up at any time.
+    /// Copies `range` from memory, disk or its fetches; ends the demand's waits.
+    /// Requires: `watch` belongs to this request alone and is older than the demand, whose fetches may be given up at any
+    /// time.
     func fulfil(
         _ range: ByteRange, _ demand: inout Demand, _ watch: inout DamageWatch, sequential: Bool, into buffer: Buffer,
         at offset: Int
@@ -120,7 +121,7 @@ package final class CachedObject: Sendable {
         do throws(BlockError) {
             while position < range.upperBound {
                 if mustWait {
-                    // Outside the use of the fetch, whose memory the judgement may need.
+                    // No reference to the fetch is held here: the judgement may need its memory.
                     mustWait = false
                     try await awaitVerdict()
                 }
@@ -130,7 +131,7 @@ package final class CachedObject: Sendable {
                 }
                 let epoch = cache.epoch
                 if let fetch = demand.first {
-                    // Straight from the fetch: its blocks might be evicted before this reader came to them.
+                    // Copied from the fetch itself: its blocks might be evicted before this reader reads them.
                     demand.first = nil
                     let end = min(range.upperBound, fetch.range.upperBound)
                     do throws(BlockError) { try await fetch.wait(upTo: end) } catch {
@@ -138,7 +139,8 @@ package final class CachedObject: Sendable {
                         mayDoubt = false
                         continue
                     }
-                    // A version that is fetched once more brings the last bytes before its readers' damage is reported.
+                    // When a damaged version is fetched once more, its last bytes arrive before the damage is reported to its
+                    // readers.
                     mustWait = state.withLock { $0.judgement.isOpen }
                     if mustWait { continue }
                     guard let source = fetch.buffer else { throw .cancelled }
@@ -146,7 +148,7 @@ package final class CachedObject: Sendable {
                     let target = unsafe slice(
                         buffer.bytes, Int64(offset) + position - range.lowerBound, end - position)
                     unsafe copy(from: source, at: Int(position - fetch.range.lowerBound), into: target)
-                    // The fetch was given up during the copy: the reader asks for these bytes once more.
+                    // The fetch was given up during the copy: the reader requests these bytes once more.
                     if !fetch.isDoubted { position = end }
                     continue
                 }
@@ -161,7 +163,7 @@ package final class CachedObject: Sendable {
                     unsafe copy(from: source, at: Int(position - start), into: target)
                     position = end
                 case .unverified(let chunk, let blocks):
-                    // What cannot be looked at is fetched anew.
+                    // Blocks that cannot be checked are fetched again.
                     if !verify(blocks, in: chunk) { discard(BlockSet(blocks), of: chunk) }
                 case .unjudged:
                     try await awaitVerdict()
@@ -207,7 +209,7 @@ package final class CachedObject: Sendable {
         unsafe target.copyMemory(from: source)
     }
 
-    /// False when the bytes are not to be believed: the blocks left the file meanwhile, or the disk failed.
+    /// False when the bytes do not count: the blocks left the file meanwhile, or the disk failed.
     private func copy(
         from file: File, at position: Int64, into target: UnsafeMutableRawBufferPointer, generation: UInt64
     ) -> Bool {
@@ -217,7 +219,7 @@ package final class CachedObject: Sendable {
         } catch {
             cache.disk.failed(error, doing: "read")
         }
-        // What cannot be read is no use as a block: it is fetched anew.
+        // Blocks that cannot be read are fetched again.
         let chunk = Geometry.chunk(at: position)
         let blocks = geometry.blocks(touching: ByteRange(at: position, count: Int64(target.count)), in: chunk)
         discard(BlockSet(blocks), of: chunk)

@@ -1,10 +1,10 @@
 import Basics
 import Synchronization
 
-/// Counts who changes the cache's files right now, so that its end can wait for their rows.
+/// Counts the threads that change the cache's files right now, so that `BlockCache.close` can wait for their rows.
 ///
-/// The mutex is a leaf. Once closed, nobody begins any more: what leaves or enters a file after the last rows are written
-/// would be found at the next start as blocks that do not match their checksums.
+/// The mutex is a leaf. After `close` no change may begin: blocks that enter or leave a file after the last rows are written
+/// would not match their checksums at the next start.
 final class ChangesUnderWay: Sendable {
     private struct State {
         var count = 0
@@ -16,7 +16,7 @@ final class ChangesUnderWay: Sendable {
 
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether the caller may change files; it calls `end` afterwards, when the rows are queued.
+    /// Whether the caller may change files. It then calls `end` when the rows are queued.
     func begin() -> Bool {
         state.withLock { state in
             if state.isClosed { return false }
@@ -33,7 +33,7 @@ final class ChangesUnderWay: Sendable {
         if isLast { allEnded.signal() }
     }
 
-    /// Refuses changes from now on, and waits at most `duration` for those that have begun. Call once.
+    /// Refuses changes from now on, and waits at most `duration` for those under way. Call once.
     func close(waiting duration: Duration) {
         let isIdle = state.withLock { state in
             state.isClosed = true

@@ -3,14 +3,14 @@ import Digests
 import ObjectStorage
 import Synchronization
 
-/// Computes digests that need the bytes of a version in their order (MD5, SHA-1), behind the fetches: what comes in out of
-/// order is read from where it is when its turn comes. One caller at a time works, and owns `Work` meanwhile; its mutex is a
-/// leaf. Gone with the process: the next one begins at the first byte.
+/// Computes digests that need the bytes of a version in order (MD5, SHA-1), behind the fetches. Blocks that arrive early are
+/// read from memory or disk when their turn comes. One caller at a time works, and owns `Work` meanwhile; its mutex is a
+/// leaf. Not kept on disk: the next process begins at the first byte.
 final class ContentHasher: Sendable {
     private struct Work {
         var parts: ArraySlice<CheckedPart>
         var digest: any Digest
-        /// Of the part, in bytes.
+        /// The bytes of the part that are not hashed yet.
         var left: Int64
         var position: Int64 = 0
         var isRight = true
@@ -20,11 +20,11 @@ final class ContentHasher: Sendable {
         case right, wrong
         /// Bytes are missing.
         case waiting
-        /// Another caller is at it.
+        /// Another caller is hashing.
         case busy
     }
 
-    /// nil while a caller is at it.
+    /// nil while a caller is hashing.
     private let work: Mutex<Work?>
 
     /// nil without parts.
@@ -33,7 +33,7 @@ final class ContentHasher: Sendable {
         work = Mutex(Work(parts: parts[...], digest: first.checksum.begin(), left: first.size))
     }
 
-    /// Goes on as far as the bytes are here. Reads the file; blocks for as long as hashing takes.
+    /// Hashes on as far as the bytes are here. Reads the file; blocks for as long as hashing takes.
     func advance(over object: CachedObject) -> Progress {
         guard var mine = work.withLock({ $0.take() }) else { return .busy }
         while mine.isRight, let part = mine.parts.first {
@@ -61,10 +61,10 @@ extension CachedObject {
         case unverified(chunk: Int, blocks: Range<Int>)
     }
 
-    /// Lends bytes that are here from `position` on, `most` at most and no more than to the end of a block, and answers how
-    /// many; nil when they are not here. Takes no note of it as a use.
+    /// Lends bytes that are here from `position` on, at most `most` and at most to the end of a block, and returns how many;
+    /// nil when they are not here. Does not count as a use.
     fileprivate func withPiece(at position: Int64, atMost most: Int64, _ body: (RawSpan) -> Void) -> Int64? {
-        // A block that leaves meanwhile is looked for once more.
+        // A block may leave between the two steps; then it is looked up again.
         for _ in 0..<4 {
             switch piece(at: position, atMost: most) {
             case nil: return nil

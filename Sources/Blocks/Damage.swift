@@ -1,34 +1,35 @@
 package import Basics
 package import ObjectStorage
 
-/// Bytes that the store sent and that were wrong, as they were found out after readers may have had them.
+/// Wrong bytes from the store that were found after readers may have had them.
 struct Damage: Sendable {
-    /// By chunk; nil when it may be any.
+    /// The damaged blocks by chunk; nil when it may be any.
     let blocks: [Int: BlockSet]?
-    /// What readers of them hear.
+    /// The error that readers of these blocks get.
     let error: ObjectStoreError
 }
 
-/// What one reader of an object has had, and whether it had damaged bytes. A value: its owner locks it.
+/// The blocks that one reader of an object has had, and whether some of them were damaged. A value: its owner locks it.
 package struct DamageWatch: Sendable {
-    /// How many damages of the object the reader is past.
+    /// How many damages of the object the reader has checked.
     private var seen: Int
     private var read: [Int: BlockSet] = [:]
 
-    /// A reader that has had nothing yet.
+    /// For a reader that has had no bytes yet.
     package init(_ object: CachedObject) { seen = object.damageCount }
 
-    /// Whether damage was found that the reader has not heard of.
+    /// Whether damage was found that the reader has not checked yet.
     package func isBehind(_ object: CachedObject) -> Bool { object.damageCount != seen }
 
-    /// The reader has had `range`. Answers the error that it hears instead, if any of what it had was damaged: from then on
-    /// it has had nothing.
+    /// Records that the reader has had `range`. Returns the error that it gets instead if any of its blocks was damaged; the
+    /// record is empty from then on.
     package mutating func note(_ range: ByteRange, of object: CachedObject) -> ObjectStoreError? {
         cover(range, of: object)
         return check(object)
     }
 
-    /// The same without more bytes. A reader that waits for bytes also hears of an object that did not come right.
+    /// Checks without more bytes. A reader that waits for bytes also gets the error of an object that could not be fetched
+    /// right.
     package mutating func check(_ object: CachedObject, isWaiting: Bool = false) -> ObjectStoreError? {
         guard isBehind(object) else { return nil }
         let (damages, count) = object.damages(after: seen)

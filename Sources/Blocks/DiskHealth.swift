@@ -2,8 +2,8 @@ import Basics
 import Logging
 import Synchronization
 
-/// Whether the cache disk takes writes. A failure is logged once and the disk left alone for a while; then it is tried
-/// again, and logged again only after it had worked. Its mutex is a leaf.
+/// Whether the cache disk takes writes. After a failure the disk is not used for `retryInterval`, then tried again. A failure
+/// is logged once until the disk has worked again. Its mutex is a leaf.
 final class DiskHealth: Sendable {
     private struct State {
         var retryAt: Duration?

@@ -3,9 +3,9 @@ import Synchronization
 
 /// One GET in flight: receives into a pooled buffer and wakes readers as their bytes arrive.
 ///
-/// The transport's thread is the only writer of the buffer; readers see bytes below the published count alone, and those
-/// are never written again. The last byte waits until the fetch is vouched for, and everything of a whole object's. Its mutex is a
-/// leaf. Readers keep the fetch alive, and the fetch its buffer.
+/// The transport's thread is the only writer of the buffer. Readers see only bytes below the published count, and those are
+/// never written again. The last byte is not published before the fetch is vouched for, and no byte of a whole object's
+/// fetch. Its mutex is a leaf. Readers keep the fetch alive, and the fetch its buffer.
 final class Fetch: ByteSink {
     private struct State {
         var buffer: Buffer?
@@ -22,12 +22,12 @@ final class Fetch: ByteSink {
     let range: ByteRange
     /// Asks for the whole object and holds its bytes back until they are verified.
     let isWhole: Bool
-    /// The object's (`Judgement.round`) when it began.
+    /// The value of `Judgement.round` when the fetch began.
     let round: Int
-    /// Who waits wants so many bytes, and hears why they do not come.
+    /// Each waiter waits for a count of bytes, and gets the error if they do not arrive.
     private let state = Monitor<State, Int, BlockError?>(State())
     private let published = Atomic<Int>(0)
-    /// Bytes that readers have taken from here; those taken twice count twice.
+    /// Bytes that readers have taken from the buffer; bytes taken twice count twice.
     let taken = Atomic<Int64>(0)
 
     private let doubted = Atomic<Bool>(false)
@@ -36,13 +36,13 @@ final class Fetch: ByteSink {
         (self.chunk, self.blocks, self.range, self.isWhole, self.round) = (chunk, blocks, range, isWhole, round)
     }
 
-    /// It failed since its bytes are not what they should be: readers ask for them once more.
+    /// The fetch failed because its bytes were not right: its readers fetch them again.
     var isDoubted: Bool { doubted.load(ordering: .acquiring) }
     func doubt() { doubted.store(true, ordering: .releasing) }
 
     var count: Int { Int(range.length) }
 
-    /// The end of what readers may have, an offset in the object.
+    /// The end of the published bytes, an offset in the object.
     var publishedEnd: Int64 { range.lowerBound + Int64(published.load(ordering: .acquiring)) }
 
     // MARK: The fetching side
@@ -81,10 +81,10 @@ final class Fetch: ByteSink {
 
     func restart() { state.withLock { $0.received = 0 } }
 
-    /// Whether all bytes asked for have come.
+    /// Whether all requested bytes have arrived.
     var isFilled: Bool { state.withLock { $0.received == count } }
 
-    /// Lets readers have everything: it is vouched for.
+    /// Publishes every byte: the fetch is vouched for.
     func publishAll() {
         state.change { _, queue in
             published.store(count, ordering: .releasing)

@@ -1,11 +1,11 @@
 /// Which blocks of a chunk to ask the store for. Pure.
 package enum FetchPlan {
-    /// Present blocks between two missing ones that a sequential fetch takes along rather than make two requests.
+    /// The most present blocks between two missing ones that a sequential fetch includes rather than make two requests.
     package static let bridge = 16
 
     /// Runs of blocks to fetch so that every block of `extent` is present or on its way.
     ///
-    /// Runs never touch a block in flight, begin and end with a missing block, and go over at most `bridge` present
+    /// Runs never contain a block in flight. They begin and end with a missing block, and include at most `bridge` present
     /// blocks in a row.
     package static func runs(
         in extent: Range<Int>, present: BlockSet, inFlight: BlockSet, bridge: Int

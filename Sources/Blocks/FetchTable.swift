@@ -1,8 +1,8 @@
-/// The requests in flight for one object, and who wants each: the state machine of fetch sharing. Pure.
+/// The requests in flight for one object, and the number of readers of each: the state machine of fetch sharing. Pure.
 ///
-/// Blocks of two entries never overlap, so a missing range is asked for once however many readers want it. A fetch ends
-/// early when a reader gave up and nobody else waits for it or holds it; a reader that got its bytes lets it run on, as
-/// the rest of a block is worth keeping. What has been received is never thrown away.
+/// Blocks of two entries never overlap, so a missing range is requested once however many readers need it. A fetch is
+/// cancelled when a reader gave up and no other reader waits for it or holds it. When a reader has its bytes, the fetch runs
+/// on, as the rest of a block is worth keeping. A fetch whose bytes have all arrived is never cancelled.
 package struct FetchTable<Payload> {
     package typealias ID = UInt64
 
@@ -21,7 +21,7 @@ package struct FetchTable<Payload> {
 
     package init() {}
 
-    /// The blocks of `chunk` that are on their way.
+    /// The blocks of `chunk` that are in flight.
     package func inFlight(in chunk: Int) -> BlockSet {
         var blocks = BlockSet()
         for entry in entries where entry.chunk == chunk { blocks.formUnion(BlockSet(entry.blocks)) }
@@ -38,7 +38,7 @@ package struct FetchTable<Payload> {
         entries.filter { $0.chunk == chunk && $0.blocks.overlaps(blocks) }
     }
 
-    /// Enters a fetch that nobody wants yet.
+    /// Enters a fetch without waiters or holders.
     package mutating func add(_ payload: Payload, chunk: Int, blocks: Range<Int>) -> Entry {
         precondition(entries(for: blocks, in: chunk).isEmpty, "two fetches of one block")
         let entry = Entry(id: nextID, chunk: chunk, blocks: blocks, payload: payload)
@@ -47,34 +47,34 @@ package struct FetchTable<Payload> {
         return entry
     }
 
-    /// A reader waits for bytes of the fetch; `endWait` follows.
+    /// Adds a waiter for bytes of the fetch; `endWait` follows.
     package mutating func wait(for id: ID) { update(id) { $0.waiters += 1 } }
 
-    /// A reader wants the fetch finished though it does not wait; `release` follows.
+    /// Adds a reader that needs the fetch to finish but does not wait; `release` follows.
     package mutating func hold(_ id: ID) { update(id) { $0.holders += 1 } }
 
-    /// A reader has its bytes, or `gaveUp`. Answers the fetch when it is to be cancelled: it has left the table.
+    /// A waiter has its bytes, or `gaveUp`. Returns the fetch when it is to be cancelled: it has left the table.
     package mutating func endWait(for id: ID, gaveUp: Bool) -> Payload? {
         update(id) { $0.waiters -= 1 }
         return gaveUp ? removeIfUnwanted(id) : nil
     }
 
-    /// A holder has lost interest. Answers the fetch when it is to be cancelled: it has left the table.
+    /// Removes a holder. Returns the fetch when it is to be cancelled: it has left the table.
     package mutating func release(_ id: ID) -> Payload? {
         update(id) { $0.holders -= 1 }
         return removeIfUnwanted(id)
     }
 
-    /// Whether a reader wants the fetch finished though it does not wait.
+    /// Whether a reader holds the fetch.
     package func isHeld(_ id: ID) -> Bool { entries.contains { $0.id == id && $0.holders > 0 } }
 
-    /// Every byte is here; the fetch is never cancelled from now on. False if it has been already.
+    /// Every byte has arrived; the fetch is never cancelled from now on. False if it was cancelled already.
     package mutating func markReceived(_ id: ID) -> Bool {
         update(id) { $0.isReceived = true }
         return entries.contains { $0.id == id }
     }
 
-    /// The fetch is over, with its blocks handed on or with an error. Later calls about it do nothing.
+    /// Removes a fetch that has ended, with its blocks stored or with an error. Later calls for it do nothing.
     package mutating func remove(_ id: ID) { entries.removeAll { $0.id == id } }
 
     private mutating func update(_ id: ID, _ change: (inout Entry) -> Void) {

@@ -7,20 +7,20 @@ package struct Geometry: Hashable, Sendable {
     /// The unit of index rows, eviction and sequential reads.
     package static let chunkSize: Int64 = blockSize * Int64(BlockSet.capacity)
 
-    /// Of the object, in bytes.
+    /// Size of the object, in bytes.
     package let size: Int64
 
-    /// In which the file system that holds the blocks takes space.
+    /// The unit in which the file system of the cache allocates.
     package let unit: DiskUnit
 
     package init(size: Int64, unit: DiskUnit = .usual) { (self.size, self.unit) = (size, unit) }
 
     package var chunkCount: Int { Self.count(of: Self.chunkSize, in: size) }
 
-    /// Of the object.
+    /// Blocks of the object.
     package var blockCount: Int { Self.count(of: Self.blockSize, in: size) }
 
-    /// A store may tell any length.
+    /// A store may return any length, so the addition must not overflow.
     private static func count(of unit: Int64, in size: Int64) -> Int { Int(size / unit + (size % unit > 0 ? 1 : 0)) }
 
     /// Whether one request fetches the object whole.
@@ -70,8 +70,8 @@ package struct Geometry: Hashable, Sendable {
         range.isEmpty ? 0..<0 : chunk(at: range.lowerBound)..<chunk(at: range.upperBound - 1) + 1
     }
 
-    /// Most bytes of disk that some blocks of one chunk take: whole units, and a unit for the file system's own map of
-    /// them when the file can have more pieces than fit its inode (ext4: four extents, then 340 to a block).
+    /// The most bytes of disk that some blocks of one chunk take: whole units, and one unit for the file system's own map of
+    /// them when the file can have more extents than fit its inode (ext4: four extents, then 340 to a block).
     package func charge(for blocks: BlockSet, in chunk: Int) -> Int64 {
         if blocks.isEmpty { return 0 }
         var charge = Int64(blocks.count) * Self.blockSize

@@ -1,29 +1,29 @@
 import Basics
 
-/// When a GET whose first byte does not come is asked for once more: past the time in which 99 of 100 lately came. Pure.
+/// When a GET is sent a second time: when its first byte takes longer than 99 of 100 recent ones. Pure.
 ///
-/// A store's slowest answers take many times as long as the others, for reasons of the one machine that gives them, and a
-/// program that reads a range of many blocks waits for the slowest of all. Second requests are few by what is counted, and never
-/// more than one in fifty, so that a store that is slow altogether is not asked twice for everything.
+/// A store's slowest answers take many times as long as the others, because of the one machine that gives them, and a program
+/// that reads a range of many blocks waits for the slowest. Second requests are few by that measure, and never more than one
+/// in fifty, so that a store that is slow altogether does not get every request twice.
 struct HedgePolicy {
-    /// First bytes that have to be seen before one is called late.
+    /// First bytes that have to be measured before one counts as late.
     static let leastSeen: UInt64 = 256
-    /// After so many, older ones are forgotten.
+    /// After so many measured, older ones are dropped.
     static let memory: UInt64 = 4096
-    /// How many fetches there are to a second request.
+    /// The number of fetches that allow one second request.
     static let fetchesPerHedge = 50
     /// Second requests that may be saved up.
     private static let mostSaved = 8
-    /// What comes within that is not worth a request, and may be this machine's own fault.
+    /// A first byte that arrives within this time is not worth a second request, and the delay may be this machine's own.
     static let shortestWait = Duration.milliseconds(100)
-    /// Between looks at the quantile.
+    /// First bytes between computations of the quantile.
     private static let lookInterval: UInt64 = 64
 
     private var times = Histogram()
     private var wait: Duration?
     private var credit = 0
 
-    /// Another fetch begins: how long its first byte is waited for before the second request; nil: it has none.
+    /// Another fetch begins. Returns how long to wait for its first byte before the second request; nil: it gets none.
     mutating func begin() -> Duration? {
         credit = min(credit + 1, Self.fetchesPerHedge * Self.mostSaved)
         return credit >= Self.fetchesPerHedge ? wait : nil
@@ -36,12 +36,12 @@ struct HedgePolicy {
         return true
     }
 
-    /// How long a first byte took, whichever request brought it.
+    /// Records how long a first byte took, whichever request brought it.
     mutating func record(_ firstByte: Duration) {
         times.record(firstByte)
         guard times.count >= Self.leastSeen, times.count.isMultiple(of: Self.lookInterval) else { return }
         wait = max(times.duration(0.99), Self.shortestWait)
-        // What is known stays in force until as many were seen again.
+        // The wait stays in force until enough new ones are measured.
         if times.count >= Self.memory { times = Histogram() }
     }
 }

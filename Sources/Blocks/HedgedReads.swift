@@ -2,10 +2,10 @@ import Basics
 import ObjectStorage
 import Synchronization
 
-/// GETs for readers. One whose first byte is late (`HedgePolicy`) is asked for a second time, on another connection: the
-/// request whose first byte comes first goes on alone, and nothing of the other reaches the sink.
+/// GETs for readers. One whose first byte is late (`HedgePolicy`) is sent a second time, on another connection. The request
+/// whose first byte comes first continues alone, and no byte of the other reaches the sink.
 ///
-/// Stands around the store's retries: what waits for its next try is late as well. Its mutex is a leaf.
+/// Wraps the store's retries: a request that waits for its next try counts as late, too. Its mutex is a leaf.
 final class HedgedReads: Sendable {
     private enum Event: Sendable {
         case isLate
@@ -21,7 +21,7 @@ final class HedgedReads: Sendable {
 
     var capabilities: Capabilities { store.capabilities }
 
-    /// Second requests so far.
+    /// Second requests sent so far.
     var hedges: Int { count.load(ordering: .relaxed) }
 
     func checksums(of key: ObjectKey, _ version: ObjectVersion) async throws(ObjectStoreError) -> [CheckedPart] {
@@ -60,11 +60,11 @@ final class HedgedReads: Sendable {
                     switch result {
                     case .success: isDecided = race.claim(number)
                     case .failure(let error):
-                        // What may pass is left to the other one.
+                        // An error that a retry may cure is left to the other request.
                         isDecided = race.isWinner(number) || race.isOpen && (underWay == 0 || !error.isRetryable)
                     }
                     guard isDecided else { continue }
-                    // The group ends with its last task: the one that is given up leaves its connection.
+                    // The group ends with its last task: the cancelled request leaves its connection.
                     group.cancelAll()
                     return result
                 }
@@ -80,7 +80,7 @@ final class HedgedReads: Sendable {
     }
 }
 
-/// Which of two requests for the same bytes may deliver them: the one that does so first.
+/// Which of two requests for the same bytes may deliver them: the one with the first byte.
 private final class Race: Sendable {
     fileprivate let sink: any ByteSink
     private let time: any TimeSource
@@ -99,7 +99,7 @@ private final class Race: Sendable {
 
     func isWinner(_ number: Int) -> Bool { winner.load(ordering: .acquiring) == number }
 
-    /// Whether the request may deliver from here on.
+    /// Whether this request may deliver its bytes; the first request to call this wins.
     func claim(_ number: Int) -> Bool {
         let (exchanged, original) = winner.compareExchange(
             expected: -1, desired: number, ordering: .acquiringAndReleasing)
@@ -108,7 +108,7 @@ private final class Race: Sendable {
     }
 }
 
-/// The way of one request to the sink of its race.
+/// The sink of one request, which passes the winner's bytes on to the sink of the race.
 private struct RaceLane: ByteSink {
     private let race: Race
     private let number: Int

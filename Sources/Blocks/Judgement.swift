@@ -2,47 +2,47 @@ import Basics
 import Digests
 import ObjectStorage
 
-/// Compares a version as a whole with its checksum: the CRCs of its blocks, the checksum that the store tells, and the verdict.
+/// Compares a whole version with its checksum: the CRCs of its blocks, the checksum that the store returned, and the verdict.
 /// A part of `ObjectState`; pure.
 ///
-/// 1. Blocks come in, and each is noted (`BlockSums`). 2. When the last one is there the version is judged; until the end of
-/// that nobody reads it. 3. A wrong one is given up whole, which begins a new round, and fetched once more. 4. Blocks that
-/// leave and come again are compared with what they came to before.
+/// 1. Blocks arrive, and the CRC of each is recorded (`BlockSums`). 2. When the last one is there the version is judged; no
+/// reader gets bytes until that has ended. 3. A wrong version is given up whole, which begins a new round, and fetched once
+/// more. 4. Blocks that leave and are fetched again are compared with their recorded CRCs.
 struct Judgement: Sendable {
     enum Verdict: Sendable {
         case open
         case right
-        /// The store says nothing that could be compared.
+        /// The store has nothing to compare with.
         case unchecked
     }
 
-    /// What to do about blocks that came in.
+    /// What to do about blocks that have arrived.
     enum Arrival: Equatable {
         case taken
-        /// They were the last ones.
+        /// The blocks were the last missing ones.
         case complete
-        /// They are not what the store sent before, which was right.
+        /// The blocks differ from those that the store sent before, which were right.
         case refuted(BlockSet)
-        /// They are not what the store sent before, and one of the two is wrong.
+        /// The blocks differ from those that the store sent before, and one of the two is wrong.
         case contradicted
-        /// What they belong to was given up.
+        /// The blocks belong to a round that was given up.
         case outdated
     }
 
-    /// Damages kept; a reader that has not looked for longer may have had any.
+    /// Damages kept. A reader that is further behind may have had any damaged block.
     private static let mostDamages = 16
 
     var sums: BlockSums?
     var verdict = Verdict.open
-    /// Grows when everything that has come in is given up.
+    /// Grows when everything received is given up.
     private(set) var round = 0
-    /// nil while the store has not said it.
+    /// nil until the store has returned it.
     var expected: [CheckedPart]?
-    /// Somebody judges, or fetches once more.
+    /// A task judges the version, or fetches it once more.
     var isUnderWay = false
-    /// Why the last judgement has come to nothing.
+    /// Why the last judgement failed.
     var failure: BlockError?
-    /// Follows the bytes, where their checksum needs them in order.
+    /// Hashes the bytes in order, where the checksum needs that.
     var hasher: ContentHasher?
     private(set) var damages: [Damage] = []
     private(set) var damageCount = 0
@@ -50,10 +50,10 @@ struct Judgement: Sendable {
     /// Whether readers have to wait.
     var isOpen: Bool { isUnderWay || verdict == .open && sums?.isComplete == true }
 
-    /// The kind of the values to take of blocks.
+    /// The kind of CRC to compute of blocks.
     var kind: CRCKind { sums?.kind ?? expected?.first?.checksum.crc?.kind ?? .crc64nvme }
 
-    /// `values` are those of the fetch's blocks. Of an object that came `verified` as a whole, nothing is left to judge.
+    /// `values` are the CRCs of the fetch's blocks. An object that arrived `verified` as a whole needs no judgement.
     mutating func arrive(
         _ values: [UInt64], _ fetch: Fetch, _ kind: CRCKind, _ geometry: Geometry, verified: Bool
     ) -> Arrival {
@@ -69,7 +69,7 @@ struct Judgement: Sendable {
         return verdict == .open && sums.isComplete && !isUnderWay ? .complete : .taken
     }
 
-    /// Takes the value of a block that was sent from here; a later one that comes from the store is compared with it.
+    /// Records the CRC of a block that this process uploaded; a later fetch of the block is compared with it.
     mutating func adopt(_ value: UInt64, _ kind: CRCKind, of block: Int, in chunk: Int, _ geometry: Geometry) {
         var sums = self.sums.take() ?? BlockSums(kind, geometry)
         defer { self.sums = sums }
@@ -78,7 +78,7 @@ struct Judgement: Sendable {
         sums.record([value], of: one, in: chunk)
     }
 
-    /// Nothing of what came in counts any more.
+    /// Drops the CRCs of all blocks received so far.
     mutating func giveUp() {
         round += 1
         (sums, hasher, verdict) = (nil, nil, .open)
@@ -90,14 +90,14 @@ struct Judgement: Sendable {
         if damages.count > Self.mostDamages { damages.removeFirst() }
     }
 
-    /// Those after the first `seen`.
+    /// The damages after the first `seen`.
     func damages(after seen: Int) -> [Damage] {
         let new = damageCount - seen
         guard new > damages.count, let last = damages.last else { return damages.suffix(max(0, new)) }
         return damages + [Damage(blocks: nil, error: last.error)]
     }
 
-    /// Passes what the blocks came to on to another version with the same bytes.
+    /// Passes the CRCs and the verdict on to another version with the same bytes.
     mutating func giveAway(to other: inout Judgement) {
         (other.sums, other.verdict) = (sums, verdict)
         (sums, verdict, hasher) = (nil, .open, nil)

@@ -1,7 +1,7 @@
 import Basics
 import Synchronization
 
-/// Fetched blocks kept in memory, for lack of a disk or until the reader they were fetched ahead for has come by.
+/// Fetched blocks kept in memory, for lack of a disk or until the reader that they were fetched ahead for has read them.
 final class ShelvedBlocks: Sendable {
     let chunk: Int
     let blocks: Range<Int>
@@ -9,7 +9,7 @@ final class ShelvedBlocks: Sendable {
     let range: ByteRange
     let buffer: Buffer
     let used: Atomic<Int64>
-    /// They are on disk too, and only wait to be read.
+    /// The blocks are on disk too, and are only kept until they are read.
     let isPassing: Bool
     private let taken: Atomic<Int64>
 
@@ -20,7 +20,7 @@ final class ShelvedBlocks: Sendable {
         taken = Atomic(fetch.taken.load(ordering: .relaxed))
     }
 
-    /// A reader takes so many bytes; true when that were all, and nobody waits for these blocks any more.
+    /// A reader takes `count` bytes. True when all bytes are taken and the blocks are on disk too.
     func take(_ count: Int64) -> Bool {
         taken.add(count, ordering: .relaxed).newValue >= range.length && isPassing
     }
@@ -28,8 +28,8 @@ final class ShelvedBlocks: Sendable {
 
 /// Bounds the memory that shelved blocks take, the blocks used longest ago going first.
 ///
-/// It never holds more than its share of the budget, so whoever waits for a buffer gets one from the rest. Objects own
-/// their shelved blocks too; the shelf tells them what to drop. Its mutex is a leaf.
+/// It never holds more than its share of the budget, so a reader that waits for a buffer gets one from the rest. Objects list
+/// their shelved blocks too; the shelf calls them to drop some. Its mutex is a leaf.
 final class MemoryShelf: Sendable {
     private struct Place {
         let item: ShelvedBlocks
@@ -43,17 +43,19 @@ final class MemoryShelf: Sendable {
 
     /// In bytes.
     let limit: Int
-    /// The same for all of it, as long as blocks come in that are on disk too: as much as may be under way ahead of a reader.
+    /// The limit of all shelved blocks for admitting those that are on disk too: as much as may be in flight ahead of a
+    /// reader.
     let passingLimit: Int
     private let state = Mutex(State())
-    /// Uses of the cache, as its epoch counts them, after which a reader that did not come will not.
+    /// Epochs of the cache after which blocks that were not read count as unwanted.
     private static let patience: Int64 = 64
 
     init(limit: Int, passingLimit: Int) { (self.limit, self.passingLimit) = (limit, passingLimit) }
 
     var bytes: Int { state.withLock { $0.bytes } }
 
-    /// Takes a place for blocks that `owner` has listed already; others, or they themselves, may go for it.
+    /// Admits blocks that `owner` has listed already. Drops the blocks used longest ago, possibly these, to stay below the
+    /// limit.
     func admit(_ item: ShelvedBlocks, of owner: CachedObject) {
         let victims: [Place] = state.withLock { state in
             state.places[ObjectIdentifier(item)] = Place(item: item, owner: owner)
@@ -73,7 +75,7 @@ final class MemoryShelf: Sendable {
         for victim in victims { victim.owner?.drop(victim.item) }
     }
 
-    /// The same for blocks that are on disk too, unless the shelf is full; what nobody came for in a long time goes first.
+    /// Admits blocks that are on disk too, unless the shelf is full. Drops those first that were not read for long.
     func admitPassing(_ item: ShelvedBlocks, of owner: CachedObject) {
         let now = item.used.load(ordering: .relaxed)
         let victims: [Place] = state.withLock { state in
@@ -95,7 +97,7 @@ final class MemoryShelf: Sendable {
         for victim in victims { victim.owner?.drop(victim.item) }
     }
 
-    /// Frees everything, for a reader that waits for memory.
+    /// Drops everything, for a reader that waits for memory.
     func clear() {
         let places = state.withLock { state in
             defer { state = State() }
@@ -104,7 +106,7 @@ final class MemoryShelf: Sendable {
         for place in places { place.owner?.drop(place.item) }
     }
 
-    /// The owner ends.
+    /// The owner has dropped the blocks already.
     func remove(_ item: ShelvedBlocks) {
         state.withLock { state in
             if state.places.removeValue(forKey: ObjectIdentifier(item)) != nil {

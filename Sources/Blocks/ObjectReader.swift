@@ -2,11 +2,11 @@ package import Basics
 import ObjectStorage
 import Synchronization
 
-/// Reads one object for one file handle: the object's shared blocks, and what this handle's reads say about the next ones.
+/// Reads one object for one file handle: the object's shared blocks, and the read-ahead that this handle's reads suggest.
 ///
-/// Owns the read-ahead state, its interest in fetches under way and what it has had, all in its mutex; inside it the object
-/// says which bytes were damaged, and nothing else of it is called. One that has had damaged bytes reads nothing any more.
-/// Lives as long as the handle; `close` gives up what was fetched ahead for it alone.
+/// Owns the read-ahead state, its holds on fetches and the record of what it has read, all in its mutex. Under that mutex the
+/// only calls to the object ask which bytes were damaged. A reader that has had damaged bytes fails from then on. Lives as
+/// long as the handle; `close` gives up what was fetched ahead for it alone.
 package final class ObjectReader: Sendable {
     private struct Hold {
         let stream: Int
@@ -18,7 +18,7 @@ package final class ObjectReader: Sendable {
         var holds: [Hold] = []
         var isClosed = false
         var watch: DamageWatch
-        /// Why nothing is read any more.
+        /// The error of all further reads.
         var damage: ObjectStoreError?
     }
 
@@ -30,18 +30,18 @@ package final class ObjectReader: Sendable {
     package init(_ object: CachedObject) {
         self.object = object
         let cache = object.cache
-        // What is fetched ahead must not push out what was fetched before it and not read yet.
+        // Read-ahead must not evict blocks that were fetched ahead earlier and not read yet.
         let room = cache.options.usesDisk ? cache.ledger.limit / 4 : Int64(cache.shelf.limit / 4)
         let limit = min(cache.options.readAhead, room, Int64(cache.buffers.budget.limit / 3 * 2))
         state = Mutex(State(readAhead: ReadAhead(size: object.version.size, limit: limit), watch: DamageWatch(object)))
     }
 
-    /// Copies `range`, which lies within the object, if all of it is here, and answers whether it was. Any thread; never
-    /// waits for the network, but may start fetching ahead. After false call `read`, not this again.
+    /// Copies `range`, which lies within the object, if all of it is here. Returns whether it was. Any thread; never waits
+    /// for the network, but may start fetching ahead. After false call `read`, not this again.
     package func readCached(_ range: ByteRange, into destination: UnsafeMutableRawBufferPointer) -> Bool {
         let watch = DamageWatch(object)
         guard unsafe object.readCached(range, into: destination), note(range, watch) == nil else { return false }
-        // A small object comes whole: there is nothing to fetch ahead.
+        // A small object is fetched whole: there is nothing to fetch ahead.
         if range.isEmpty || object.geometry.isSmall { return true }
         let plan = state.withLock { $0.readAhead.note(range) }
         if !plan.prefetch.isEmpty || plan.abandoned != nil { follow(plan, holding: []) }
@@ -64,9 +64,9 @@ package final class ObjectReader: Sendable {
         if let damage = note(range, watch) { throw .store(damage) }
     }
 
-    /// Takes `range` as read, if it is not too late. Answers the error of a reader that has had damaged bytes.
-    /// `request` is older than the copy of the bytes: another request of this handle may have looked at `State.watch`
-    /// after that copy, and so passed a damage of these bytes.
+    /// Records `range` as read. Returns the error of a reader that has had damaged bytes. `request` is older than the copy of
+    /// the bytes: another request of this handle may have checked `State.watch` after that copy, and so passed a damage of
+    /// these bytes.
     private func note(_ range: ByteRange, _ request: DamageWatch) -> ObjectStoreError? {
         state.withLock { state in
             state.watch.cover(range, of: object)
@@ -77,7 +77,7 @@ package final class ObjectReader: Sendable {
         }
     }
 
-    /// Answers why nothing is read any more.
+    /// The error of all further reads, if there is one.
     private func check() -> ObjectStoreError? {
         state.withLock { state in
             if state.damage == nil { state.damage = state.watch.check(object) }
@@ -85,7 +85,7 @@ package final class ObjectReader: Sendable {
         }
     }
 
-    /// Cancels what was fetched ahead and nobody else waits for. Further reads work, without read-ahead.
+    /// Cancels what was fetched ahead and no other reader waits for. Further reads work, without read-ahead.
     package func close() {
         let holds = state.withLock { state in
             state.isClosed = true
@@ -106,7 +106,7 @@ package final class ObjectReader: Sendable {
             }
             object.release(dropped.map(\.fetch))
         }
-        // Without a disk there is room for little.
+        // Without a disk only a few blocks can be kept.
         let chunks = object.cache.disk.isUsable ? plan.prefetch : plan.prefetch.prefix(1)
         for chunk in chunks where !state.withLock({ $0.isClosed }) {
             let (started, isComplete) = object.prefetch(chunk)

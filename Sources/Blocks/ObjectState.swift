@@ -1,11 +1,11 @@
 import Basics
 import Synchronization
 
-/// What is known of one chunk of an open object.
+/// The state of one chunk of an open object.
 ///
-/// `claimed` holds every block whose place in the file may be in use: `present`, being written, or `leaving`. `verified`
-/// and `unsummed` lie within `present`. Rows name what leaves until its place is free: a crash before that leaves no
-/// bytes in the file that nobody counts, and one after it blocks that their checksums give away.
+/// `claimed` holds every block whose place in the file may be in use: `present`, being written, or `leaving`. `verified` and
+/// `unsummed` lie within `present`. Rows name leaving blocks until their place is free. A crash before that leaves no
+/// uncounted bytes in the file; a crash after it leaves rows for holes, which their checksums reveal.
 struct Chunk {
     /// Blocks on disk.
     var present = BlockSet.empty
@@ -14,9 +14,9 @@ struct Chunk {
     /// Blocks of an adopted file whose checksums are still being computed.
     var unsummed = BlockSet.empty
     var claimed = BlockSet.empty
-    /// Blocks nobody finds any more, whose space is being given back.
+    /// Blocks that readers do not see any more, whose space is being freed.
     var leaving = BlockSet.empty
-    /// Those of `leaving` that nobody is at: the file did not let go of them.
+    /// Those of `leaving` whose space could not be freed, and that no thread is freeing now.
     var stranded = BlockSet.empty
     /// CRC-32C of each block; meaningful for `present` minus `unsummed`.
     var checksums: [UInt32]
@@ -40,20 +40,21 @@ struct Chunk {
     }
 }
 
-/// Everything that changes about one cached object: the truth while the object is referenced, the index's rows after.
+/// The mutable state of one cached object. It is authoritative while the object is referenced; afterwards the index's rows
+/// are.
 ///
 /// Lives in `CachedObject`'s mutex. Methods decide and record; the caller does the I/O after unlocking.
 struct ObjectState {
-    /// Where bytes at some position are, as far as one source goes.
+    /// The source of the bytes at some position, with the end of that source.
     enum Source {
-        /// In the file up to `end`; to be believed if `generation` has not changed after the read.
+        /// In the file up to `end`. The bytes count only if `generation` has not changed after the read.
         case file(File, end: Int64, generation: UInt64)
         case memory(Buffer, start: Int64, end: Int64)
         /// In the file, which is not open or whose blocks are not checked yet.
         case unverified(chunk: Int, blocks: Range<Int>)
         case underWay
         case missing
-        /// Nobody reads before the version is judged.
+        /// No reader gets bytes before the version is judged.
         case unjudged
     }
 
@@ -65,15 +66,16 @@ struct ObjectState {
     /// The row of the file; nil while nothing is on disk.
     var fileID: Int64?
     var file: File?
-    /// The same file opened to be written around the page cache, and the descriptor it goes with.
+    /// The same file opened for direct I/O, and the descriptor that it belongs to.
     var direct: (file: File, beside: File)?
-    /// The file system does not let us write that way.
+    /// The file system refuses direct I/O.
     var refusesDirect = false
     var isSettled = false
-    /// The file was lent. A program may have it mapped since then, and nobody can tell: it stays as it is and leaves whole,
-    /// by its name.
+    /// The file was lent. A program may have it mapped since then, which this process cannot see. So no hole is punched in
+    /// it; it is only removed whole, by its name.
     var wasLent = false
-    /// How many want what is here to stay, as it is nowhere else any more (`CachedObject.pin`).
+    /// The number of pins: readers that need the blocks to stay, as the store does not have them any more
+    /// (`CachedObject.pin`).
     var pins = 0
     var chunks: [Int: Chunk] = [:]
     var presentBlocks = 0
@@ -81,7 +83,7 @@ struct ObjectState {
     var isComplete: Bool {
         presentBlocks == geometry.blockCount
     }
-    /// Whether this process knows every block to be right, and the next one can find out.
+    /// Whether this process has found every block right, and every checksum is computed.
     var isKnownWhole: Bool {
         (0..<geometry.chunkCount).allSatisfy { index in
             guard let chunk = chunks[index] else { return false }
@@ -90,7 +92,7 @@ struct ObjectState {
     }
     /// Fetches being written to the file.
     var landings = 0
-    /// Received fetches that wait for whoever writes now, if `isLanding`.
+    /// Received fetches that wait for the thread that writes now, if `isLanding`.
     var landingQueue: [CachedObject.Landing] = []
     var isLanding = false
     /// Grows whenever blocks leave the file.
@@ -98,7 +100,7 @@ struct ObjectState {
     var fetches = Table()
     /// Chunks whose rows are out of date.
     var changed: Set<Int> = []
-    /// Left their chunks, as all their bytes were read; the shelf has to be told.
+    /// Blocks that have left their chunks, as all their bytes were read. The shelf has to remove them.
     var readOut: [ShelvedBlocks] = []
     /// The cache has this object in its list of rows to write.
     var isQueued = false
@@ -115,7 +117,7 @@ struct ObjectState {
 
     // MARK: Reading
 
-    /// Where the byte at `position` is, with what follows it up to `limit`.
+    /// The source of the byte at `position` and of those that follow it up to `limit`.
     mutating func source(at position: Int64, limit: Int64, epoch: Int64) -> Source {
         if judgement.isOpen { return .unjudged }
         let index = Geometry.chunk(at: position)
@@ -153,8 +155,8 @@ struct ObjectState {
         return .memory(buffer, start: fetch.range.lowerBound, end: end)
     }
 
-    /// Enters the fetches that bring what is missing of `range`: the blocks asked for, or if `sequential` their chunks
-    /// to the end. Answers all fetches that bring a part of `range` or were entered.
+    /// Enters the fetches that bring the missing blocks of `range`, or if `sequential` of its chunks to the end. Returns all
+    /// fetches that bring a part of `range`, and those that were entered.
     mutating func demand(
         _ range: ByteRange, sequential: Bool
     ) -> (wanted: [Table.Entry], started: [Table.Entry]) {
@@ -176,7 +178,7 @@ struct ObjectState {
         return (wanted, started)
     }
 
-    /// The stretches of a chunk that nobody has asked for.
+    /// The runs of a chunk that are neither here nor in flight.
     func missingRuns(in chunk: Int) -> [Range<Int>] {
         FetchPlan.runs(
             in: 0..<geometry.blockCount(of: chunk), present: chunks[chunk]?.available ?? .empty,
@@ -189,14 +191,15 @@ struct ObjectState {
         return fetches.add(fetch, chunk: chunk, blocks: blocks)
     }
 
-    /// Fetches whose every byte has arrived are never cancelled, though the store has not ended its answer yet.
+    /// Protects fetches whose every byte has arrived from cancellation, though the store has not ended its answer yet.
     mutating func keepFilled(_ ids: [Table.ID]) {
         for entry in fetches.entries where ids.contains(entry.id) && entry.payload.isFilled {
             _ = fetches.markReceived(entry.id)
         }
     }
 
-    /// The next fetch to write, with how many wait behind it; nil when none is left, and nobody writes any more.
+    /// The next fetch to write, with how many wait behind it. nil when none is left; the calling thread then no longer
+    /// writes.
     mutating func nextLanding() -> (CachedObject.Landing, waiting: Int)? {
         if landingQueue.isEmpty {
             isLanding = false
@@ -207,7 +210,7 @@ struct ObjectState {
 
     // MARK: Blocks come and go
 
-    /// Claims the places of those blocks that are free, and answers them with what they cost more.
+    /// Claims those places of the blocks that are free. Returns these blocks and their additional charge.
     mutating func claim(_ blocks: BlockSet, in chunk: Int, epoch: Int64) -> (blocks: BlockSet, cost: Int64) {
         var record = chunks[chunk] ?? Chunk(blockCount: geometry.blockCount(of: chunk), used: epoch)
         let free = blocks.subtracting(record.claimed)
@@ -218,7 +221,8 @@ struct ObjectState {
         return (free, geometry.charge(for: record.claimed, in: chunk) - before)
     }
 
-    /// Claimed blocks are on disk and right. Answers the bytes that the quota gets back: of what has left since they were claimed.
+    /// Claimed blocks are on disk and right. Returns the bytes to release: the charge of blocks that have left since the
+    /// claim.
     mutating func land(
         _ blocks: BlockSet, in chunk: Int, cost: Int64, checksums: [(Int, UInt32)], epoch: Int64
     ) -> Int64 {
@@ -240,7 +244,7 @@ struct ObjectState {
 
     func isShelved(_ item: ShelvedBlocks) -> Bool { chunks[item.chunk]?.shelved.contains { $0 === item } ?? false }
 
-    /// Blocks that are on disk and only wait in memory to be read leave it.
+    /// Removes from memory the blocks that are on disk too.
     mutating func dropPassing() -> [ShelvedBlocks] {
         var dropped: [ShelvedBlocks] = []
         for (index, chunk) in chunks where chunk.shelved.contains(where: \.isPassing) {
@@ -251,7 +255,7 @@ struct ObjectState {
         return dropped
     }
 
-    /// Claimed blocks could not be written. Answers the bytes that the quota gets back, as `land` does.
+    /// Claimed blocks could not be written. Returns the bytes to release, as `land` does.
     mutating func abandonLanding(_ blocks: BlockSet, in chunk: Int) -> Int64 {
         landings -= 1
         changed.insert(chunk)
@@ -263,13 +267,13 @@ struct ObjectState {
         return freed
     }
 
-    /// What a chunk is charged for and does not take.
+    /// The part of a chunk's charge that exceeds its claimed blocks.
     private func overcharge(of record: Chunk, in chunk: Int) -> Int64 {
         max(0, record.charged - geometry.charge(for: record.claimed, in: chunk))
     }
 
-    /// Present blocks of a chunk leave; their places stay claimed until `vacate`. Answers those that were present, and those that
-    /// are to leave once more.
+    /// Withdraws present blocks of a chunk from readers; their places stay claimed until `vacate`. Returns those that were
+    /// present, and the stranded ones, which are to be freed once more.
     mutating func withdraw(_ blocks: BlockSet?, from chunk: Int) -> BlockSet {
         guard var record = chunks[chunk] else { return .empty }
         let stranded = record.stranded
@@ -290,18 +294,18 @@ struct ObjectState {
         return leaving.union(stranded)
     }
 
-    /// Withdrawn blocks could not leave: somebody else is to try it again.
+    /// The space of withdrawn blocks could not be freed: a later caller tries again.
     mutating func strand(_ blocks: BlockSet, in chunk: Int) {
         chunks[chunk]?.stranded.formUnion(blocks)
     }
 
-    /// The places of withdrawn blocks are free; answers the bytes that the quota gets back.
+    /// The places of withdrawn blocks are free. Returns the bytes to release.
     mutating func vacate(_ blocks: BlockSet, in chunk: Int) -> Int64 {
         guard var record = chunks[chunk] else { return 0 }
         record.claimed.subtract(blocks)
         record.leaving.subtract(blocks)
-        // A claim whose cost is not charged yet makes the rest look dearer than it is: then less is given back now, and
-        // the remainder when it lands.
+        // A claim that is not charged yet makes the remaining blocks look dearer than they are charged: then less is released
+        // now, and the remainder when it lands.
         let freed = overcharge(of: record, in: chunk)
         record.charged -= freed
         chunks[chunk] = record
@@ -309,8 +313,8 @@ struct ObjectState {
         return freed
     }
 
-    /// The file leaves whole, with every block in it, and is nobody's from here on; answers its number and the bytes that
-    /// the quota gets back. nil while that cannot be.
+    /// Gives up the whole file, which belongs to no object from here on. Returns its number and the bytes to release; nil
+    /// while a fetch is being written to it.
     mutating func leave() -> (file: Int64, freed: Int64)? {
         guard landings == 0, let left = fileID else { return nil }
         var freed: Int64 = 0
@@ -328,7 +332,7 @@ struct ObjectState {
 
     // MARK: Rows
 
-    /// What the index has to be told, and forgets it. Empty chunks leave memory.
+    /// Returns the changed rows for the index and marks them as written. Empty chunks leave memory.
     mutating func takeChanges() -> (changes: BlockIndex.Changes, chunks: Set<Int>)? {
         isQueued = false
         guard let fileID else {
@@ -371,8 +375,8 @@ struct ObjectState {
         return (changes, written)
     }
 
-    /// Whether everything on disk can pass to another version with the same bytes: nothing is being written or punched, and
-    /// nobody has these blocks alone.
+    /// Whether everything on disk can pass to another version with the same bytes: no block is being written, punched,
+    /// shelved or pinned.
     var isMovable: Bool {
         file != nil && landings == 0 && pins == 0
             && chunks.values.allSatisfy { $0.present == $0.claimed && $0.shelved.isEmpty }
@@ -381,7 +385,7 @@ struct ObjectState {
     /// Whether nothing is on disk.
     var isVacant: Bool { fileID == nil && landings == 0 && chunks.values.allSatisfy { $0.claimed.isEmpty } }
 
-    /// Passes the file and its blocks on. Reads under way find that blocks have left.
+    /// Passes the file and its blocks on. Reads under way fail their check of `generation`.
     mutating func giveAway(to other: inout ObjectState) {
         (other.fileID, other.file, other.isSettled, other.wasLent) = (fileID, file, isSettled, wasLent)
         other.chunks.merge(chunks) { theirs, ours in
@@ -396,7 +400,7 @@ struct ObjectState {
         generation &+= 1
     }
 
-    /// Takes over what the index says, unless that has happened.
+    /// Takes the rows of the index, unless they were loaded already.
     mutating func load(_ stored: BlockIndex.StoredFile?) {
         if isLoaded { return }
         isLoaded = true
@@ -408,7 +412,7 @@ struct ObjectState {
                 row.checksums.count == geometry.blockCount(of: row.chunk),
                 row.present.subtracting(geometry.allBlocks(of: row.chunk)).isEmpty
             else {
-                // Not written by us: the row goes with the next flush.
+                // A row that this program did not write: the next flush deletes it.
                 changed.insert(row.chunk)
                 continue
             }

@@ -2,38 +2,39 @@ package import Basics
 
 /// Guesses from the reads of one handle what will be read next: the state machine of read-ahead. Pure.
 ///
-/// It follows up to four streams, since threads and handles interleave. A read at offset 0, or one that goes on where an
-/// earlier one ended, belongs to a stream, and its chunk is fetched to the end; ahead of it goes a window of eight times
-/// what it has read so far, up to the limit. The kernel sends its own read-ahead from several threads and out of
-/// order, so a stream accepts gaps, the wider the longer it has run. Every other read is random: it gets what it asks.
+/// It follows up to four streams, since threads and handles interleave. A read at offset 0, or one that continues where an
+/// earlier one ended, belongs to a stream, and its chunk is fetched to the end. Ahead of the stream a window of eight times
+/// the bytes it has read is fetched, up to the limit. The kernel sends its own read-ahead from several threads and out of
+/// order, so a stream accepts gaps, the wider the longer it has run. Every other read is random: only its own blocks are
+/// fetched.
 package struct ReadAhead: Sendable {
     package struct Plan: Hashable, Sendable {
         /// Names the stream in `prefetchFailed` and `abandoned`.
         package var stream: Int
-        /// Fetch the rest of the chunk, not just the blocks asked for.
+        /// Fetch the rest of the chunk, not just the blocks of the read.
         package var isSequential: Bool
-        /// Fetch from here on, if the read begins later: what lies between is about to be asked for, and would be one request
-        /// more.
+        /// Fetch from here on, if the read begins later: the bytes between are about to be read, and would need another
+        /// request.
         package var start: Int64
         /// Chunks to fetch ahead, beyond the one being read.
         package var prefetch: Range<Int>
-        /// A stream that was given up for this one; what it prefetched is no longer wanted.
+        /// A stream that was given up for this one; its prefetched blocks are no longer wanted.
         package var abandoned: Int?
     }
 
     private struct Stream {
         let id: Int
-        /// Where it begins.
+        /// The offset of its first byte.
         let start: Int64
         /// The furthest byte read.
         var end: Int64
         /// Bytes read in a row up to `end`.
         var run: Int64
-        /// Chunks, the current one included; 0 while one read is all there is.
+        /// The window in chunks, the current one included; 0 for a stream of one random read.
         var window: Int
         /// Chunks below this have been offered.
         var offered: Int
-        /// No new offer before the stream has come so far.
+        /// No new offer before the stream reaches this offset.
         var nextOffer: Int64 = 0
         var lastUse: Int
     }
@@ -53,13 +54,13 @@ package struct ReadAhead: Sendable {
     private var streams: [Stream] = []
     private var reads = 0
 
-    /// `limit` is how many bytes may be under way ahead of a stream.
+    /// `limit` is how many bytes may be in flight ahead of a stream.
     package init(size: Int64, limit: Int64) {
         geometry = Geometry(size: size)
         widestWindow = max(1, Int(limit / Geometry.chunkSize))
     }
 
-    /// Takes note of a read and answers how to fetch it and what to fetch ahead.
+    /// Records a read. Returns how to fetch it and what to fetch ahead.
     package mutating func note(_ range: ByteRange) -> Plan {
         reads += 1
         var abandoned: Int?
@@ -85,7 +86,7 @@ package struct ReadAhead: Sendable {
             prefetch: offer(&streams[index]), abandoned: abandoned)
     }
 
-    /// Chunks from `chunk` on could not be asked for, as memory was short: offer them again a little later.
+    /// Chunks from `chunk` on could not be fetched, as memory was short: offer them again a little later.
     package mutating func prefetchFailed(at chunk: Int, stream: Int) {
         guard let index = streams.firstIndex(where: { $0.id == stream }) else { return }
         streams[index].offered = min(streams[index].offered, chunk)
