@@ -6,16 +6,17 @@ package struct Attributes: Hashable, Sendable {
     package var kind: EntryKind
     /// In bytes; of a symlink the length of its target.
     package var size: Int64
-    /// Permission bits. nil: never set, the mount's default holds; so for the owner and the group.
+    /// Permission bits. nil: never set, the mount's default holds; the same for the owner and the group.
     package var mode: UInt16?
     package var uid: UInt32?
     package var gid: UInt32?
     package var mtime: Timestamp
-    /// Of this host's changes, in the order in which they were made; of others' the time of the object's version.
+    /// For changes of this host: in the order in which they were made; for other hosts' changes: the time of the object's
+    /// version.
     package var ctime: Timestamp
-    /// As a program has set it; nil shows `mtime`. Reads do not move it.
+    /// As a program has set it; nil means `mtime`. Reads do not change it.
     package var atime: Timestamp?
-    /// The version in the bucket that this describes or, while changes wait, that they started from. nil: nothing is
+    /// The version in the bucket that this describes or, while changes wait, that they are based on. nil: nothing is
     /// committed yet, or a directory without a marker.
     package var version: ObjectVersion?
     /// As the store spells it; nil is its standard class.
@@ -33,19 +34,19 @@ package struct Attributes: Hashable, Sendable {
         (self.storageClass, self.headersKnown) = (storageClass, headersKnown)
     }
 
-    /// Something was changed at `now`. Each change is later than the one before it, whatever the clocks of this host and the store
-    /// say.
+    /// Records a change at `now`. Each change is later than the one before it, whatever the clocks of this host and the store
+    /// show.
     package mutating func noteChange(at now: Timestamp) { ctime = max(now, ctime.next) }
 
-    /// What Linux leaves of a file's mode when somebody changes it who is not privileged: no set-user-ID bit, and no
-    /// set-group-ID bit that is not a mark for mandatory locking (inode(7)).
+    /// The mode that Linux leaves when an unprivileged program changes a file: no set-user-ID bit, and no set-group-ID bit
+    /// that is not a mark for mandatory locking (inode(7)).
     package mutating func dropPrivileges() {
         guard kind == .file, let mode else { return }
         let groupMayExecute = mode & 0o010 != 0
         self.mode = mode & ~(groupMayExecute ? 0o6000 : 0o4000)
     }
 
-    /// What a listing tells of an object.
+    /// The attributes of an object in a listing.
     package init(_ object: ListedObject, kind: EntryKind) {
         self.init(
             kind: kind, size: object.version.size, mtime: object.version.modified, version: object.version,
@@ -53,53 +54,54 @@ package struct Attributes: Hashable, Sendable {
     }
 }
 
-/// One file, directory or symlink as the cache knows it.
+/// One file, directory or symlink as the cache has it.
 package struct Entry: Hashable, Sendable {
     package var ino: InodeNumber
     package var parent: InodeNumber
     /// The piece of the key below the parent's key: `name`, `name/` for a directory, `name.rclonelink` for a symlink
     /// where symlinks are such objects. Empty for the mount's root and for the object whose key is its directory's.
     package var component: ByteString
-    /// As programs see it. Empty for the root, and where `names=raw` hides the entry.
+    /// The name that programs see. Empty for the root, and where `names=raw` hides the entry.
     package var name: ByteString
     package var attributes: Attributes
-    /// When the store was last asked about this entry itself, or we changed it.
+    /// When the store last answered about this entry itself, or this host changed it.
     package var checkedAt: Timestamp
-    /// Until when the entry counts as fresh, from this or from its directory's listing; in the past when it is not.
+    /// The end of the entry's freshness, from its own check or its directory's listing; in the past when it is not fresh.
     package var freshUntil: Timestamp
-    /// Of a directory whose headers are known: when they were asked for last, or given by us. No listing tells that somebody
-    /// else has changed them.
+    /// When the headers of a directory were last requested, or set by this host; nil when they are not known. No listing
+    /// shows that another host has changed them.
     package var headersAt: Timestamp?
-    /// Ours, and not in the bucket yet.
+    /// A change of this host that is not in the bucket yet.
     package var isPending: Bool
-    /// How many updates of entries there had been when it was read.
+    /// The number of updates of entries before this one was read.
     var updates: UInt64
 }
 
-/// What the cache can say about a name.
+/// The cache's answer for a name.
 package enum LookupAnswer: Hashable, Sendable {
-    /// Past its freshness the entry is still the best knowledge there is.
+    /// The entry; when it is not fresh, it is still the newest that the cache has.
     case present(Entry, isFresh: Bool)
-    /// Known to be missing: a listing within `ttl`, a removal of ours, or a negative answer of the store within its time.
+    /// Known to be missing: by a listing within `ttl`, a removal by this host, or a negative answer of the store within its
+    /// time.
     case absent(freshUntil: Timestamp)
     case unknown
 }
 
-/// What the cache knows of a directory's contents.
+/// The state of a directory's contents in the cache.
 package struct DirectoryState: Hashable, Sendable {
     /// When the newest complete listing began; nil when there is none or it was invalidated.
     package var listedAt: Timestamp?
-    /// Every entry is known as of `listedAt`, with our own changes since.
+    /// Every entry is known as of `listedAt`, with the later changes of this host.
     package var isComplete: Bool
     package var isFresh: Bool
-    /// Until when a complete listing counts; in the past when there is none.
+    /// The end of a complete listing's freshness; in the past when there is none.
     package var freshUntil: Timestamp
-    /// Whether the bucket has the zero-byte object `dir/`; nil when never seen.
+    /// Whether the bucket has the zero-byte object `dir/`; nil when no answer of the store has shown it.
     package var hasMarker: Bool?
 }
 
-/// When a request to the store began, in the clock's time and among our own changes: an answer to it cannot know of
-/// changes made here since.
+/// When a request to the store began, by the clock and in the sequence of this host's changes. Its answer cannot include
+/// later changes of this host.
 package struct RequestStart: Hashable, Sendable {
     package let at: Timestamp
     let sequence: Int64

@@ -3,9 +3,9 @@ import Synchronization
 
 /// Keys of directories by inode number, so that the key of a file is one look-up and not a walk to the root.
 ///
-/// Two generations make a cheap LRU: what is used moves to the young one, and when that is full the old one goes.
-/// A rename or removal of a directory empties it; a walk that began before must not put its result back, which the
-/// generation number prevents.
+/// Two generations make a cheap LRU: a key that is used moves to the young one, and when that is full the old one is dropped.
+/// A rename or removal of a directory empties both. The generation number keeps a walk that began before from adding its
+/// result.
 final class DirectoryKeys: Sendable {
     private struct State {
         var young: [Int64: ByteString] = [:]

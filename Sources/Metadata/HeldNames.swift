@@ -4,8 +4,8 @@ import Synchronization
 
 /// Names and entries that operations of this host are changing at the store.
 ///
-/// Until such an operation has ended the store may show its middle: both names of a rename, or neither. `MetadataCache` leaves the
-/// rows of held names and entries as they are, whatever the store answers.
+/// While such an operation runs, the store may show an intermediate state: both names of a rename, or neither.
+/// `MetadataCache` does not change the rows of held names and entries, whatever the store answers.
 ///
 /// Locks: its own mutex, a leaf. After a crash: nothing is held.
 final class HeldNames: Sendable {
@@ -18,7 +18,7 @@ final class HeldNames: Sendable {
     private struct State {
         var names: [Name: Int] = [:]
         var inodes: [Int64: Int] = [:]
-        /// Held ones of which an answer was left out.
+        /// Held names and inodes for which an answer of the store was ignored.
         var missedNames: Set<Name> = []
         var missedInodes: Set<Int64> = []
     }
@@ -32,7 +32,7 @@ final class HeldNames: Sendable {
         }
     }
 
-    /// Returns those that nothing holds any more and of which an answer was left out.
+    /// Ends the holds. Returns those that no operation holds any more and for which an answer was ignored.
     func end(_ names: [Name], _ inodes: [Int64]) -> (names: [Name], inodes: [Int64]) {
         state.withLock { state in
             var missed: (names: [Name], inodes: [Int64]) = ([], [])
@@ -50,7 +50,7 @@ final class HeldNames: Sendable {
         }
     }
 
-    /// `missing`: an answer of the store about it is left out if it is held.
+    /// With `missing`, an answer of the store about a held name or entry is ignored, and this is remembered.
     func contains(_ name: Name?, _ ino: Int64?, missing: Bool = false) -> Bool {
         state.withLock { state in
             if state.names.isEmpty, state.inodes.isEmpty { return false }
@@ -74,17 +74,17 @@ package struct Hold: Sendable {
 }
 
 extension MetadataCache {
-    /// From now on no answer of the store changes these entries, or what is known at these names. Call `release` when the store
-    /// has carried the change out, or has not, and the rows tell which.
+    /// From now on no answer of the store changes these entries or names. Call `release` when the store's part of the
+    /// operation has succeeded or failed and the rows show which.
     ///
-    /// Requires: until then the caller waits for no other task that asks the store about them.
+    /// Requires: until then the caller waits for no task that requests them from the store.
     package func hold(_ inodes: [InodeNumber], _ names: [(parent: InodeNumber, name: ByteString)] = []) -> Hold {
         let bases = names.compactMap { place -> HeldNames.Name? in
             switch codec.meaning(of: place.name) {
             case .plain(let base), .object(let base), .link(let base):
                 HeldNames.Name(parent: place.parent.row, base: base)
             case .ownObject: HeldNames.Name(parent: place.parent.row, base: "")
-            // The entry of such a name is held by its number.
+            // An abbreviated name does not yield its base: its entry is held by inode number.
             case .abbreviated, nil: nil
             }
         }
@@ -93,7 +93,8 @@ extension MetadataCache {
         return hold
     }
 
-    /// What the store said meanwhile of names and entries that did not change is asked for at their next use.
+    /// Ends a hold. If an answer about a name or entry was ignored, and the operation did not change it, its next use asks
+    /// the store.
     package func release(_ hold: Hold) {
         let missed = held.end(hold.names, hold.inodes)
         if missed.names.isEmpty, missed.inodes.isEmpty { return }
@@ -130,7 +131,7 @@ extension MetadataCache {
             HeldNames.Name(parent: entry.parent.row, base: codec.base(of: entry.component)), entry.ino.row)
     }
 
-    /// Whether an operation of this host is changing what the name leads to.
+    /// Whether an operation of this host is changing an entry that the name may lead to.
     package func isHeld(_ name: ByteString, in parent: InodeNumber) -> Bool {
         switch codec.meaning(of: name) {
         case .plain(let base), .object(let base), .link(let base):
@@ -140,7 +141,7 @@ extension MetadataCache {
         }
     }
 
-    /// Whether an answer of the store about a component is to be left out.
+    /// Whether an answer of the store about a component must be ignored.
     func isHeld(_ component: ByteString, in parent: Int64, _ ino: Int64? = nil) -> Bool {
         held.contains(HeldNames.Name(parent: parent, base: codec.base(of: component)), ino, missing: true)
     }

@@ -10,7 +10,7 @@ package struct InodeNumber: RawRepresentable, Hashable, Sendable, Comparable, Cu
     package var description: String { String(rawValue) }
 }
 
-/// What an entry is. The raw value is kept in the database.
+/// The kind of an entry. The raw value is kept in the database.
 package enum EntryKind: UInt8, Sendable, Hashable {
     case file = 0
     case directory = 1

@@ -3,23 +3,23 @@ package import ObjectStorage
 import SQLite
 import Synchronization
 
-/// One listing of one directory on its way into the cache, page by page.
+/// Records one listing of one directory in the cache, page by page.
 ///
-/// Made by `MetadataCache.beginListing` before the first request is sent. One task adds the pages in order; `frontier`
-/// may be asked from any thread. Each page is one transaction or several; a listing that is dropped halfway leaves good
-/// rows and marks nothing complete.
+/// Made by `MetadataCache.beginListing` before the first request is sent. One task adds the pages in order; any thread may
+/// read `frontier`. Each page is one transaction or several. A listing that is dropped halfway leaves good rows and marks
+/// nothing complete.
 package final class ListingIngest: Sendable {
     /// Which part of the directory is listed.
     package enum Scope: Sendable, Hashable {
         case all
         /// Components after this one (`ListRequest.startAfter`).
         case after(ByteString)
-        /// Components that begin so (`ListRequest.prefix` longer than the directory's key).
+        /// Components with this prefix (`ListRequest.prefix` longer than the directory's key).
         case prefix(ByteString)
     }
 
     private struct Progress {
-        /// All components before this are as the store has them, later ones were not listed yet.
+        /// All components before this are as the store has them; later ones were not listed yet.
         var position: ByteString
         var frontier: ByteString?
         var isAtEnd = false
@@ -49,39 +49,39 @@ package final class ListingIngest: Sendable {
 
     deinit { cache.listings.withLock { [number] in $0[number] = nil } }
 
-    /// Entries with a component before this are final, name and all; nil when all are, because the listing is through.
+    /// Entries with a component before this are final, including their names; nil after the last page, when all are.
     ///
-    /// It can lie before the last listed component: whether the object `a` is shown as `a` or `a%%file` is only known
-    /// once the listing has passed `a/`, which `a-1`, `a.txt` and their like come before.
+    /// It can be less than the last listed component: whether the object `a` is shown as `a` or `a%%file` depends on `a/`,
+    /// which comes after `a-1`, `a.txt` and their like.
     package var frontier: ByteString? { progress.withLock { $0.frontier } }
 
-    /// Whether the directory was renamed or removed since the listing began; of a deep one, also whether one below it was
-    /// renamed.
+    /// Whether the directory was renamed or removed since the listing began; for a deep listing, also whether one below it
+    /// was renamed.
     package var isSuperseded: Bool { running.isSuperseded }
 
-    /// The reader of the listing has the rows before this component, and nobody else reads the directory: where space is short they
-    /// may be forgotten before the listing is through. nil takes that back for the rows that are still there.
+    /// The only reader of the directory has read the rows before this component: where space is short they may be forgotten
+    /// before the listing ends. nil revokes that for the rows that are still there.
     package func release(before component: ByteString?) { running.release(before: component) }
 
-    /// Rows before this component may have been forgotten; nil: every row that came in is there.
+    /// Rows before this component may have been forgotten; nil: every row of this listing is there.
     package var forgotten: ByteString? { running.forgotten }
 
-    /// Takes the next page in: adds and changes rows, keeps inode numbers, removes rows in the page's range that the store
-    /// no longer has; what is ours and newer than the listing stays.
+    /// Adds the next page: inserts and changes rows, keeps inode numbers, removes rows in the page's range that the store no
+    /// longer has. This host's changes that are newer than the listing stay.
     ///
-    /// Throws `.superseded` when the directory was renamed or removed meanwhile, `.foreignKey` when a key lies elsewhere.
+    /// Throws: `.superseded` when the directory was renamed or removed meanwhile, `.foreignKey` when a key lies outside it.
     package func add(_ page: ListingPage) throws(MetadataError) {
         let items = try items(of: page)
         var upper = scope.upper
         if page.next != nil {
-            // An empty page tells nothing about where the next one begins.
+            // An empty page does not show where the next one begins.
             guard let last = items.last else { return }
             upper = last.component.successor
         }
         var rest = items[...]
         repeat {
             let position = progress.withLock { $0.position }
-            // What lies before the position was in an earlier page's range: it is brought up to date, nothing removed.
+            // Components before the position were in an earlier page's range: their rows are updated, and none is removed.
             let lower = rest.first.map { min($0.component, position) } ?? position
             let merge = ListingMerge(
                 cache: cache, directory: directory.row, listing: number, start: start, position: position, lower: lower,
@@ -94,12 +94,12 @@ package final class ListingIngest: Sendable {
             advance(to: outcome.reached, isAtEnd: page.next == nil && outcome.isDone, outcome)
             if outcome.isDone { break }
         } while true
-        // What comes in pushes out what was learned before, if that can be done; the page is in all the same.
+        // New rows push out old ones. The page is recorded even if that fails.
         _ = try? cache.trim()
     }
 
-    /// Ends the listing: when it covered the whole directory and its last page was added, the directory is complete as
-    /// of the listing's start, and tombstones that any such listing agrees with go.
+    /// Ends the listing. If it covered the whole directory and its last page was added, the directory is complete as of the
+    /// listing's start, and the tombstones that the listing must have seen are deleted.
     package func finish() throws(MetadataError) {
         let state = progress.withLock { $0 }
         guard scope == .all, state.isAtEnd, running.forgotten == nil else { return }
@@ -109,7 +109,7 @@ package final class ListingIngest: Sendable {
             if self.running.isSuperseded { return false }
             guard let entry = try EntryRow.find(connection, ino: ino) else { return false }
             var row = try DirectoryRow.find(connection, ino: ino)
-            // A listing begun later may have ended earlier: what it says stands, unless it is from the future.
+            // A listing that began later may have ended earlier: its time stays, unless it is in the future.
             if let listedAt = row.listedAt, start.at.nanosecondCount < listedAt, listedAt <= now { return true }
             row.listedAt = start.at.nanosecondCount
             if state.own != .marker, (entry.ours ?? 0) <= start.sequence {
@@ -147,7 +147,7 @@ package final class ListingIngest: Sendable {
         items.reserveCapacity(page.objects.count + page.commonPrefixes.count)
         for object in page.objects {
             let component = try component(of: object.key)
-            // Deeper keys, which a flat listing brings, only say that the directory is there.
+            // Deeper keys, from a flat listing, only show that the directory exists.
             if component.last == UInt8(ascii: "/") {
                 items.append(ListingMerge.Item(component: component, object: nil))
             } else {
@@ -209,7 +209,7 @@ extension ListingIngest.Scope {
         }
     }
 
-    /// The first component past the scope; nil when it goes to the end.
+    /// The first component past the scope; nil when the scope extends to the end.
     var upper: ByteString? {
         guard case .prefix(let prefix) = self else { return nil }
         var bytes = prefix.bytes
@@ -220,18 +220,18 @@ extension ListingIngest.Scope {
     }
 }
 
-/// A listing that runs, as renames, removals and trimming see it. `isSuperseded` is written and read inside write transactions,
-/// which are one at a time; what may be forgotten is in a leaf mutex.
+/// A listing under way, as renames, removals and trimming see it. `isSuperseded` is written and read inside write
+/// transactions, which run one at a time; the released and forgotten rows are in a leaf mutex.
 final class RunningListing: Sendable {
     private struct Rows {
-        /// Rows before this component were handed to the only reader there is; nil: none, or there are others.
+        /// The only reader of the directory has read the rows before this component; nil: no rows are released.
         var released: ByteString?
-        /// Rows before this one may have gone.
+        /// Rows before this component may have been deleted.
         var forgotten: ByteString?
     }
 
     let directory: Int64
-    /// It lists what is below the directory's directories, too.
+    /// Whether the listing includes everything below the directory.
     let isDeep: Bool
     private let superseded = Atomic(false)
     private let rows = Mutex(Rows())
@@ -241,12 +241,12 @@ final class RunningListing: Sendable {
     var isSuperseded: Bool { superseded.load(ordering: .acquiring) }
     func supersede() { superseded.store(true, ordering: .releasing) }
 
-    /// Rows before this may have been forgotten since they came in; nil: every row is there.
+    /// Rows before this may have been forgotten since they were added; nil: every row is there.
     var forgotten: ByteString? { rows.withLock { $0.forgotten } }
 
     func release(before component: ByteString?) { rows.withLock { $0.released = component } }
 
-    /// What may be forgotten from here on is for new readers not there any more.
+    /// Marks the released rows as forgotten and returns their end; nil when none are released.
     func forget() -> ByteString? {
         rows.withLock { rows in
             guard let released = rows.released else { return nil }
@@ -257,13 +257,13 @@ final class RunningListing: Sendable {
 }
 
 extension MetadataCache {
-    /// Begins to take in a listing of a directory. To be called before the first page is asked for.
+    /// Begins to record a listing of a directory. Call before the first page is requested.
     ///
-    /// A page that was asked for already may be the first when the directory's every key comes after those of the pages
-    /// before it: then `start` is what `beginRequest` said before that page. A deep listing only watches for renames
-    /// of directories below the directory, for whoever takes in each of its directories by itself.
+    /// A page that was requested earlier may be the first, if every key of the directory comes after those of the pages
+    /// before it; then `start` is the `beginRequest` before that page. A deep listing only watches for renames of directories
+    /// below the directory, for a caller that records each of them by a listing of its own.
     ///
-    /// Throws `.noSuchEntry` when the directory, or one above it, is gone.
+    /// Throws: `.noSuchEntry` when the directory, or one above it, is gone.
     package func beginListing(
         of directory: InodeNumber, _ scope: ListingIngest.Scope = .all, since start: RequestStart? = nil,
         isDeep: Bool = false
@@ -273,7 +273,7 @@ extension MetadataCache {
         guard key.isEmpty || key.last == UInt8(ascii: "/") else { throw .notDirectory(directory) }
         let ingest = ListingIngest(
             directory, key: key, scope: scope, start: start, isDeep: isDeep, cache: self)
-        // A rename just before did not see the listing yet, and the remembered key may be older than the rename.
+        // A rename just before did not supersede the new listing, and the remembered key may be older than the rename.
         let current = try read { (connection) throws(SQLiteError) in
             try self.key(of: directory.row, generation: nil, connection)
         }
@@ -281,8 +281,9 @@ extension MetadataCache {
         return ingest
     }
 
-    /// Tells running listings of a directory and of what is below it that their keys are no longer theirs. After a rename deep
-    /// ones of the directories above it hear of it as well, where it was and where it goes. The row may be gone already.
+    /// Marks the running listings of a directory, and of the directories below it, as superseded, since their keys have
+    /// changed. A rename also supersedes the deep listings of all directories above it, at the source and at the target. The
+    /// row may be deleted already.
     func supersedeListings(
         below directory: EntryRow, movingTo parent: Int64? = nil, isRemoval: Bool = false, _ connection: Connection
     ) throws(SQLiteError) {
@@ -301,7 +302,7 @@ extension MetadataCache {
         }
     }
 
-    /// The directory with a component of its own, which ends with a slash; nil when there is none.
+    /// The inode number of the directory with this component, which ends with a slash; nil when there is none.
     package func directory(
         of component: ByteString, in parent: InodeNumber
     ) throws(MetadataError) -> InodeNumber? {

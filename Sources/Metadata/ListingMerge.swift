@@ -2,8 +2,8 @@ import Basics
 import ObjectStorage
 import SQLite
 
-/// Merges the sorted items of a listing page with the sorted rows of the same range: at most `rowsEach` rows in one go,
-/// so that neither memory nor a transaction grows with what the store has lost. Unchanged rows are only read.
+/// Merges the sorted items of a listing page with the sorted rows of the same range: at most `rowsEach` rows in one go, so
+/// that neither memory nor a transaction grows with the number of removed objects. Unchanged rows are only read.
 struct ListingMerge {
     struct Item {
         let component: ByteString
@@ -12,17 +12,17 @@ struct ListingMerge {
     }
 
     struct Outcome {
-        /// Rows before this are merged; nil: to the end of the directory.
+        /// Rows before this are merged; nil: all to the end of the directory.
         var reached: ByteString?
         var frontier: ByteString = ""
         var isDone: Bool
         var own: DirectoryObject?
     }
 
-    /// What the object at the directory's own key is.
+    /// The kind of the object at the directory's own key.
     enum DirectoryObject {
         case marker
-        /// One with bytes, a file's too, whose headers the directory shows.
+        /// An object with bytes, possibly a file's, whose headers the directory shows.
         case knownFile
     }
 
@@ -39,13 +39,13 @@ struct ListingMerge {
     let directory: Int64
     let listing: UInt64
     let start: RequestStart
-    /// Rows from here on that the page lacks are gone from the store.
+    /// Rows from here on that the page lacks are removed.
     let position: ByteString
     let lower: ByteString
     /// nil: the end of the directory.
     let upper: ByteString?
 
-    /// Takes the items it has dealt with off the front of `items`. nil when the directory is gone.
+    /// Removes the items it has merged from the front of `items`. nil when the directory is gone.
     func run(_ items: inout ArraySlice<Item>, _ connection: Connection) throws(SQLiteError) -> Outcome? {
         guard try EntryRow.exists(connection, ino: directory) else {
             return nil
@@ -102,7 +102,7 @@ struct ListingMerge {
         return (changes, upper, true)
     }
 
-    /// What an item changes in the row of the same component, usually nothing.
+    /// The change that an item makes to the row of the same component, usually none.
     private func reconcile(_ row: borrowing Statement, with item: Item) -> Change? {
         let isOurs = !row.isNull(21)
         guard let object = item.object else { return isOurs ? .agree(EntryRow(row)) : nil }
@@ -147,7 +147,7 @@ struct ListingMerge {
         }
     }
 
-    /// Whether an operation of this host is changing it: no listing knows its end.
+    /// Whether an operation of this host is changing the entry: no listing shows its outcome yet.
     private func isHeld(_ change: Change) -> Bool {
         switch change {
         case .insert(let item): cache.isHeld(item.component, in: directory)
@@ -156,14 +156,14 @@ struct ListingMerge {
         }
     }
 
-    /// Whether a later listing has been here already.
+    /// Whether a later listing has covered the component already.
     private func isOutdated(_ component: ByteString, _ connection: Connection) throws(SQLiteError) -> Bool {
         try cache.listedAt(component, in: directory, except: listing, connection) > start.at.nanosecondCount
     }
 
     private func insert(_ item: Item, _ connection: Connection) throws(SQLiteError) {
         let kind = cache.codec.kind(of: item.component, isSymlink: item.object?.isSymlink ?? false)
-        // A directory without marker has no time of its own; the first sight of it is at least a steady one.
+        // A directory without a marker has no time of its own. The time of the listing that first showed it does not change.
         let attributes = item.object.map { Attributes($0, kind: kind) } ?? Attributes(kind: kind, mtime: start.at)
         let row = EntryRow(
             parent: directory, component: item.component, ino: try cache.sequence.take(connection),
@@ -179,10 +179,12 @@ struct ListingMerge {
         let listed = object.version
         let kind = cache.codec.kind(of: known.component, isSymlink: object.isSymlink)
         if let version = known.attributes.version, version.hasContent(of: listed),
-            // Of our own commit the store's time was not known yet, so here it says nothing about the headers.
+            // For this host's commit the store's time was not known yet, so here a difference shows nothing about the
+            // headers.
             known.ours != nil && !isTold(version) || version.isModified(when: listed) || isBefore(version, listed)
         {
-            // Without a time it is our own word of the version, and tells nothing new; nor does one that lags behind.
+            // An item without a time comes from this host's own record of the version and adds nothing; neither does one from
+            // a listing that lags behind.
             if listed.modified != .epoch, !isBefore(version, listed) {
                 row.attributes.storageClass = object.storageClass
                 row.attributes.version?.modified = listed.modified
@@ -195,7 +197,8 @@ struct ListingMerge {
             if cache.isSettled(known.checkedAt, for: start) { row.ours = nil }
             guard row.attributes != known.attributes || row.ours != known.ours else { return }
         } else {
-            // The listing cannot tell a symlink that only its headers make one, so a changed one is a file until seen.
+            // The listing does not show a symlink that only its headers make one, so a changed object is a file until its
+            // headers are read.
             row.attributes = Attributes(object, kind: kind)
             row.checkedAt = start.at.nanosecondCount
             row.staleAt = nil
@@ -205,10 +208,10 @@ struct ListingMerge {
         try row.put(connection)
     }
 
-    /// Whether the store's time of a version of ours is known, where that stays ours for a while.
+    /// Whether the store's time of this host's version is known, where that version stays marked as this host's for a while.
     private func isTold(_ version: ObjectVersion) -> Bool { cache.listingsLag && version.modified != .epoch }
 
-    /// Whether a listing that lags behind shows a version with the headers that it had before.
+    /// Whether a listing that lags behind shows the version with its former headers.
     private func isBefore(_ version: ObjectVersion, _ listed: ObjectVersion) -> Bool {
         cache.listingsLag && listed.modified.seconds < version.modified.seconds
     }
@@ -219,7 +222,7 @@ struct ListingMerge {
         return known.map { $0.hasContent(of: object.version) && $0.isModified(when: object.version) } ?? false
     }
 
-    /// Notes the zero-byte object whose key is the directory's own on the directory's entry.
+    /// Records the zero-byte object whose key is the directory's own in the directory's entry.
     private func recordMarker(_ object: ListedObject, _ connection: Connection) throws(SQLiteError) {
         guard var row = try EntryRow.find(connection, ino: directory), row.ino != 1 else { return }
         if let ours = row.ours, ours > start.sequence { return }
@@ -254,8 +257,8 @@ struct ListingMerge {
 
     // MARK: Frontier
 
-    /// The first entry whose shown name depends on what comes after `reached`: an object or link whose directory would
-    /// come later. Such names begin what was listed last, so few are asked for.
+    /// The first entry whose shown name depends on components after `reached`: an object or link whose directory may come
+    /// later. Its base is a prefix of the last listed component, so few rows are looked up.
     private func frontier(_ reached: ByteString?, _ connection: Connection) throws(SQLiteError) -> ByteString {
         guard let reached, let last = try lastComponent(before: reached, connection) else { return reached ?? "" }
         for count in 1...max(1, last.count) where count <= last.count {

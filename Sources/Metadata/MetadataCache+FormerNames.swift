@@ -2,15 +2,15 @@ import Basics
 import SQLite
 import Synchronization
 
-/// Names with a suffix that entries had beside others, which are gone by now.
+/// Names with a suffix that entries had beside other entries that are gone by now.
 ///
-/// `a%%file` is the object `a` beside a directory `a`. Once the directory is removed the object is `a`, but a program that has read
-/// `a%%file` in a listing still uses that name: it leads to the object for as long as that is there. Another program that reads
-/// the directory changes nothing in this.
+/// `a%%file` is the object `a` beside a directory `a`. Once the directory is removed the object is `a`, but a program that
+/// has read `a%%file` in a listing still uses that name: it leads to the object as long as the object is there, also after
+/// another program has read the directory.
 ///
 /// Locks: `formerNames`, a leaf. After a crash: the next process of the mount has the rows, the next mount begins with none.
 extension MetadataCache {
-    /// To be called before the row leaves its place: what loses its suffix then keeps the name with it.
+    /// Call before a row is removed or moved: entries that lose their suffix by that keep the old name as a former one.
     func keepNames(beside row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         let role = codec.role(of: row.component)
         guard codec.style == .escaped, role != .link, !row.component.isEmpty else { return }
@@ -40,7 +40,7 @@ extension MetadataCache {
         return row?.parent == parent ? row : nil
     }
 
-    /// The former names of one entry lead to another from now on; without one, nowhere.
+    /// Makes the former names of one entry lead to another; without one, removes them.
     func moveFormerNames(of ino: Int64, to other: Int64?, _ connection: Connection) throws(SQLiteError) {
         if formerNames.withLock({ $0.isEmpty }) { return }
         if let other {
@@ -50,7 +50,7 @@ extension MetadataCache {
         }
     }
 
-    /// At opening: reads in which directories there are former names, or forgets all.
+    /// At opening: loads which directories have former names, or deletes all former names.
     func loadFormerNames(keeping: Bool, _ connection: Connection) throws(SQLiteError) {
         if !keeping { return try connection.run("DELETE FROM former") }
         let statement = try connection.prepare("SELECT DISTINCT parent FROM former")

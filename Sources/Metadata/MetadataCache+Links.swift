@@ -2,9 +2,9 @@ package import Basics
 package import ObjectStorage
 import SQLite
 
-/// Targets of symbolic links, by the version that has them. They go with their entries.
+/// Targets of symbolic links, by version. They are removed with their entries.
 extension MetadataCache {
-    /// Remembers what a link leads to that was made here, or read. One that has no version is not remembered.
+    /// Remembers the target of a link that this mount made or read. A link without a version is not remembered.
     package func keep(
         target: ByteString, of ino: InodeNumber, _ version: ObjectVersion?
     ) throws(MetadataError) {

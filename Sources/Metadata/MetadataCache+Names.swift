@@ -2,10 +2,10 @@ package import Basics
 import SQLite
 import Synchronization
 
-/// From shown names to rows and back, and what is known of names without a row.
+/// From shown names to rows and back, and the answers for names without a row.
 extension MetadataCache {
-    /// Up to `limit` entries of a directory in listing order (by component, not by name): those after `component`
-    /// (nil: from the first) and before `bound` (nil: to the last). Ours are included, hidden ones are not.
+    /// Up to `limit` entries of a directory in listing order (by component, not by name): those after `component` (nil: from
+    /// the first) and before `bound` (nil: to the last). This host's pending entries are included, hidden ones are not.
     package func children(
         of directory: InodeNumber, after component: ByteString?, before bound: ByteString? = nil, limit: Int
     ) throws(MetadataError) -> [Entry] {
@@ -27,8 +27,8 @@ extension MetadataCache {
         }
     }
 
-    /// Components of a directory that `names=raw` cannot show, in order, at most `limit` after `component`. Looks at
-    /// each row from there on; for people who ask, not for every request.
+    /// Components of a directory that `names=raw` cannot show, in order, at most `limit` after `component`. Reads each row
+    /// from there on; for a user's command, not for every request.
     package func hiddenComponents(
         of directory: InodeNumber, after component: ByteString? = nil, limit: Int
     ) throws(MetadataError) -> [ByteString] {
@@ -46,13 +46,14 @@ extension MetadataCache {
         }
     }
 
-    /// How many entries of a directory `names=raw` hides; costs a look at each row.
+    /// How many entries of a directory `names=raw` hides; reads each row.
     package func hiddenCount(of directory: InodeNumber) throws(MetadataError) -> Int {
         try hiddenComponents(of: directory, limit: .max).count
     }
 
-    /// The component that a new entry of this name gets. Throws `.invalidName` (EINVAL) where no key would be shown so:
-    /// escapes that are not needed, `a%%file` without something that shadows `a`, a plain file `a.rclonelink`.
+    /// The component that a new entry of this name gets.
+    /// Throws: `.invalidName` (EINVAL) where no key is shown under that name: escapes that are not needed, `a%%file` without
+    /// an entry that shadows `a`, a plain file `a.rclonelink`.
     package func component(
         toCreate name: ByteString, _ kind: EntryKind, in parent: InodeNumber
     ) throws(MetadataError) -> ByteString {
@@ -75,7 +76,7 @@ extension MetadataCache {
 
     // MARK: Pieces
 
-    /// The row that a name shows; nil when there is none.
+    /// The row of a shown name; nil when there is none.
     func find(
         _ name: ByteString, _ meaning: NameCodec.Meaning, in parent: Int64, _ connection: Connection
     ) throws(SQLiteError) -> EntryRow? {
@@ -108,7 +109,7 @@ extension MetadataCache {
     private func findFirst(
         _ base: ByteString, in parent: Int64, _ connection: Connection
     ) throws(SQLiteError) -> EntryRow? {
-        // One statement; the second and third probe run only when the one before found nothing.
+        // One statement; the second and third probe run only when the one before found no row.
         let statement = try connection.prepare(
             """
             SELECT * FROM entry WHERE parent = ?1 AND component = ?2
@@ -124,7 +125,7 @@ extension MetadataCache {
         }
         guard try statement.step() else { return nil }
         let row = EntryRow(statement)
-        // Plain names past the limit are abbreviated, so in both styles a base that long is not shown.
+        // A longer name is abbreviated or, in the raw style, hidden.
         return base.count <= NameCodec.longestName ? row : nil
     }
 
@@ -142,7 +143,7 @@ extension MetadataCache {
         try neighbours(of: row.component, in: row.parent, connection)
     }
 
-    /// The neighbours that come before a component in the claim to the plain name.
+    /// The neighbours that have the plain name before a component.
     private func neighbours(
         of component: ByteString, in parent: Int64, _ connection: Connection
     ) throws(SQLiteError) -> NameCodec.Neighbours {
@@ -171,7 +172,7 @@ extension MetadataCache {
         while try statement.step() {
             let row = EntryRow(statement)
             if let bound, row.component >= bound { break }
-            // Who goes on after the last row would never come to an end.
+            // A caller that continues after the last row would loop for ever.
             guard row.component >= lower, rows.last.map({ $0.component < row.component }) ?? true else {
                 throw SQLiteError(.corrupt, message: "the names of a directory are not in their order")
             }
@@ -180,10 +181,10 @@ extension MetadataCache {
         return rows
     }
 
-    /// Names of rows that are consecutive in one directory, of which `lower` begins the range.
+    /// Names of rows that are consecutive in one directory, from `lower` on.
     ///
-    /// Neighbours are looked for among the rows themselves; only where one could lie outside of them is the database
-    /// asked, which is for names that begin the last row's.
+    /// Neighbours are looked for among the rows themselves. The database is only queried where a neighbour may lie outside of
+    /// them, which is mostly for bases that the last component begins with.
     private func named(
         _ rows: [EntryRow], from lower: ByteString, _ connection: Connection
     ) throws(SQLiteError) -> [(row: EntryRow, name: ByteString?)] {
@@ -228,8 +229,8 @@ extension MetadataCache {
         let stale = directory.staleAt ?? .min
         var until = clock.until(directory.freshListing ?? .min)
         if !clock.isFresh(until) {
-            // Each component that could make the name exist has to be known missing for itself: of a name that we
-            // removed, the bucket may still have the directory that we never saw.
+            // Each component that could make the name exist must be known as missing by itself: under a name that this host
+            // removed, the bucket may still have a directory that the cache never saw.
             var least: Int64?
             for component in codec.candidates(of: meaning) {
                 let known = try knownMissing(component, in: parent, stale: stale, clock, connection)
@@ -248,8 +249,8 @@ extension MetadataCache {
         return .unknown
     }
 
-    /// Until when a component without a row counts as missing: by a listing that passed it, or a tombstone, for ever
-    /// while that is pending.
+    /// The end of the time in which a component without a row counts as missing: by a listing that covered it, or by a
+    /// tombstone, which has no end while it is pending.
     private func knownMissing(
         _ component: ByteString, in parent: Int64, stale: Int64, _ clock: Clock, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
@@ -264,7 +265,7 @@ extension MetadataCache {
 }
 
 extension NameCodec {
-    /// Every component that has a say in whether a name exists; empty when it cannot be told from the name.
+    /// Every component that can make a name exist; empty when the name does not yield them.
     func candidates(of meaning: Meaning) -> [ByteString] {
         switch meaning {
         case .plain(let base), .object(let base), .link(let base): Role.allCases.compactMap { component(base, $0) }

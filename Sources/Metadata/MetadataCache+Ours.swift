@@ -3,12 +3,12 @@ package import ObjectStorage
 import SQLite
 import Synchronization
 
-/// Our own changes. Each takes a number that requests begun before do not know.
+/// This host's own changes. Each takes a number greater than that of any request begun before.
 extension MetadataCache {
-    /// Adds an entry under a new inode number; a tombstone of the same component goes. A new directory counts as
-    /// completely listed, being empty. With `dating` the directory it is in has its time from then on (`date`).
+    /// Adds an entry under a new inode number, and deletes a tombstone of the same component. A new directory is empty, so it
+    /// counts as completely listed. With `dating` the entry's ctime becomes the time of its directory (`date`).
     ///
-    /// Throws `.exists` when a live entry has the component, `.notDirectory` when the parent is none (any more),
+    /// Throws: `.exists` when a live entry has the component, `.notDirectory` when the parent is none (any more),
     /// `.invalidName` when component and kind do not fit.
     @discardableResult
     package func create(
@@ -17,7 +17,7 @@ extension MetadataCache {
     ) throws(MetadataError) -> Entry {
         guard fits(component, attributes.kind) else { throw .invalidName }
         let clock = clock
-        // A directory, or an object beside a link, takes a plain name from others.
+        // A directory, or an object beside a link, may take the plain name of another entry.
         let change: RecentEntries.Change =
             attributes.kind == .file && codec.linkSuffix == nil ? .entry(parent.row) : .everything
         return try decide(change) { (connection) throws(SQLiteError) in
@@ -35,7 +35,8 @@ extension MetadataCache {
                     let removal = try Tombstone.find(connection, parent: parent.row, component: component),
                     removal.ours != pendingChange
                 {
-                    // What was below it is gone still: the key with nothing after it tells of that.
+                    // The removal of the former tree still counts: a tombstone with an empty component records it
+                    // (`recentChanges`).
                     try removal.put(connection, parent: number, component: "")
                 }
                 let state = DirectoryRow(listedAt: clock.now, hasMarker: attributes.version != nil)
@@ -48,7 +49,8 @@ extension MetadataCache {
         }
     }
 
-    /// An entry came or went: gives a directory that time of modification and change, here only. One that is gone is no error.
+    /// Sets a directory's mtime and ctime after an entry was added or removed, in this cache only. A directory that is gone
+    /// is no error.
     package func date(_ directory: InodeNumber, _ time: Timestamp) throws(MetadataError) {
         let clock = clock
         try write { (connection) throws(SQLiteError) in try self.date(directory.row, time, clock, connection) }
@@ -58,7 +60,7 @@ extension MetadataCache {
     private func date(
         _ directory: Int64, _ time: Timestamp, _ clock: Clock, _ connection: Connection
     ) throws(SQLiteError) {
-        // What waits for its commit goes on waiting. The marker's time stays what it was.
+        // A pending change stays pending. The marker's time stays as it was.
         try connection.run(
             """
             UPDATE entry SET mtime = ?2, mtime_ns = ?3, ctime = NULL, ctime_ns = NULL, checked_at = ?4, stale_at = NULL,
@@ -69,20 +71,20 @@ extension MetadataCache {
             try sequence.take(connection))
     }
 
-    /// Replaces what is known of an entry by what we made of it. With `metadata` the stored headers are replaced too,
-    /// without they stay. An inode number that is gone is no error: the file was removed while it was written.
+    /// Replaces an entry's attributes by those of a change of this host. With `metadata` the stored headers are replaced too;
+    /// without it they stay. An inode number that is gone is no error: the file was removed while it was written.
     package func update(
         _ ino: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata? = nil, pending: Bool
     ) throws(MetadataError) {
         let clock = clock
-        // What is known of a directory counts for what is in it.
+        // The entries of a directory depend on its row.
         try write(attributes.kind == .directory ? .everything : .entry(ino.row)) { (connection) throws(SQLiteError) in
             try self.update(ino, attributes, metadata, pending: pending, clock, connection)
         }
         updates.add(1, ordering: .releasing)
     }
 
-    /// The same for many entries that the store knows, in one transaction; headers stay.
+    /// The same for many entries that are in the store already, in one transaction; their headers stay.
     package func update(_ changes: [(ino: InodeNumber, attributes: Attributes)]) throws(MetadataError) {
         if changes.isEmpty { return }
         let clock = clock
@@ -114,9 +116,9 @@ extension MetadataCache {
         }
     }
 
-    /// Removes an entry and leaves a tombstone, so that older listings cannot bring it back. `pending` while the store
-    /// does not know yet: then no listing can, until `endRemoval`. A directory takes what the cache knows below it
-    /// along. An inode number that is gone is no error.
+    /// Removes an entry and leaves a tombstone, so that older listings do not restore it. With `pending`, while the store has
+    /// not removed it yet, no listing does until `endRemoval`. The rows below a directory are removed with it. An inode
+    /// number that is gone is no error.
     package func remove(_ ino: InodeNumber, pending: Bool = false) throws(MetadataError) {
         let clock = clock
         try write { (connection) throws(SQLiteError) in
@@ -129,7 +131,8 @@ extension MetadataCache {
         }
     }
 
-    /// Says that the store has carried out a removal (or the removal of a rename's source) that was left pending.
+    /// The store has carried out a pending removal (or the pending removal of a rename's source): the tombstone is no longer
+    /// pending.
     package func endRemoval(of component: ByteString, in parent: InodeNumber) throws(MetadataError) {
         let clock = clock
         try write { (connection) throws(SQLiteError) in
@@ -141,7 +144,7 @@ extension MetadataCache {
         }
     }
 
-    /// The same for a key, whose directory may be known or not.
+    /// The same for a key, whether the cache has its directory or not.
     package func endRemoval(of key: ByteString) throws(MetadataError) {
         var directory = InodeNumber.root
         let components = Self.components(of: key)
@@ -152,11 +155,11 @@ extension MetadataCache {
         if let component = components.last { try endRemoval(of: component, in: directory) }
     }
 
-    /// Moves an entry, in one step for whoever looks; what lies below a directory moves with it at no cost. A live entry
-    /// at the target is replaced; of a directory there the caller knows that it is empty. The source gets a tombstone,
-    /// `pending` as in `remove`. The entry itself keeps whether it is pending.
+    /// Moves an entry in one transaction; the rows below a directory move with it at no cost. A live entry at the target is
+    /// replaced; if that is a directory, the caller knows that it is empty. The source gets a tombstone, `pending` as in
+    /// `remove`. A pending entry stays pending.
     ///
-    /// Throws `.noSuchEntry`, `.notDirectory` for the new parent, `.intoItself`, `.invalidName`.
+    /// Throws: `.noSuchEntry`, `.notDirectory` for the new parent, `.intoItself`, `.invalidName`.
     @discardableResult
     package func rename(
         _ ino: InodeNumber, to parent: InodeNumber, _ component: ByteString, pending: Bool = false
@@ -180,7 +183,7 @@ extension MetadataCache {
             }
             try self.moveFormerNames(of: row.ino, to: nil, connection)
             if let replaced = try EntryRow.find(connection, parent: parent.row, component: component) {
-                // A name that leads to the replaced file leads to the new one.
+                // A former name of the replaced file leads to the new one.
                 try self.moveFormerNames(of: replaced.ino, to: row.ino, connection)
                 try self.delete(replaced, connection)
             }
@@ -202,8 +205,8 @@ extension MetadataCache {
         }
     }
 
-    /// `refresh`: the next use asks the store. Ours stay. With `subtree` also everything the cache knows below, which
-    /// costs a look at each row there, some at a time.
+    /// `refresh`: the next use asks the store. Pending changes of this host stay. With `subtree` also every row below, which
+    /// reads each row there, one directory at a time.
     package func invalidate(_ ino: InodeNumber, subtree: Bool) throws(MetadataError) {
         let now = clock.now
         invalidatedAt.store(now, ordering: .relaxed)
@@ -228,15 +231,15 @@ extension MetadataCache {
         }
     }
 
-    /// The store may have something else at `key` than is known: the next use of its name asks. Costs a look-up for each
-    /// directory above it; for a key of a directory also `invalidate` of what is known below it.
+    /// The store may have another object at `key` than the cache: the next use of its name asks the store. Costs a look-up
+    /// for each directory above it; for the key of a directory also `invalidate` of the rows below it.
     package func distrust(_ key: ByteString) throws(MetadataError) {
         let now = clock.now
         invalidatedAt.store(now, ordering: .relaxed)
         let tree = try write { (connection) throws(SQLiteError) -> Int64? in
             var directory: Int64 = 1
             for component in Self.components(of: key) {
-                // What is known of the directory ends the way: its listing would have to tell of the rest.
+                // The listings of the directories on the way no longer count, as they cover this name as well.
                 try Self.markStale(directory, now, connection)
                 guard let row = try EntryRow.find(connection, parent: directory, component: component) else {
                     return nil
@@ -250,8 +253,8 @@ extension MetadataCache {
         if let tree, tree != 1 { try invalidate(InodeNumber(row: tree), subtree: true) }
     }
 
-    /// Shows a file that only the journal knows of, with the directories above it, whatever is known of the bucket. All that
-    /// is made here is pending.
+    /// Adds an entry for a file that only the journal has, and for the directories above it, whatever the cache has there.
+    /// All rows made here are pending.
     package func place(
         _ key: ByteString, _ attributes: Attributes, metadata: ObjectMetadata
     ) throws(MetadataError) -> Entry {
@@ -263,7 +266,7 @@ extension MetadataCache {
             } else {
                 let made = Attributes(kind: .directory, mtime: time.now())
                 directory = try create(component, in: directory, made, pending: true).ino
-                // The bucket may have more there.
+                // The bucket may have more entries there.
                 try invalidate(directory, subtree: false)
             }
         }
@@ -277,7 +280,7 @@ extension MetadataCache {
         return entry
     }
 
-    /// What is known at `key`, whether fresh or not.
+    /// The entry at `key`, whether fresh or not.
     package func entry(at key: ByteString) throws(MetadataError) -> Entry? {
         var directory = InodeNumber.root
         var found: Entry?
@@ -299,7 +302,7 @@ extension MetadataCache {
         }
     }
 
-    /// A commit below them proves that directories which were only placed are there now.
+    /// After a commit below them: the directories that `place` made exist in the bucket now, so they are no longer pending.
     package func confirmDirectories(above ino: InodeNumber) throws(MetadataError) {
         var current = try entry(ino)?.parent ?? .root
         while current != .root, let entry = try entry(current), entry.isPending {
@@ -353,7 +356,7 @@ extension MetadataCache {
         switch codec.role(of: component) {
         case .directory: kind == .directory
         case .link: kind == .symlink
-        // A symlink told by its headers, or one of the store's own kind.
+        // A symlink by its headers, or one of the store's own kind.
         case .object: kind != .directory
         }
     }
@@ -378,7 +381,7 @@ extension MetadataCache {
         return seen
     }
 
-    /// Stored headers belong to the version the entry shows: whoever changes that replaces or removes them.
+    /// Stored headers belong to the version that the entry shows: code that changes the version replaces or removes them.
     func putHeaders(_ metadata: ObjectMetadata, of row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         try connection.run(
             "INSERT OR REPLACE INTO headers VALUES (?1, ?2)", row.ino, StoredHeaders.encode(metadata))

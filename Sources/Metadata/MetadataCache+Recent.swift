@@ -3,17 +3,17 @@ package import ObjectStorage
 import SQLite
 
 extension MetadataCache {
-    /// A write or removal of ours that listings may not know of yet; that of a directory is of all that was below it, whose rows
-    /// are gone.
+    /// A write or removal by this host that listings may not show yet. The removal of a directory stands for everything below
+    /// it, whose rows are gone.
     private struct RecentChange: Hashable, Sendable {
         let key: ObjectKey
-        /// nil: it was removed.
+        /// nil: the object was removed.
         let object: ListedObject?
         let at: Timestamp
     }
 
-    /// The newest changes of ours, or of a process before, in the order of their times: about `limit` at most. What a renamed
-    /// directory has taken along is not told.
+    /// The newest changes of this process or an earlier one, in the order of their times; at most about `limit`. Objects that
+    /// moved with a renamed directory are not included.
     private func recentChanges(limit: Int) throws(MetadataError) -> [RecentChange] {
         guard listingsLag else { return [] }
         let now = clock.now
@@ -26,10 +26,10 @@ extension MetadataCache {
         }
     }
 
-    /// Tells a store whose listings lag behind what was changed there, by an earlier process for one.
+    /// Passes recent changes, also those of an earlier process, to a store whose listings lag behind.
     package func remind(_ store: any ObjectStore) {
         guard let overlaid = store as? OverlaidStore else { return }
-        // What cannot be read is listed again.
+        // If the changes cannot be read, the store's listings are used as they are.
         for change in (try? recentChanges(limit: overlaid.recent.capacity)) ?? [] {
             overlaid.recent.remember(change.key, change.object, at: change.at)
         }

@@ -3,15 +3,16 @@ package import ObjectStorage
 import SQLite
 import Synchronization
 
-/// What the store told, outside of listings. Each answer is recorded `since` its request began: what is ours and newer
-/// stays as it is.
+/// Answers of the store other than listings. Each is recorded `since` its request began: newer changes of this host stay as
+/// they are.
 extension MetadataCache {
-    /// Records an object or directory that the store has, from a HEAD (with `metadata`) or a listing of one name. An
-    /// entry that is known keeps its inode number.
+    /// Records an object or directory that the store has, from a HEAD (with `metadata`) or a listing of one name. A known
+    /// entry keeps its inode number.
     ///
-    /// Answers what programs now see: what is ours or was listed later stays as it is; nil when it is gone since.
-    /// What an operation of this host holds stays as well, unless the answer is to a question of that operation (`forHolder`).
-    /// Throws `.notDirectory` when the parent is gone.
+    /// Returns the entry that programs now see: a newer change of this host or a later listing stays as it is; nil when that
+    /// has removed it. An entry that an operation of this host holds stays as well, unless the answer is to a request of that
+    /// operation (`forHolder`).
+    /// Throws: `.notDirectory` when the parent is gone.
     @discardableResult
     package func recordRemote(
         _ component: ByteString, in parent: InodeNumber, _ attributes: Attributes, metadata: ObjectMetadata?,
@@ -55,8 +56,8 @@ extension MetadataCache {
         return try answer.get()
     }
 
-    /// Records that the store has no object and no directory of this name. What was known of the name goes, unless it is
-    /// ours and newer.
+    /// Records that the store has no object and no directory of this name. Removes the entry of the name, unless it is a
+    /// newer change of this host.
     package func recordAbsent(
         _ name: ByteString, in parent: InodeNumber, since start: RequestStart
     ) throws(MetadataError) {
@@ -71,8 +72,8 @@ extension MetadataCache {
         }
     }
 
-    /// Records that the store does not have the object of an entry (a GET or HEAD said so). True when the entry is gone
-    /// now, false when ours is newer.
+    /// Records that the store does not have the object of an entry (after a GET or HEAD). True when the entry is gone now,
+    /// false when a newer change of this host keeps it.
     @discardableResult
     package func recordGone(_ ino: InodeNumber, since start: RequestStart) throws(MetadataError) -> Bool {
         let now = clock.now
@@ -82,7 +83,7 @@ extension MetadataCache {
         }
     }
 
-    /// Records that the store still has the version the entry shows (304, or a GET pinned to it succeeded).
+    /// Records that the store still has the version that the entry shows (304, or a successful GET pinned to it).
     package func recordUnchanged(
         _ ino: InodeNumber, _ etag: ETag, since start: RequestStart
     ) throws(MetadataError) {
@@ -93,9 +94,8 @@ extension MetadataCache {
         }
     }
 
-    /// Records the headers of a version: the exact mode, owner and times and, for a symlink told by its headers, the kind.
-    /// False, and nothing happens, when the entry is gone, shows another version by now, or has changes of ours that
-    /// wait.
+    /// Records the headers of a version: the exact mode, owner and times and, for a symlink by its headers, the kind. False,
+    /// without a change, when the entry is gone, shows another version by now, or has a pending change of this host.
     @discardableResult
     package func recordHeaders(
         _ ino: InodeNumber, for etag: ETag, _ attributes: Attributes, metadata: ObjectMetadata
@@ -117,8 +117,8 @@ extension MetadataCache {
         }
     }
 
-    /// Gives an entry another inode number, because those who have the object before it open keep the one it had. nil when
-    /// the entry is gone.
+    /// Gives an entry another inode number, because programs that have the former object open keep the former number. nil
+    /// when the entry is gone.
     package func renumber(_ ino: InodeNumber) throws(MetadataError) -> Entry? {
         let clock = clock
         return try write { (connection) throws(SQLiteError) in
@@ -135,9 +135,9 @@ extension MetadataCache {
 
     // MARK: Pieces
 
-    /// When the newest listing that has covered a component began, complete or not; the least number if none has.
-    /// Whatever was asked before that must not be laid over it, because it would count as being as new; one from the future
-    /// was made before the clock was set back, and must not stay on top until then.
+    /// When the newest listing that covered a component began, complete or not; the least number if there is none. An older
+    /// answer must not overwrite the row, because the listing makes it count as newer than it is. A listing time in the
+    /// future is from before the clock was set back and is ignored.
     func listedAt(
         _ component: ByteString, in directory: Int64, except listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Int64 {
@@ -147,19 +147,19 @@ extension MetadataCache {
         return max(complete ?? .min, partial ?? .min)
     }
 
-    /// Writes what the store has over a known entry and returns the new row.
+    /// Writes the store's attributes over a known entry and returns the new row.
     private func replace(
         _ known: EntryRow, by attributes: Attributes, _ metadata: ObjectMetadata?, at start: RequestStart,
         _ connection: Connection
     ) throws(SQLiteError) -> EntryRow {
         var row = known
         let isSame = known.attributes.version?.isSame(as: attributes.version) ?? (attributes.version == nil)
-        // That a directory is there says nothing of its marker, and what is known exactly is not made vague.
+        // The existence of a directory shows nothing about its marker, and exact attributes are not replaced by vague ones.
         let isVague = attributes.kind == .directory && attributes.version == nil
         if known.attributes.kind == .directory, known.attributes.headersKnown, let metadata,
             try self.metadata(of: row.ino, connection)?.user == metadata.user
         {
-            // The time of a directory's last change may be known here alone.
+            // The time of a directory's last change may be in this cache only.
             row.attributes.version = attributes.version
         } else if !isVague, !(isSame && known.attributes.headersKnown && !attributes.headersKnown) {
             row.attributes = attributes
@@ -168,7 +168,7 @@ extension MetadataCache {
         if metadata != nil { row.noteHeaders(at: start.at.nanosecondCount) }
         row.checkedAt = start.at.nanosecondCount
         row.staleAt = nil
-        // A directory's place in its parent is settled by the parent's listing alone.
+        // Only the parent's listing confirms that a directory is in its parent.
         if attributes.kind != .directory, !(isSame && listingsLag) { row.ours = nil }
         try row.put(connection)
         if let metadata {
@@ -179,8 +179,8 @@ extension MetadataCache {
         return row
     }
 
-    /// Removes a row that the store does not have (any more). False when it stays: ours and newer, or a directory with
-    /// something newer of ours below it; or a file that has yet to be stored; or held by an operation of this host.
+    /// Removes a row that the store does not have (any more). False when the row stays: it is a newer change of this host, a
+    /// directory with such a change below it, a file that is still to be committed, or held by an operation of this host.
     func removeVanished(
         _ row: EntryRow, since start: RequestStart, now: Int64, by listing: UInt64? = nil, _ connection: Connection
     ) throws(SQLiteError) -> Bool {
@@ -197,7 +197,7 @@ extension MetadataCache {
         return true
     }
 
-    /// All directories with something below them that a request begun at `start` cannot know of.
+    /// All directories above changes that a request begun at `start` cannot include.
     func ancestorsOfOurs(since start: RequestStart, _ connection: Connection) throws(SQLiteError) -> Set<Int64> {
         var parents = held.parents
         do {
@@ -228,12 +228,12 @@ extension ObjectVersion {
         return modified.seconds == other.modified.seconds
     }
 
-    /// Whether the store's time of it is the listed one, or one was never told: then the first one listed is it.
+    /// Whether the store's time of this version is the listed one, or is not known: then the first listed time is taken.
     func isModified(when listed: ObjectVersion) -> Bool {
         modified == .epoch || listed.modified == .epoch || modified.seconds == listed.modified.seconds
     }
 
-    /// Whether the bytes are the same, as far as the store tells.
+    /// Whether the bytes are the same, as far as the store shows.
     package func hasContent(of other: ObjectVersion) -> Bool {
         guard etag == other.etag, size == other.size else { return false }
         guard let versionID, let otherID = other.versionID else { return true }

@@ -2,15 +2,15 @@ import ObjectStorage
 import SQLite
 import Synchronization
 
-/// Taking rows away: subtrees a bounded piece at a time, and what a dead process left.
+/// Removes rows: subtrees a bounded piece at a time, and the pending rows of a dead process.
 extension MetadataCache {
-    /// Goes on with the removal of what lies below removed directories; true when nothing is left to do. Every write
-    /// does a little of it; a removed tree of many entries wants this called from the background until it is done.
+    /// Continues to remove the rows below removed directories; true when none are left. Every write removes a few of them;
+    /// after the removal of a large tree, call this in the background until it returns true.
     package func reap() throws(MetadataError) -> Bool {
         try write { (connection) throws(SQLiteError) in try self.reap(connection, limit: 4096) }
     }
 
-    /// Deletes a live row. What lies below a directory is out of sight at once and is reaped later.
+    /// Deletes a live row. The rows below a directory are out of sight at once and are reaped later.
     func delete(_ row: EntryRow, _ connection: Connection) throws(SQLiteError) {
         try keepNames(beside: row, connection)
         try moveFormerNames(of: row.ino, to: nil, connection)
@@ -105,8 +105,8 @@ extension MetadataCache {
         try connection.run("INSERT OR REPLACE INTO setting VALUES ('codec', ?1)", setting)
     }
 
-    /// Distrusts everything when the last process did not end in order and the system has been started since: in WAL mode with
-    /// `synchronous=NORMAL` a power cut takes the newest commits (sqlite.org/pragma.html#pragma_synchronous).
+    /// Distrusts everything when the last process did not end in order and the system was restarted since: in WAL mode with
+    /// `synchronous=NORMAL` a power cut loses the newest commits (sqlite.org/pragma.html#pragma_synchronous).
     func begin(under boot: String, _ connection: Connection) throws(SQLiteError) {
         let statement = try connection.prepare("SELECT value FROM setting WHERE name = 'boot'")
         let last = try statement.step() ? statement.text(0) : nil
@@ -119,15 +119,15 @@ extension MetadataCache {
         if last != boot { try connection.run("INSERT OR REPLACE INTO setting VALUES ('boot', ?1)", boot) }
     }
 
-    /// Says that the process ends in order: what it knew is on the disk once the database is closed.
+    /// Marks an orderly end of the process: all its rows are on disk once the database is closed.
     package func endInOrder() throws(MetadataError) {
         try write { (connection) throws(SQLiteError) in
             try connection.run("UPDATE setting SET value = '' WHERE name = 'boot'")
         }
     }
 
-    /// Undoes what a process that is gone had not committed: entries that never were in the bucket go, others fall back
-    /// to the version they had, to be asked for again. Their directories count as not listed.
+    /// Undoes changes that a dead process had not committed: entries that never were in the bucket are removed, others get
+    /// back the version they had, to be checked again. Their directories count as not listed.
     static func removePending(_ connection: Connection) throws(SQLiteError) {
         var rows: [EntryRow] = []
         do {
@@ -153,8 +153,8 @@ extension MetadataCache {
         try removePendingTombstones(connection)
     }
 
-    /// Removals that a process had not carried out: the store is asked again what is there. Those that wait for programs to
-    /// close their files go on waiting.
+    /// Deletes tombstones of removals that a dead process had not carried out, so that the store is asked again. Those of
+    /// files that programs still have open stay pending.
     static func removePendingTombstones(_ connection: Connection) throws(SQLiteError) {
         let statement = try connection.prepare(
             """

@@ -2,35 +2,35 @@ import Basics
 import SQLite
 import Synchronization
 
-/// Keeping the file within its share of the local disk: what was learned of the bucket can be learned again.
+/// Keeps the file within its share of the local disk: answers of the store can be requested again.
 extension MetadataCache {
-    /// Where the next look for rows to forget begins, in the order of directories and of names in them: whatever comes in
-    /// at one place is met again once a whole round was made.
+    /// Where the next search for rows to forget begins, in the order of directories and components. Rows that are added
+    /// behind it are met in the next round.
     struct Trimming {
         var directory: Int64 = 0
         var component: ByteString = ""
-        /// Whether something was forgotten since the round began.
+        /// Whether a row was forgotten since the round began.
         var hasForgotten = false
-        /// Nothing could be forgotten in a whole round: until then no other is begun.
+        /// No row could be forgotten in a whole round: no other round begins before this.
         var pausesUntil: Int64 = .min
     }
 
     private enum Step {
         case forgot, nothing
-        /// The round is over, and has forgotten something or nothing.
+        /// The round is over, and has forgotten some rows or none.
         case ended, endedInVain
     }
 
-    /// Rows looked at in one go.
+    /// Rows examined in one step.
     private static let rowsEach = 4096
-    /// What was learned in the last seconds is about to be used; where space is short, in the last second.
+    /// Rows of the last seconds are about to be used; where space is short, only those of the last second are spared.
     private static let (youngest, youngestInNeed): (Int64, Int64) = (10_000_000_000, 1_000_000_000)
     private static let pause: Int64 = 1_000_000_000
-    /// Free pages that are left for new rows, in bytes, and what is given back at a time.
+    /// Bytes of free pages that are left for new rows, and that are returned to the file system at a time.
     private static let slack: Int64 = 2 << 20
     private static let shrinkage: Int64 = 1 << 20
 
-    /// Most bytes that the file takes, if it can be kept from taking more.
+    /// The most bytes that the file should take.
     package var limit: Int64 {
         get { mostBytes.load(ordering: .relaxed) }
         set { mostBytes.store(newValue, ordering: .relaxed) }
@@ -39,13 +39,13 @@ extension MetadataCache {
     /// Whether the file takes more than `limit`.
     package var isTooLong: Bool { (try? database.size().file > limit) ?? false }
 
-    /// While the file is longer than `limit`, forgets some of what is known of files: not what waits for its commit, was learned
-    /// or stored just now, or is in a directory that is being listed or is in use. Of a directory whose only reader has got the
-    /// names, those go that were handed out, once the file is twice as long. Directories stay, for programs that are in
-    /// them. What is left in a directory is asked for again at its next use.
+    /// While the file is longer than `limit`, forgets rows of files. Spares rows that wait for their commit, that are seconds
+    /// old, and those of a directory that is being listed or in use. Once the file is twice as long, the rows that the only
+    /// reader of a running listing has read are forgotten, too. Directories stay, for programs that work in them. The next
+    /// use of a thinned directory asks the store again.
     ///
-    /// A step of some milliseconds; false when there was nothing to do, or nothing more that could be done. With `inNeed`
-    /// somebody waits for the space: it goes on until it has found some.
+    /// A step of some milliseconds; false when there was nothing to do, or nothing more that could be done. With `inNeed` a
+    /// caller waits for the space: the search goes on until it has found some.
     @discardableResult
     package func trim(inNeed: Bool = false) throws(MetadataError) -> Bool {
         var size: Database.Size
@@ -55,7 +55,7 @@ extension MetadataCache {
             guard size.file > limit else { return false }
             if size.free > Self.slack {
                 try database.shrink(by: Self.shrinkage)
-                // Not of a file that was made without that.
+                // A file that was created without auto_vacuum does not shrink.
                 let now = try database.size()
                 (isShorter, size) = (now.file < size.file, now)
             }
@@ -63,10 +63,10 @@ extension MetadataCache {
         } catch { throw .database(error) }
         let isUrgent = inNeed || size.file / 2 > limit
         let now = clock.now
-        // One from the future is of before the clock was set back.
+        // A pause that ends later is from before the clock was set back.
         let pauses = trimming.withLock { $0.pausesUntil > now && $0.pausesUntil <= now + Self.pause }
         if pauses { return isShorter }
-        // What was too young when its round came to it may be old enough by now.
+        // Rows that were too young in this round may be old enough in the next.
         var rounds = inNeed ? 2 : 1
         while rounds > 0 {
             switch try forget(sparing: isUrgent ? Self.youngestInNeed : Self.youngest, isUrgent: isUrgent) {
@@ -82,10 +82,10 @@ extension MetadataCache {
     }
 
     private func forget(sparing youngest: Int64, isUrgent: Bool) throws(MetadataError) -> Step {
-        // Whoever takes something in use from here on waits, or is heard of.
+        // From here on a caller that takes a row in use either waits (`awaitForgetting`), or is in `kept` below.
         forgetting.add(1, ordering: .sequentiallyConsistent)
         defer { forgetting.subtract(1, ordering: .sequentiallyConsistent) }
-        // Whoever has read an entry before has to look whether it is there still.
+        // A caller that has read an entry before must check that it is still there (`isCurrent`).
         defer { updates.add(1, ordering: .sequentiallyConsistent) }
         return try write { (connection) throws(SQLiteError) in
             atomicMemoryFence(ordering: .sequentiallyConsistent)
@@ -117,7 +117,7 @@ extension MetadataCache {
                     known = (row.directory, listedAt)
                 }
                 let learned = max(row.checkedAt, listedAt)
-                // A page that was listed before a change of ours may still be on its way here.
+                // A page that was listed before a change of this host may still be on its way here.
                 let age = row.isOurs ? Self.youngest + lag : youngest
                 if learned > now - age, learned <= now { continue }
                 try connection.run(
@@ -142,7 +142,8 @@ extension MetadataCache {
         }
     }
 
-    /// Forgets some removals of ours that were carried out before `time`: every listing knows of them. False when there is none.
+    /// Deletes some tombstones of removals that were carried out before `time`, which every listing includes. False when
+    /// there are none.
     private static func forgetRemovals(from time: Int64, _ connection: Connection) throws(SQLiteError) -> Bool {
         try connection.run(
             """
@@ -156,7 +157,7 @@ extension MetadataCache {
         let directory: Int64
         let component: ByteString
         let ino: Int64
-        /// A directory, or in no listing yet.
+        /// A directory, or a pending change.
         let mustStay: Bool
         let isOurs: Bool
         let checkedAt: Int64

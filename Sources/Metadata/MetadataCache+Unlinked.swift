@@ -1,17 +1,17 @@
 package import Basics
 import SQLite
 
-/// Files that have lost their names while programs had them open, for a process that goes on with the same mount. Anybody
-/// else begins with none.
+/// Files that lost their names while programs had them open, for a process that resumes the same mount. Every other process
+/// begins with none.
 extension MetadataCache {
     package struct Unlinked: Sendable {
         package var ino: InodeNumber
-        /// What the caller keeps of it.
+        /// The caller's own record of the file.
         package var record: [UInt8]
     }
 
-    /// Remembers `record` for the file, in the place of an earlier one. `name` is given while its object outlives it: until
-    /// `forget` no start brings that back.
+    /// Stores `record` for the file, in place of an earlier one. `name` is passed while the object still exists under it:
+    /// until `forget` the tombstone of that name survives restarts.
     package func keep(
         unlinked ino: InodeNumber, _ record: [UInt8], hiding name: (parent: InodeNumber, component: ByteString)?
     ) throws(MetadataError) {
@@ -22,14 +22,14 @@ extension MetadataCache {
         }
     }
 
-    /// Nobody has the file open any more.
+    /// The last descriptor of the file is closed.
     package func forget(unlinked ino: InodeNumber) throws(MetadataError) {
         try write { (connection) throws(SQLiteError) in
             try connection.run("DELETE FROM unlinked WHERE ino = ?1", ino.row)
         }
     }
 
-    /// All of them.
+    /// All stored records.
     package func unlinked() throws(MetadataError) -> [Unlinked] {
         try read { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT ino, record FROM unlinked ORDER BY ino")

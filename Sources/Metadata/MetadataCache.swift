@@ -3,26 +3,26 @@ package import ObjectStorage
 package import SQLite
 import Synchronization
 
-/// What this mount knows of the bucket's tree: remote knowledge with our own changes laid over it.
+/// The mount's cache of the bucket's tree: answers of the store, with this host's own changes on top.
 ///
-/// Owns the rows of its database, inode numbers among them; asks the store nothing itself. A million entries cost pages
-/// of the file, not heap. All calls are synchronous, may come from any thread and do disk I/O, so never while holding a
-/// lock; each is one transaction. In memory are only bounded recollections, each behind a mutex of its own that is never
-/// held across I/O or with another. The rows outlive the process; a crash leaves the state of some commit, and opening
-/// removes what only the dead process knew how to finish (pending rows), at a cost of their number. A damaged file makes
-/// calls throw `.database` with `isCorrupt`: the caller closes, removes and recreates it, since all of it can be
-/// learned again, inode numbers excepted.
+/// Owns the rows of its database, inode numbers among them; sends no requests itself. A million entries cost pages of the
+/// file, not heap. All calls are synchronous, may come from any thread and do disk I/O, so never while holding a lock; each
+/// is one transaction. In memory are only bounded recollections, each behind a mutex of its own that is never held across I/O
+/// or with another. The rows outlive the process. After a crash: the rows are those of some commit, and opening removes
+/// pending rows, which only the dead process could have finished, at a cost of their number. A damaged file makes calls throw
+/// `.database` with `isCorrupt`: the caller closes, removes and recreates it, since the store has everything but the inode
+/// numbers.
 ///
-/// Who is right is decided by numbers, not clocks: each change of ours takes one from a counter, each request to the
-/// store notes the newest (`beginRequest`), and what the request brings never touches what changed after it began. For
-/// that to hold, call `update`, `remove` and `rename` after the store has carried the change out, or say `pending`.
+/// Numbers, not clocks, decide which of two facts is newer: each change of this host takes one from a counter, each request
+/// to the store notes the newest (`beginRequest`), and its answer never overwrites an entry that changed after it began. For
+/// that to hold, call `update`, `remove` and `rename` after the store has carried the change out, or pass `pending`.
 package final class MetadataCache: Sendable {
     package let codec: NameCodec
     private let lifetime: Mutex<Duration>
-    /// How long the store's word counts that one name is missing, if `ttl` is not less.
+    /// How long the store's answer that a name is missing counts, if `ttl` is not less.
     package let negativeTTL: Duration
-    /// How long a listing may not know of a change: until it is over, what is ours stays known as ours, for the next process
-    /// (`remind`). Nobody here asks for more: of this process's changes the store's listings tell (`OverlaidStore`).
+    /// How long a listing may miss a change. Until then a change stays marked as this host's, for the next process
+    /// (`remind`). Within this process `OverlaidStore` adds its changes to the listings.
     private let listingLag: Duration
 
     let database: Database
@@ -36,28 +36,28 @@ package final class MetadataCache: Sendable {
     let recollection = Mutex(Recollection())
     let listings = Mutex<[UInt64: RunningListing]>([:])
     let listingNumbers = Atomic<UInt64>(0)
-    /// Set inside a write transaction that moves or removes a directory, so that remembered keys go when it commits.
+    /// Set inside a write transaction that moves or removes a directory, so that remembered keys are dropped when it commits.
     let treeChanged = Atomic(false)
-    /// Files with changes of ours that the bucket does not have yet.
+    /// Files with changes of this host that the bucket does not have yet.
     private let dirtyFiles = LateBinding<Set<InodeNumber>>()
     /// Files and directories that programs have open.
     private let openInodes = LateBinding<Set<InodeNumber>>()
     let mostBytes = Atomic<Int64>(.max)
     let trimming = Mutex(Trimming())
-    /// How many calls are about to forget rows.
+    /// The number of calls that are about to forget rows.
     let forgetting = Atomic(0)
     /// When `invalidate` was last called.
     let invalidatedAt = Atomic<Int64>(.min)
-    /// Of entries, by our own doing; also calls that forget some.
+    /// Counts updates of entries by this host, and calls that forget some.
     let updates = Atomic<UInt64>(0)
 
     /// Opens the cache over a database that was made with `migrations`.
     ///
-    /// Rows that a dead process left pending are removed, or fall back to the version they started from. A database kept
-    /// under another codec is emptied, because its kinds and names would be wrong; inode numbers go on. `boot` names the
-    /// running system: a database last used under another one that did not end in order may lack its newest rows, our own
-    /// changes among them, and all it knows is asked for again. With `keepingPending` the rows stay as they are, for a
-    /// process that goes on with the same mount: the caller settles each that it has nothing of.
+    /// Rows that a dead process left pending are removed, or restored to the version they were based on. A database kept
+    /// under another codec is emptied, because its kinds and names would be wrong; inode numbers continue. `boot` names the
+    /// running system. A database last used under another one that did not end in order may lack its newest rows, this host's
+    /// changes among them, so every entry is checked again. With `keepingPending` the rows stay as they are, for a process
+    /// that resumes the same mount: the caller must then end each pending row that it has no file for.
     package init(
         database: Database, time: any TimeSource, ttl: Duration, negativeTTL: Duration = .seconds(1),
         listingLag: Duration = .zero, codec: NameCodec = NameCodec(), boot: String? = nil, keepingPending: Bool = false
@@ -85,8 +85,8 @@ package final class MetadataCache: Sendable {
 
     // MARK: Questions
 
-    /// Whether no entry was updated since this one was read. Who leaves off knowing better than the cache updates it first:
-    /// then one that finds nobody who does has to be read again.
+    /// Whether no entry was updated since this one was read. A dirty file updates its entry before it leaves the file table; a
+    /// caller that finds no file in the table must therefore read the entry again if this is false.
     package func isCurrent(_ entry: Entry) -> Bool { updates.load(ordering: .acquiring) == entry.updates }
 
     /// nil when no live entry has the number.
@@ -95,7 +95,7 @@ package final class MetadataCache: Sendable {
         if let known = recent[ino.row] { return entry(known.row, name: known.name, in: known.directory, clock) }
         let version = recent.version
         let found: RecentEntries.Known? = try read { (connection) throws(SQLiteError) in
-            // A listing may end meanwhile: what it says of the directory does not count for the row of before.
+            // In a snapshot: a listing that ends meanwhile must not make the older row count as fresh.
             try connection.snapshot { () throws(SQLiteError) in
                 guard let row = try EntryRow.find(connection, ino: ino.row) else { return nil }
                 let directory = try DirectoryRow.find(connection, ino: row.parent)
@@ -108,7 +108,7 @@ package final class MetadataCache: Sendable {
         return entry(found.row, name: found.name, in: found.directory, clock)
     }
 
-    /// What is known of a name in a directory. `.unknown` and stale answers are for the store to settle.
+    /// The cache's answer for a name in a directory. `.unknown` and stale answers are to be checked with the store.
     package func lookup(_ name: ByteString, in parent: InodeNumber) throws(MetadataError) -> LookupAnswer {
         let clock = clock
         guard let meaning = codec.meaning(of: name) else {
@@ -119,13 +119,13 @@ package final class MetadataCache: Sendable {
         }
         let version = recent.version
         let answer = try read { (connection) throws(SQLiteError) -> LookupAnswer in
-            // The directory first: should a listing end between the two reads, its rows are in the second.
+            // The directory is read first: if a listing ends between the two reads, its rows are in the second.
             let directory = try DirectoryRow.find(connection, ino: parent.row)
             if let row = try self.find(name, meaning, in: parent.row, connection) {
                 let entry = self.entry(row, name: name, in: directory, clock)
                 return .present(entry, isFresh: row.isPending || clock.isFresh(entry.freshUntil))
             }
-            // A row may have been forgotten since, and then the directory is not known as a whole any more.
+            // A row may have been forgotten since, and then the directory is no longer complete.
             var state = directory
             state.staleAt = try DirectoryRow.find(connection, ino: parent.row).staleAt
             return try self.absence(of: name, meaning, in: parent.row, state, clock, connection)
@@ -136,7 +136,7 @@ package final class MetadataCache: Sendable {
         return answer
     }
 
-    /// What is known of a directory as a whole; for other inode numbers, nothing.
+    /// The state of a directory; empty for other inode numbers.
     package func directory(_ ino: InodeNumber) throws(MetadataError) -> DirectoryState {
         let clock = clock
         let row = try read { (connection) throws(SQLiteError) in try DirectoryRow.find(connection, ino: ino.row) }
@@ -146,7 +146,7 @@ package final class MetadataCache: Sendable {
             isFresh: clock.isFresh(until), freshUntil: Timestamp(nanosecondCount: until), hasMarker: row.hasMarker)
     }
 
-    /// Whether the cache knows any entry below a directory, shown or hidden; the bucket may have more.
+    /// Whether the cache has any entry below a directory, shown or hidden; the bucket may have more.
     package func hasChildren(_ ino: InodeNumber) throws(MetadataError) -> Bool {
         try read { (connection) throws(SQLiteError) in
             let statement = try connection.prepare("SELECT 1 FROM entry WHERE parent = ?1 LIMIT 1")
@@ -171,7 +171,7 @@ package final class MetadataCache: Sendable {
         }
     }
 
-    /// The stored headers of the version that the entry shows; nil when they were not seen.
+    /// The stored headers of the version that the entry shows; nil when they were not read.
     package func metadata(of ino: InodeNumber) throws(MetadataError) -> ObjectMetadata? {
         try read { (connection) throws(SQLiteError) in try self.metadata(of: ino.row, connection) }
     }
@@ -182,12 +182,12 @@ package final class MetadataCache: Sendable {
         return try statement.step() ? StoredHeaders.decode(statement.blob(0)) : nil
     }
 
-    /// To be called before a request to the store is sent; its answer is then recorded `since` this.
+    /// Call before a request to the store is sent; its answer is then recorded `since` this.
     package func beginRequest() -> RequestStart {
         RequestStart(at: Timestamp(nanosecondCount: clock.now), sequence: sequence.current)
     }
 
-    /// How long remote knowledge counts; zero: never. A change goes for what is known already, too.
+    /// How long answers of the store count; zero: not at all. A new value also applies to earlier answers.
     package var ttl: Duration {
         get { lifetime.withLock { $0 } }
         set {
@@ -196,15 +196,16 @@ package final class MetadataCache: Sendable {
         }
     }
 
-    /// Connects who knows the files that have changes of ours beyond what the rows say. What the store no longer has of
-    /// them stays, with the directories above: their commit decides. Called inside transactions, so it must not come back here.
+    /// Connects the source of files that have changes of this host beyond the rows. Such a file stays, with the directories
+    /// above it, when the store no longer has it: its commit decides. Called inside transactions, so it must not call this
+    /// cache.
     package func attach(dirtyFiles tell: @escaping @Sendable () -> Set<InodeNumber>) {
         dirtyFiles.bind(tell)
     }
 
-    /// Connects who knows the files and directories that programs have open, and those in which names are being changed: nothing
-    /// of them is forgotten (`trim`). Whoever adds to them calls `awaitForgetting` before a look at rows. Called inside
-    /// transactions, so it must not come back here.
+    /// Connects the source of files and directories that programs have open, and of directories in which names are being
+    /// changed: `trim` forgets none of them. A caller that adds to them calls `awaitForgetting` before it reads rows. Called
+    /// inside transactions, so it must not call this cache.
     package func attach(openInodes tell: @escaping @Sendable () -> Set<InodeNumber>) {
         openInodes.bind(tell)
     }
@@ -213,13 +214,12 @@ package final class MetadataCache: Sendable {
 
     var dirty: Set<InodeNumber> { dirtyFiles() ?? [] }
 
-    /// Comes back when no call forgets rows that has not heard of what is in use by now. True when rows that were read before
-    /// may be gone.
+    /// Waits until no call forgets rows by an older list of what is in use. True when rows that were read before may be gone.
     @discardableResult
     package func awaitForgetting() -> Bool {
         atomicMemoryFence(ordering: .sequentiallyConsistent)
         guard forgetting.load(ordering: .sequentiallyConsistent) > 0 else { return false }
-        // Transactions are one at a time.
+        // Transactions run one at a time.
         _ = try? write { _ in }
         return true
     }
@@ -230,8 +230,8 @@ package final class MetadataCache: Sendable {
 
     var clock: Clock {
         var now = time.now().nanosecondCount
-        // What is learned after an invalidation has to be later than it, also within one tick of the clock; but a clock
-        // that was set back is believed.
+        // An answer after an invalidation must have a later time, also within one tick of the clock; but a clock that was set
+        // back is followed.
         let invalidated = invalidatedAt.load(ordering: .relaxed)
         if now <= invalidated, now > invalidated - 1_000_000 { now = invalidated + 1 }
         return Clock(
@@ -239,8 +239,8 @@ package final class MetadataCache: Sendable {
             updates: updates.load(ordering: .acquiring), listed: recollection.withLock { $0.listed })
     }
 
-    /// Whether any listing begun at `start` knows of a change of ours from that time. One from the future was made before the
-    /// clock was set back.
+    /// Whether every listing begun at `start` includes a change of this host from that time. A time in the future is from
+    /// before the clock was set back.
     func isSettled(_ changedAt: Int64, for start: RequestStart) -> Bool {
         let began = start.at.nanosecondCount
         return listingLag == .zero || changedAt <= unsettled(at: began) || changedAt > max(began, clock.now)
@@ -248,7 +248,7 @@ package final class MetadataCache: Sendable {
 
     var listingsLag: Bool { listingLag > .zero }
 
-    /// Changes since then may be unknown to a listing begun at `time`.
+    /// A listing begun at `time` may miss changes since then.
     func unsettled(at time: Int64) -> Int64 { time - min(listingLag.nanosecondCount, max(0, time)) }
 
     func read<Result>(
@@ -257,7 +257,7 @@ package final class MetadataCache: Sendable {
         do { return try database.read(body) } catch { throw .database(error) }
     }
 
-    /// One write transaction, which changes no more than it says.
+    /// One write transaction, which changes no more than `change` names.
     @discardableResult
     func write<Result>(
         _ change: RecentEntries.Change = .everything, _ body: (Connection) throws(SQLiteError) -> Result
@@ -274,7 +274,7 @@ package final class MetadataCache: Sendable {
                     throw error
                 }
                 if treeChanged.exchange(false, ordering: .relaxed) { keys.removeAll() }
-                // A checkpoint syncs the log: after a power cut no number of the block can be given out again.
+                // A checkpoint syncs the log: after a power cut no number of the block is handed out again.
                 if sequence.didCommit() { try connection.execute("PRAGMA wal_checkpoint(PASSIVE)") }
                 return result
             }
@@ -283,7 +283,7 @@ package final class MetadataCache: Sendable {
         }
     }
 
-    /// Walks to the root. With `generation` it starts from remembered keys and adds to them.
+    /// Walks to the root. With `generation` it uses remembered keys and adds to them.
     func key(of ino: Int64, generation: UInt64?, _ connection: Connection) throws(SQLiteError) -> ByteString? {
         var pieces: [(ino: Int64, component: ByteString)] = []
         var key: ByteString = ""
@@ -318,7 +318,7 @@ package final class MetadataCache: Sendable {
 }
 
 extension InodeNumber {
-    /// As the database holds it.
+    /// The number as the database holds it.
     var row: Int64 { Int64(bitPattern: rawValue) }
 
     init(row: Int64) { self.init(rawValue: UInt64(bitPattern: row)) }
@@ -335,7 +335,7 @@ extension Duration {
 }
 
 extension DirectoryRow {
-    /// When the newest complete listing began that was not invalidated since.
+    /// When the newest complete listing began that is still valid.
     var freshListing: Int64? {
         guard let listedAt, listedAt > staleAt ?? .min else { return nil }
         return listedAt

@@ -1,6 +1,6 @@
 package import SQLite
 
-/// Why the metadata cache refused or failed: the one error type of this room.
+/// Why the metadata cache refused or failed: the one error type of this module.
 package enum MetadataError: Error, Sendable, Hashable {
     /// A live entry has the component already.
     case exists(InodeNumber)
@@ -11,9 +11,9 @@ package enum MetadataError: Error, Sendable, Hashable {
     case intoItself
     /// No key can be shown under this name, or the component does not fit the kind of entry.
     case invalidName
-    /// The directory was renamed or removed while its listing ran; what the listing brings belongs to the old key.
+    /// The directory was renamed or removed while its listing ran; the listing belongs to the old key.
     case superseded
-    /// A listing brought a key outside the directory it was asked for.
+    /// A listing brought a key outside the listed directory.
     case foreignKey
     /// The database failed; `isCorrupt` there means that the cache must be made anew.
     case database(SQLiteError)

@@ -1,18 +1,18 @@
 package import Basics
 import Digests
 
-/// The way between the bucket's keys and the names that programs see (SEMANTICS.md section 4), one-to-one both ways.
+/// Converts between the bucket's keys and the names that programs see (SEMANTICS.md section 4), one-to-one both ways.
 ///
-/// Pure. Works on *components*, the piece of a key below its directory's key: `name` for an object, `name/` for a
-/// directory, and where symlinks are objects of their own `name.rclonelink` for a symlink. Up to three components share
-/// one *base* (`name`); the directory is shown plain, then the object, then the link, and who comes later gets a suffix.
-/// All escapes begin with `%%` and go on in one of a few ways; a key in which that occurs has its `%` escaped, so no two
-/// components meet in one name.
+/// Pure. Works on *components*, the piece of a key below its directory's key: `name` for an object, `name/` for a directory,
+/// and where symlinks are objects of their own `name.rclonelink` for a symlink. Up to three components share one *base*
+/// (`name`). The directory gets the plain name, else the object, else the link; each of the others gets a suffix. All escapes
+/// begin with `%%` and continue in one of a few ways; a key that contains such bytes has its `%` escaped, so no two
+/// components get the same name.
 package struct NameCodec: Sendable, Hashable {
     /// The option `names=`.
     package enum Style: UInt8, Sendable {
         case escaped
-        /// Names are the bytes of the key; what cannot be shown that way is hidden.
+        /// Names are the bytes of the key; a key that cannot be shown that way is hidden.
         case raw
     }
 
@@ -39,13 +39,13 @@ package struct NameCodec: Sendable, Hashable {
         }
     }
 
-    /// What a shown name stands for.
+    /// The meaning of a shown name.
     package enum Meaning: Sendable, Hashable {
         /// The first of `roles` that exists.
         case plain(base: ByteString)
-        /// The object, while something of the same base comes before it (`a%%file`).
+        /// The object, while a directory of the same base has the plain name (`a%%file`).
         case object(base: ByteString)
-        /// The link, while something of the same base comes before it (`a%%link`).
+        /// The link, while a directory or object of the same base has the plain name (`a%%link`).
         case link(base: ByteString)
         /// The object whose key is the directory's own (`%%file`).
         case ownObject
@@ -54,12 +54,12 @@ package struct NameCodec: Sendable, Hashable {
     }
 
     package let style: Style
-    /// What the key of a symlink ends with; nil where symlinks are not told by their keys.
+    /// The suffix of a symlink's key; nil where keys do not mark symlinks.
     package let linkSuffix: ByteString?
 
     /// NAME_MAX of Linux.
     package static let longestName = 255
-    /// The ending that rclone's `--links` gave symlinks first.
+    /// The first suffix that rclone's `--links` gave symlinks.
     package static let rcloneLinkSuffix: ByteString = ".rclonelink"
 
     private static let objectSuffix: ByteString = "%%file"
@@ -83,7 +83,7 @@ package struct NameCodec: Sendable, Hashable {
         return .object
     }
 
-    /// The component without what its role adds.
+    /// The component without the slash or suffix of its role.
     package func base(of component: ByteString) -> ByteString {
         switch role(of: component) {
         case .directory: component.dropLast(1)
@@ -92,8 +92,8 @@ package struct NameCodec: Sendable, Hashable {
         }
     }
 
-    /// nil when `base` cannot have that role: a link without a suffix, an object that would read as a link. The object
-    /// with an empty component belongs to no base, as it is not beside the directory `/` but its parent's own.
+    /// nil when `base` cannot have that role: a link where there is no suffix, an object that would read as a link. The
+    /// object with an empty component belongs to no base, as it is not beside the directory `/` but its parent's own.
     package func component(_ base: ByteString, _ role: Role) -> ByteString? {
         let component: ByteString
         switch role {
@@ -108,7 +108,7 @@ package struct NameCodec: Sendable, Hashable {
         return self.role(of: component) == role ? component : nil
     }
 
-    /// What an object with this component is; `isSymlink` as the store's listing says.
+    /// The kind of an object with this component; `isSymlink` is from the store's listing.
     package func kind(of component: ByteString, isSymlink: Bool = false) -> EntryKind {
         switch role(of: component) {
         case .directory: .directory
@@ -119,8 +119,8 @@ package struct NameCodec: Sendable, Hashable {
 
     // MARK: Showing
 
-    /// The name of a component whose base also has `neighbours` (its own role may be among them). nil: hidden, which
-    /// only `names=raw` does.
+    /// The name of a component whose base also has `neighbours` (its own role may be among them). nil: hidden, only with
+    /// `names=raw`.
     package func shownName(of component: ByteString, beside neighbours: Neighbours = []) -> ByteString? {
         let role = role(of: component)
         let base = base(of: component)
@@ -136,8 +136,8 @@ package struct NameCodec: Sendable, Hashable {
         }
     }
 
-    /// The name of a component that is, or with a neighbour would be, too long to show; nil for all others. Stored with
-    /// the entry, because it cannot be undone.
+    /// The name of a component that is, or with a neighbour would be, too long to show; nil for all others. Stored with the
+    /// entry, because the component cannot be computed from it.
     package func abbreviatedName(of component: ByteString) -> ByteString? {
         // No escape makes a byte longer than four, and most names are far from any limit.
         guard style == .escaped, component.count >= Self.longestName / 4 else { return nil }
@@ -161,7 +161,7 @@ package struct NameCodec: Sendable, Hashable {
 
     // MARK: Understanding
 
-    /// What a name stands for; nil when no key is ever shown so.
+    /// The meaning of a name; nil when no key is ever shown so.
     package func meaning(of name: ByteString) -> Meaning? {
         switch style {
         case .raw:
@@ -180,8 +180,8 @@ package struct NameCodec: Sendable, Hashable {
         }
     }
 
-    /// The component that a new entry of this name gets, if it needs no neighbour for it; nil where no such name can be
-    /// created (EINVAL).
+    /// The component that a new entry of this name gets without regard to neighbours; nil where no such name can be created
+    /// (EINVAL).
     package func componentToCreate(_ name: ByteString, _ kind: EntryKind) -> ByteString? {
         guard case .plain(let base) = meaning(of: name) else { return nil }
         switch kind {
@@ -193,7 +193,7 @@ package struct NameCodec: Sendable, Hashable {
 
     // MARK: Escapes
 
-    /// Whether the bytes are a file name as they stand.
+    /// Whether the bytes are a valid file name as they are.
     private static func isPlain(_ base: ByteString) -> Bool {
         !base.isEmpty && base != "." && base != ".." && !base.bytes.contains(0) && !base.bytes.contains(slash)
     }
@@ -206,7 +206,7 @@ package struct NameCodec: Sendable, Hashable {
         default: break
         }
         guard needsEscape(base.bytes) else { return base }
-        // One escape makes every `%` one, so that a `%` before an escape cannot be read as part of it.
+        // If one escape is needed, every `%` is escaped, so that a `%` before an escape cannot be read as part of it.
         var escaped: [UInt8] = []
         for byte in base.bytes {
             switch byte {
@@ -218,7 +218,7 @@ package struct NameCodec: Sendable, Hashable {
         return ByteString(escaped)
     }
 
-    /// What follows `%%` in an escape. Elsewhere it is two characters like others: `100%%` is a name that programs give.
+    /// The bytes after `%%` in an escape. Elsewhere `%%` is two ordinary characters: programs use names like `100%%`.
     private static let forms: [[UInt8]] = ["25", "00", "2E", "2F", "~", "file", "link"].map { Array($0.utf8) }
 
     private static func needsEscape(_ bytes: [UInt8]) -> Bool {
@@ -234,7 +234,7 @@ package struct NameCodec: Sendable, Hashable {
         return false
     }
 
-    /// Undoes `escape`; nil for what it never gives.
+    /// Undoes `escape`; nil for names that it never returns.
     private static func unescape(_ name: ByteString) -> ByteString? {
         switch name {
         case "%%2F": return ""

@@ -1,20 +1,20 @@
 import Basics
 import Synchronization
 
-/// Entries asked for by number lately, as they are in the database now, and names found missing: a kernel that asks for the
-/// attributes of the same files again and again, or makes a file after it looked for one, is answered without a look there.
+/// Entries recently looked up by number, as they are in the database now, and names found missing. It answers a kernel that
+/// requests the attributes of the same files again and again, or creates a file after a lookup of its name, without a query.
 ///
-/// A write says beforehand what it changes (`Change`), and that is unknown from before it begins. So an answer is never older
-/// than the newest commit. Bounded; locked by its own mutex, a leaf.
+/// A write declares beforehand which entries it changes (`Change`), and these are dropped before it begins. So an answer is
+/// never older than the newest commit. Bounded; locked by its own mutex, a leaf.
 final class RecentEntries: Sendable {
-    /// What `MetadataCache.entry` reads of one.
+    /// The rows and the name that `MetadataCache.entry` reads for one entry.
     struct Known {
         let row: EntryRow
         let directory: DirectoryRow
         let name: ByteString
     }
 
-    /// Of which entries a write may change the row, the name, or the directory's row. Names may come with any write.
+    /// The entries whose row, name or directory row a write may change. Any write may add names.
     enum Change {
         case everything
         case entry(Int64)
@@ -27,16 +27,16 @@ final class RecentEntries: Sendable {
 
     private struct State {
         var entries: [Int64: Known] = [:]
-        /// Until when each counts as missing.
+        /// Until when each name counts as missing.
         var missing: [Name: Int64] = [:]
     }
 
     private static let capacity = 1024
-    /// Counts beginnings and ends of writes: odd while there is one.
+    /// Counts beginnings and ends of writes: odd while one is under way.
     private let changes = Atomic<UInt64>(0)
     private let state = Mutex(State())
 
-    /// Around each write of the database; they come one after the other.
+    /// Runs a write of the database; writes run one at a time.
     func writing<Result, Failure: Error>(
         _ change: Change, _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -52,7 +52,7 @@ final class RecentEntries: Sendable {
         return try body()
     }
 
-    /// To be asked for before something is read that is to be remembered.
+    /// Read this before the rows that are to be remembered.
     var version: UInt64 { changes.load(ordering: .sequentiallyConsistent) }
 
     subscript(ino: Int64) -> Known? { state.withLock { $0.entries[ino] } }
@@ -64,7 +64,7 @@ final class RecentEntries: Sendable {
         }
     }
 
-    /// Until when a name counts as missing in a directory; nil: not known.
+    /// Until when a name counts as missing in a directory; nil: not remembered.
     func missing(_ name: ByteString, in parent: Int64) -> Int64? {
         state.withLock { $0.missing.isEmpty ? nil : $0.missing[Name(parent: parent, name: name)] }
     }
@@ -76,13 +76,13 @@ final class RecentEntries: Sendable {
         }
     }
 
-    /// What counts as missing, and for how long, is another question from now on.
+    /// Drops the missing names, because the time for which they count has changed.
     func forgetMissing() { state.withLock { $0.missing = [:] } }
 
     private func insert(readAt version: UInt64, _ change: (inout State) -> Void) {
-        // What is read beside a write may be of before or after it.
+        // A read beside a write may see the state before or after it.
         guard version.isMultiple(of: 2) else { return }
-        // A write that begins now has yet to make things unknown.
+        // A write that begins now drops the entry afterwards.
         state.withLock { if changes.load(ordering: .sequentiallyConsistent) == version { change(&$0) } }
     }
 }

@@ -1,16 +1,16 @@
 import Basics
 
-/// What is worth remembering for seconds and not worth a row: which part of a directory a running or broken-off listing
-/// has covered, and names the store just said it does not have.
+/// Facts worth remembering for seconds and not worth a row: which part of a directory a running or aborted listing has
+/// covered, and names that the store just answered to be missing.
 ///
 /// A value inside the cache's mutex; bounded; lost at unmount.
 struct Recollection {
-    /// Which parts of directories were listed, as of one moment.
+    /// The parts of directories that were listed, and when.
     struct Listed {
         fileprivate var stretches: [Int64: [Stretch]] = [:]
 
-        /// When the newest listing, other than `except`, that covers all of `first...last` began. One from after `latest` was
-        /// made before the clock was set back.
+        /// When the newest listing, other than `except`, that covers all of `first...last` began. A time after `latest` is
+        /// from before the clock was set back.
         func at(
             _ directory: Int64, _ first: ByteString, through last: ByteString, except listing: UInt64? = nil,
             latest: Int64

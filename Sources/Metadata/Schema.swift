@@ -3,14 +3,14 @@ import ObjectStorage
 import SQLite
 
 extension MetadataCache {
-    /// The scripts that bring a database to this room's schema, for `Database.init(migrations:)`. The database is this
-    /// room's alone.
+    /// The scripts that bring a database to this module's schema, for `Database.init(migrations:)`. No other module uses the
+    /// database.
     ///
     /// `entry` holds live entries only, in listing order, so a listing page is one contiguous range of it. Timestamps of
-    /// files are seconds and nanoseconds, NULL where they equal `mtime`; times of ours are nanoseconds since 1970.
-    /// `ours` is NULL once the bucket agreed, else the number of our newest change, the largest integer while the change
-    /// waits for its commit. `headers_at` is set for directories alone: of anything else a listing tells whether its headers may
-    /// have changed.
+    /// files are seconds and nanoseconds, NULL where they equal `mtime`; times of this host are nanoseconds since 1970.
+    /// `ours` is NULL once the bucket confirms the entry, else the number of this host's newest change, and the largest
+    /// integer while the change waits for its commit. `headers_at` is set for directories alone: for all other entries a
+    /// listing shows whether their headers may have changed.
     package static let migrations: [String] = [
         """
         CREATE TABLE sequence (next INTEGER NOT NULL);
@@ -85,13 +85,13 @@ extension MetadataCache {
         CREATE TRIGGER link_gone AFTER DELETE ON entry WHEN OLD.kind = 2
             BEGIN DELETE FROM link WHERE ino = OLD.ino; END;
         """,
-        // Every removal of an entry looks for its former names.
+        // Every removal of an entry searches for its former names.
         "CREATE INDEX former_inode ON former (ino);",
     ]
 }
 
 extension Timestamp {
-    /// Nanoseconds since 1970, cut to what 64 bits hold (1677 to 2262): for the times of our own acts.
+    /// Nanoseconds since 1970, clamped to 64 bits (1677 to 2262): for the times of this host's changes and requests.
     var nanosecondCount: Int64 {
         let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
         if overflow { return seconds < 0 ? .min : .max }
@@ -119,9 +119,9 @@ struct EntryRow {
     var staleAt: Int64?
     var ours: Int64?
     var abbreviated: ByteString?
-    /// Renamed while changes wait: the version is the one of the old key.
+    /// Renamed while changes wait: the version is that of the old key.
     var isMoved = false
-    /// When the headers of a directory were asked for last, or given by us.
+    /// When the headers of a directory were last requested, or set by this host.
     var headersAt: Int64?
 
     init(
@@ -133,13 +133,13 @@ struct EntryRow {
         noteHeaders(at: checkedAt)
     }
 
-    /// The attributes are those of headers that were told, or given by us, at that time.
+    /// The attributes are from headers that the store returned, or that this host set, at that time.
     mutating func noteHeaders(at time: Int64) {
         headersAt = attributes.kind == .directory && attributes.headersKnown ? time : nil
     }
 
-    /// What the store tells of the same bytes does not take back when this host changed the entry: a rename, for example, is not in
-    /// the headers. Nor is the time of an object that has none stored: it is older than the copy that a rename made of it.
+    /// Keeps the time of this host's change when the store returns the same bytes: the headers do not show a rename, for
+    /// example. Also keeps the time of an object without a stored mtime: a rename copies the object, and the copy is newer.
     mutating func keepOwnTimes(of known: EntryRow) {
         guard let version = known.attributes.version, let now = attributes.version, version.hasContent(of: now) else {
             return
@@ -197,7 +197,7 @@ struct EntryRow {
         try statement.bind(ino, at: 3)
         try statement.bind(Int64(attributes.kind.rawValue), at: 4)
         try statement.bind(attributes.size, at: 5)
-        // Statements come with all parameters NULL, so what is absent needs no call.
+        // Parameters are NULL until bound, so absent values need no call.
         if let mode = attributes.mode { try statement.bind(Int64(mode), at: 6) }
         if let uid = attributes.uid { try statement.bind(Int64(uid), at: 7) }
         if let gid = attributes.gid { try statement.bind(Int64(gid), at: 8) }
@@ -257,10 +257,10 @@ struct EntryRow {
 
     var isPending: Bool { ours == pendingChange }
 
-    /// Whether the row holds a change of ours, or a check, that a request begun at `start` cannot know of.
+    /// Whether the row holds a change of this host, or a check, that a request begun at `start` cannot include.
     func isNewer(than start: RequestStart, now: Int64) -> Bool {
         if let ours, ours > start.sequence { return true }
-        // A check from the future was made before the clock was set back, and must not stay on top until then.
+        // A check in the future is from before the clock was set back, and must not win until then.
         return checkedAt > start.at.nanosecondCount && checkedAt <= now
     }
 }
@@ -271,7 +271,7 @@ struct DirectoryRow {
     var staleAt: Int64?
     var hasMarker: Bool?
 
-    /// What was learned before the cache was distrusted as a whole is stale, whatever the row says.
+    /// Everything read before the whole cache was distrusted is stale, whatever the row says.
     static func find(_ connection: Connection, ino: Int64) throws(SQLiteError) -> DirectoryRow {
         let statement = try connection.prepare(
             """
@@ -293,7 +293,7 @@ struct DirectoryRow {
     }
 }
 
-/// A row of `tombstone`: a removal of ours that older listings must not undo.
+/// A row of `tombstone`: a removal by this host that older listings must not undo.
 struct Tombstone {
     var removedAt: Int64
     var ours: Int64

@@ -1,11 +1,11 @@
 import SQLite
 import Synchronization
 
-/// The one counter behind inode numbers and the numbers of our changes: rises for ever, also across crashes.
+/// The one counter behind inode numbers and the numbers of this host's changes: it only grows, also across crashes.
 ///
-/// Numbers are reserved in the database in blocks and handed out from memory, inside write transactions only (which are
-/// one at a time); `current` may be asked from any thread. A crash loses the rest of a block, never gives one out twice:
-/// the reservation is on disk before its numbers are seen.
+/// Numbers are reserved in the database in blocks and handed out from memory, inside write transactions only (which run one
+/// at a time); any thread may read `current`. After a crash: the rest of a block is lost, and no number is handed out twice,
+/// because the reservation is on disk before its numbers are seen.
 final class Sequence: Sendable {
     private struct State {
         var next: Int64 = 1
@@ -48,7 +48,7 @@ final class Sequence: Sendable {
         }
     }
 
-    /// To be called after each commit; true when it reserved a block, which then has to reach the disk.
+    /// Call after each commit; true when it reserved a block, which then has to reach the disk.
     func didCommit() -> Bool {
         state.withLock { state in
             defer { state.reservedInTransaction = false }
@@ -56,7 +56,7 @@ final class Sequence: Sendable {
         }
     }
 
-    /// To be called after a transaction failed: what it reserved is not reserved.
+    /// Call after a failed transaction: its reservation is not in the database.
     func didRollBack() {
         state.withLock { state in
             if state.reservedInTransaction { state.limit = state.next }

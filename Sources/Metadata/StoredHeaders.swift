@@ -1,7 +1,7 @@
 import ObjectStorage
 
-/// An object's headers as the bytes of a column: the version byte 1, then pairs of length-prefixed UTF-8 texts, a tag
-/// and a value. Tags of user metadata begin with `u`; `g` says that the object has tags.
+/// An object's headers as the bytes of a column: the version byte 1, then pairs of length-prefixed UTF-8 texts, a tag and a
+/// value. Tags of user metadata begin with `u`; `g` means that the object has tags.
 enum StoredHeaders {
     private static let version: UInt8 = 1
 
@@ -28,7 +28,7 @@ enum StoredHeaders {
         return bytes
     }
 
-    /// nil when the bytes are not what `encode` gives: the headers then count as never seen.
+    /// nil when `encode` never returns such bytes: the headers then count as never read.
     static func decode(_ bytes: [UInt8]) -> ObjectMetadata? {
         guard bytes.first == version else { return nil }
         var rest = bytes.dropFirst()
