@@ -1,13 +1,13 @@
 package import Basics
 
-/// Which blocks of a staging file take space on the disk: the unit the ledger is charged in.
+/// Which blocks of a staging file take space on the disk: the unit that the ledger counts.
 ///
-/// A value without I/O: runs of block numbers, neither touching nor overlapping. A change costs about the same however many
-/// there are.
+/// A value without I/O: runs of block numbers, neither touching nor overlapping. The cost of a change hardly depends on the
+/// number of runs.
 package struct DiskBlocks: Sendable {
     /// The size of a block.
     package let unit: DiskUnit
-    /// Where each begins, by its end.
+    /// The start of each run, by its end.
     private var runs = SortedIndex<Int64, Int64>()
 
     package init(of unit: DiskUnit = .usual) { self.unit = unit }

@@ -1,13 +1,14 @@
 import Basics
 import Glibc
 
-/// Which bytes of a staging file are staged, written down beside it as they change, for whoever comes after a crash.
+/// The log of which bytes of a staging file are staged, for recovery after a crash.
 ///
 /// The file `N.map` beside the staging file `N`: records of 32 bytes, each a change of the map, in order. It exists only
-/// while the map cannot be told without it, as it can of a new file written without gaps, where everything is staged, and
-/// of a version that nothing was done to (`isNeeded`). A record follows its bytes, so what it says is there; with a process that is killed the
-/// last change may be missing, which was not acknowledged. It is not flushed: after a power cut it means nothing. Its space
-/// is taken from the ledger first. Owned by its `StagedFile`, and used under that one's `disk` lock.
+/// while recovery could not derive the map without it (`isNeeded`): from a new file written without gaps, all of it staged,
+/// or from a version that nothing was written to. A record follows its bytes, so the bytes that it names are there. If the
+/// process is killed the last change may be missing, which was not acknowledged. The log is not flushed: after a power cut it
+/// is of no use. Its space is reserved in the ledger first. Owned by its `StagedFile`, and used under that file's `disk`
+/// lock.
 struct ExtentLog {
     /// One change.
     enum Change {
@@ -17,24 +18,24 @@ struct ExtentLog {
 
     static let suffix = ".map"
     private static let recordSize: Int64 = 32
-    /// Bytes of disk taken at a time, so that a record never lacks space after its bytes were written.
+    /// Bytes of disk allocated at a time, so that a record never lacks space after its bytes were written.
     private static let step: Int64 = 16 << 10
-    /// Records after which a log that says little in many words is written anew.
+    /// Records after which a log with many more records than the map has pieces is rewritten.
     private static let mostIdle = 8192
 
     private let path: String
     private let ledger: SpaceLedger
     private let unit: DiskUnit
-    /// The length of the version below the staging file, as its row says: 0 without one.
+    /// The length of the version below the staging file, from the journal's row; 0 without a version.
     private let baseSize: Int64
     private let descriptors: OpenDescriptors
     private var file: LocalFile?
     private var records: Int64 = 0
     private var allocated: Int64 = 0
-    /// Bytes of the ledger that are this log's.
+    /// Bytes of the ledger that this log has reserved.
     private(set) var charged: Int64 = 0
 
-    /// The log of the staging file at `path`; nothing is made yet.
+    /// The log of the staging file at `path`; no file is created yet.
     init(
         of path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit = .usual,
         among descriptors: OpenDescriptors = OpenDescriptors()
@@ -43,7 +44,7 @@ struct ExtentLog {
         self.descriptors = descriptors
     }
 
-    /// That of an earlier process, which stays beside the staging file and takes its space until another takes its place.
+    /// The log of an earlier process. It stays beside the staging file and takes its space until a new one replaces it.
     init(
         leftBy path: String, baseSize: Int64, ledger: SpaceLedger, unit: DiskUnit, among descriptors: OpenDescriptors
     ) {
@@ -52,15 +53,15 @@ struct ExtentLog {
         ledger.adopt(charged, as: .written)
     }
 
-    /// Whether somebody who finds no log would take the map for another one: `read` says what for.
+    /// Whether recovery without a log would derive another map: see `read`.
     private func isNeeded(for extents: ExtentMap) -> Bool {
         baseSize > 0
             ? extents != ExtentMap(baseSize: baseSize) : !extents.isEntirely(.staged, in: 0..<extents.size)
     }
 
-    /// Sees to it that `add` will succeed, `more` times from `change` on. To be called before anything is changed; `before` is
-    /// the map as it is, which has `count` pieces: taken only when it is needed, since a change of a map that others hold
-    /// copies it. `.noSpace` when the ledger has none for `use`.
+    /// Makes sure that `add` will succeed, `more` times from `change` on. Call before any byte is changed. `before` returns
+    /// the present map, which has `count` pieces. It is called only when needed, since a change of a shared map copies it.
+    /// Throws: `.noSpace` when the ledger has no space for `use`.
     mutating func prepare(
         _ change: Change, records more: Int64, for use: SpaceLedger.Use, count: Int, before: () -> ExtentMap
     ) throws(StagingError) {
@@ -71,13 +72,13 @@ struct ExtentLog {
             guard isNeeded(for: before) || isNeeded(for: after) else { return }
             try start(with: before, for: use)
         } else if records > Self.mostIdle, records > Int64(count) * 8 {
-            // As it is it will do as well.
+            // If this fails, the present log is still good.
             try? start(with: before(), for: use)
         }
         try makeRoom(for: more, use)
     }
 
-    /// Writes the change down.
+    /// Appends the change to the log.
     mutating func add(_ change: Change) throws(StagingError) {
         guard let file else { return }
         let record = Self.encode(change)
@@ -85,40 +86,40 @@ struct ExtentLog {
         records += 1
     }
 
-    /// The map becomes another one at once.
+    /// Replaces the whole map.
     mutating func replace(with extents: ExtentMap) throws(StagingError) {
         if file == nil, !isNeeded(for: extents) { return }
         try start(with: extents, for: .committing)
     }
 
-    /// The map as the row of an earlier process has it. What that one's log said goes, if there is the space for saying it
-    /// anew: no map but one that still changes is ever read from a log.
+    /// Continues with the map of an earlier process's row. Replaces the log of that process, if there is space for a new one:
+    /// recovery reads a log only for a file that still changes.
     mutating func goOn(with extents: ExtentMap) {
         if isNeeded(for: extents) { try? start(with: extents, for: .committing) } else { remove() }
     }
 
-    /// Whether the log is at its path, or there is none.
+    /// Whether the log is at its path, or is not needed.
     var isInPlace: Bool { file?.isInPlace ?? true }
 
-    /// What cannot be removed now goes at the next start.
+    /// If the file cannot be removed now, the next start removes it.
     mutating func remove() {
         try? File.remove(path)
         file = nil
         release(charged)
     }
 
-    /// It stays, and is counted by somebody else.
+    /// Leaves the log on disk; another owner counts its space.
     mutating func leave() {
         file = nil
         release(charged)
     }
 
-    /// Writes a log that says just this map, whole or not at all.
+    /// Writes a log of just this map, whole or not at all.
     private mutating func start(with extents: ExtentMap, for use: SpaceLedger.Use) throws(StagingError) {
         let changes = extents.pieces(in: 0..<extents.size).map { Change.set($0.range, $0.source) }
         let bytes = changes.flatMap(Self.encode)
         let temporary = path + LocalFile.unfinishedSuffix
-        // Until it takes the place of the old one both take space.
+        // Until the new log replaces the old one, both take space.
         let (old, new) = (charged, charge(Int64(bytes.count)))
         try reserve(new, use)
         do throws(FileError) {
@@ -132,7 +133,7 @@ struct ExtentLog {
             throw StagingError(error)
         }
         release(old)
-        // The rest of its last block is its own as well.
+        // The rest of its last block belongs to the log as well.
         (records, allocated) = (Int64(changes.count), unit.roundedUp(Int64(bytes.count)))
     }
 
@@ -143,7 +144,7 @@ struct ExtentLog {
         let extra = max(0, charge(target) - charged)
         try reserve(extra, use)
         do throws(FileError) { try file.allocate(allocated..<target) } catch {
-            // Not every file system takes space ahead.
+            // Not every file system allocates space ahead.
             guard error.errno == EOPNOTSUPP else {
                 release(extra)
                 throw StagingError(error)
@@ -152,7 +153,7 @@ struct ExtentLog {
         allocated = target
     }
 
-    /// Bytes of disk that a log of `length` bytes takes at most, taken in steps that need not lie side by side.
+    /// The most bytes of disk that a log of `length` bytes takes; its steps need not be contiguous.
     private func charge(_ length: Int64) -> Int64 {
         DiskBlocks.charge(
             blocks: unit.roundedUp(length) / unit.bytes, runs: Int(length / Self.step) + 1, of: unit)
@@ -171,13 +172,13 @@ struct ExtentLog {
     // MARK: After a crash
 
     /// The map of a staging file that a dead process left, over a version of `baseSize` bytes (0: without one); nil when it
-    /// was not written down.
+    /// was not recorded.
     static func read(of path: String, baseSize: Int64) -> ExtentMap? {
         guard let file = try? File(path + suffix), let size = try? file.size,
             let bytes = try? file.read(0..<size)
         else {
             guard let staged = try? File(path), let length = try? staged.size else { return nil }
-            // What nothing was written to is as it was.
+            // An empty file over a version: nothing was written.
             if baseSize > 0 { return length == 0 ? ExtentMap(baseSize: baseSize) : nil }
             var map = ExtentMap(baseSize: 0)
             map.set(0..<length, to: .staged)
@@ -192,7 +193,7 @@ struct ExtentLog {
         return map
     }
 
-    /// Kind, start, end, and a sum of them: space taken ahead is zeros, which are no record.
+    /// Kind, start, end, and a checksum of them: space allocated ahead is zeros, which are no record.
     private static func encode(_ change: Change) -> [UInt8] {
         let (kind, start, end): (UInt64, Int64, Int64) =
             switch change {
@@ -224,7 +225,7 @@ struct ExtentLog {
 
     private static let truncation: UInt64 = 16
 
-    /// FNV-1a over the words: tells a record from what is none.
+    /// FNV-1a over the words: shows whether bytes are a record.
     private static func sum(_ words: [UInt64]) -> UInt64 {
         words.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ $1) &* 0x0000_0100_0000_01b3 }
     }

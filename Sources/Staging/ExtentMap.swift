@@ -1,23 +1,23 @@
 package import Basics
 
-/// Where the bytes of a piece of a dirty file are.
+/// The place of the bytes of a piece of a dirty file.
 package enum PieceSource: UInt8, Sendable, Hashable {
     /// In the staging file, at the same offset.
     case staged
-    /// Nowhere: zeros made through this mount.
+    /// Not stored: zeros that a program made through this mount.
     case hole
     /// Still in the committed version, at the same offset.
     case base
-    /// In the staging file and in the committed version: brought here by a commit.
+    /// In the staging file and in the committed version: a commit has read them from the store.
     case filled
-    /// In a part that an upload of this file has brought to the store, and nowhere else until that upload becomes the object.
+    /// In a part of an upload of this file that the store has, and nowhere else until that upload becomes the object.
     case stored
 
     /// Whether the staging file has the bytes.
     package var isHere: Bool { self == .staged || self == .filled }
 }
 
-/// A range of a dirty file whose bytes come from one place.
+/// A range of a dirty file whose bytes have one source.
 package struct Piece: Sendable, Hashable {
     package var range: ByteRange
     package var source: PieceSource
@@ -27,15 +27,16 @@ package struct Piece: Sendable, Hashable {
 
 /// Which bytes of a file are staged, which are zeros, and which are still in the committed version.
 ///
-/// A value without I/O. It covers `0..<size` without gaps; neighbours differ. Base bytes become fewer, but for those that a
-/// copy takes on at the end. A change costs about the same however many pieces there are, and so does one of a copy.
+/// A value without I/O. It covers `0..<size` without gaps; neighbours differ. Writes and fills make the base bytes fewer;
+/// `unfill`, `uploadLanded` and `takeBase` of `StagedFile` make them more. The cost of a change, also of a copied map, hardly
+/// depends on the number of pieces.
 package struct ExtentMap: Sendable, Hashable {
     private struct Extent: Sendable, Hashable {
         var start: Int64
         var source: PieceSource
     }
 
-    /// By their ends.
+    /// The extents by their ends.
     private var extents = SortedIndex<Int64, Extent>()
     /// The file's length in bytes.
     package private(set) var size: Int64 = 0
@@ -109,7 +110,7 @@ package struct ExtentMap: Sendable, Hashable {
         // The usual rewrite of bytes already staged changes nothing.
         if isEntirely(source, in: range) { return }
         var merged = range
-        // The byte before and the one after, if there are any, belong to pieces that stay, or become one with the new piece.
+        // The pieces with the byte before and the byte after, if there are any, stay or merge with the new piece.
         let (before, after) = (extent(at: range.lowerBound - 1), extent(at: range.upperBound))
         removeExtents(meeting: range)
         if let before {

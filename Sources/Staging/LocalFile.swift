@@ -2,21 +2,22 @@ import Basics
 import Glibc
 import Synchronization
 
-/// The one staging file of a `StagedFile`, in the terms of this room. Any thread may use it.
+/// The one staging file of a `StagedFile`, with the errors of this module. Any thread may use it.
 ///
-/// Its descriptor is closed by `rest`, also when other files need theirs (`OpenDescriptors`), and comes back with the next use, so
-/// that a process may have more files than descriptors. The mutex is a leaf, and never held while the file is read or written.
+/// `rest` closes its descriptor, also when other files need one (`OpenDescriptors`); the next use opens the file again. So a
+/// process may have more files than descriptors. The mutex is a leaf, and only `restore` holds it while the file is read.
 final class LocalFile: Sendable {
     private let descriptor: Mutex<File?>
-    /// Where it is, or will be once it is complete.
+    /// The file's path, or its later path while it is incomplete.
     private let path: String
     private let descriptors: OpenDescriptors
-    /// Whether it has its name.
+    /// Whether the file has its final name.
     private let isComplete: Atomic<Bool>
     private let isQueued = Atomic(false)
     private let isUsed = Atomic(true)
 
-    /// A new file, mode 0600. An unfinished one has another name, under which no start takes it for a file, until `complete`.
+    /// Creates a file with mode 0600. An unfinished one has a temporary name until `complete`, so that no start takes it for
+    /// a staging file.
     init(
         creating path: String, isUnfinished: Bool = false, among descriptors: OpenDescriptors
     ) throws(StagingError) {
@@ -27,7 +28,7 @@ final class LocalFile: Sendable {
         if !isUnfinished { descriptors.add(self) }
     }
 
-    /// One that is there.
+    /// Opens an existing file.
     init(opening path: String, among descriptors: OpenDescriptors) throws(StagingError) {
         (self.path, self.descriptors) = (path, descriptors)
         isComplete = Atomic(true)
@@ -35,7 +36,7 @@ final class LocalFile: Sendable {
         descriptors.add(self)
     }
 
-    /// One that is open already.
+    /// Takes a file that is open already.
     init(_ file: File, at path: String, among descriptors: OpenDescriptors) {
         (self.path, self.descriptors) = (path, descriptors)
         isComplete = Atomic(true)
@@ -43,15 +44,16 @@ final class LocalFile: Sendable {
         descriptors.add(self)
     }
 
-    /// Closes the descriptor once nobody is using it. Only of a file that is complete, and by nobody else's path.
+    /// Closes the descriptor once no call uses it.
+    /// Requires: the file is complete, and no other file has its path.
     func rest() { descriptor.withLock { $0 = nil } }
 
-    /// Whether it was not in the queue for descriptors.
+    /// Enters the queue for descriptors; false if the file was in it.
     func enterQueue() -> Bool { !isQueued.exchange(true, ordering: .acquiringAndReleasing) }
 
     func leaveQueue() { isQueued.store(false, ordering: .releasing) }
 
-    /// Whether it was used since this was asked last.
+    /// Whether it was used since the last call.
     func wasUsed() -> Bool { isUsed.exchange(false, ordering: .relaxed) }
 
     private var file: File {
@@ -69,7 +71,7 @@ final class LocalFile: Sendable {
         }
     }
 
-    /// Of a file that is made, or made anew, until it is as it has to be: the next start removes it.
+    /// The suffix of a file that is being made, or made again, and not complete: the next start removes it.
     static let unfinishedSuffix = ".new"
 
     /// Gives an unfinished file its name.
@@ -79,8 +81,8 @@ final class LocalFile: Sendable {
         descriptors.add(self)
     }
 
-    /// Whether the file is at its path; an unfinished one has none yet. Another program may have removed it. What a failing disk
-    /// does not tell counts as yes.
+    /// Whether the file is at its path, where another program may have removed it. True for an unfinished file, which has no
+    /// final path yet, and when a failing disk gives no answer.
     var isInPlace: Bool {
         guard isComplete.load(ordering: .acquiring) else { return true }
         do {
@@ -90,8 +92,9 @@ final class LocalFile: Sendable {
         } catch { return true }
     }
 
-    /// Makes the file at its path anew from the one that is still open: the bytes of `ranges`, length and times. False when it is
-    /// not open. Callers keep changes out.
+    /// Makes the file at its path again from the one that is still open: the bytes of `ranges`, length and times. False when
+    /// it is not open.
+    /// Requires: no change of the file runs.
     func restore(_ ranges: [ByteRange]) throws(StagingError) -> Bool {
         do throws(FileError) {
             return try descriptor.withLock { descriptor throws(FileError) in
@@ -113,7 +116,7 @@ final class LocalFile: Sendable {
         } catch { throw StagingError(error) }
     }
 
-    /// Makes an empty file at the path, in the place of what was removed.
+    /// Makes an empty file at the path, in place of the one that was removed.
     func remake() throws(StagingError) {
         do throws(FileError) {
             try descriptor.withLock { descriptor throws(FileError) in
@@ -157,16 +160,16 @@ final class LocalFile: Sendable {
         do { try file.truncate(to: size) } catch { throw StagingError(error) }
     }
 
-    /// What programs take for its time of modification; nil when it cannot be found out.
+    /// The modification time that programs see; nil when it cannot be read.
     var modified: Timestamp? { (try? file.times).map { Self.told($0.accessed, $0.modified) } }
 
     func setModified(_ modified: Timestamp) throws(StagingError) {
         do { try file.setTimes(accessed: .epoch, modified: modified) } catch { throw StagingError(error) }
     }
 
-    /// Does to it what no program has asked for: its time stays. A process that is killed meanwhile leaves it in the place of the
-    /// time of the last access, which nobody else uses, with so many seconds added. One caller at a time, and none of
-    /// `setModified` meanwhile.
+    /// Runs `act`, a change that no program has asked for, and keeps the modification time. Meanwhile the access time, which
+    /// has no other use, holds that time plus `held` seconds: recovery finds it there if the process is killed.
+    /// Requires: one caller at a time, and no `setModified` meanwhile.
     func unnoticed<Value, Failure: Error>(_ act: () throws(Failure) -> Value) throws(Failure) -> Value {
         guard let modified else { return try act() }
         let kept = Timestamp(seconds: modified.seconds + Self.held, nanoseconds: modified.nanoseconds)
@@ -178,13 +181,13 @@ final class LocalFile: Sendable {
     /// 200 years.
     private static let held: Int64 = 6_311_433_600
 
-    /// The time of modification that the times of a file stand for.
+    /// The modification time that the times of a file stand for (`unnoticed`).
     static func told(_ accessed: Timestamp, _ modified: Timestamp) -> Timestamp {
         guard accessed.seconds > held / 5 * 4 else { return modified }
         return Timestamp(seconds: accessed.seconds - held, nanoseconds: accessed.nanoseconds)
     }
 
-    /// False where the file system cannot.
+    /// False where the file system does not support it.
     func punch(_ range: ByteRange) -> Bool {
         do { try file.punchHole(range) } catch { return false }
         return true
@@ -193,7 +196,7 @@ final class LocalFile: Sendable {
     /// Unlinks the file and frees its blocks at once, although it stays open.
     func remove() {
         let file = descriptor.withLock { $0.take() }
-        // What cannot be removed now is an orphan of the next start.
+        // If the file cannot be removed now, the next start finds it as an orphan.
         try? File.remove(path)
         if let file, file.path != path { try? File.remove(file.path) }
         try? file?.truncate(to: 0)
@@ -216,7 +219,7 @@ extension File {
 extension StagingError {
     init(_ error: FileError) {
         switch error.errno {
-        // EFBIG is ulimit -f: the store's own limit is smaller than that of any disk.
+        // EFBIG is from ulimit -f: a store's own limit is smaller than that of any disk.
         case ENOSPC, EDQUOT, EFBIG: self = .noSpace
         case ENOENT: self = .deleted
         case EROFS: self = .readOnlyDisk
@@ -224,7 +227,7 @@ extension StagingError {
         }
     }
 
-    /// The errno for callers that can only pass one on.
+    /// The errno for callers that can only return one.
     package var errno: Int32 {
         switch self {
         case .noSpace: ENOSPC

@@ -1,20 +1,22 @@
 package import Basics
 import Synchronization
 
-/// How bytes of the committed version get into a staged file: only where nothing newer is.
+/// How bytes of the committed version get into a staged file: only where no newer bytes are.
 extension StagedFile {
-    /// Takes bytes of the committed version; they land only where nothing newer is.
+    /// Writes bytes of the committed version where no newer bytes are.
     package func fill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
         try prepareFill(bytes, at: offset, isVerified: true)
     }
 
-    /// Writes bytes of the committed version where nothing newer is, without counting them as here: `confirmFill`
-    /// does, once their sender has vouched for them. Callers see to it that fills of one range do not overlap.
+    /// Writes bytes of the committed version where no newer bytes are, without counting them as here: `confirmFill` does that
+    /// once the bytes are verified.
+    /// Requires: fills of one range do not overlap.
     package func prepareFill(_ bytes: RawSpan, at offset: Int64) throws(StagingError) {
         try prepareFill(bytes, at: offset, isVerified: false)
     }
 
-    /// Counts the bytes of `range` that are still the base's as here: `prepareFill` has brought them all.
+    /// Counts those bytes of `range` that are still the base's as here.
+    /// Requires: `prepareFill` has written them all.
     package func confirmFill(_ range: ByteRange) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
@@ -36,7 +38,7 @@ extension StagedFile {
         }
     }
 
-    /// Bytes of the committed version that are here now. Where that is not written down they are fetched again.
+    /// Records bytes of the committed version that are here now. If the record cannot be logged, recovery fetches them again.
     private func count(_ range: ByteRange, as source: PieceSource, _ disk: inout Disk) {
         do throws(StagingError) {
             try prepareLog(.set(range, source), for: .committing, &disk)

@@ -1,9 +1,10 @@
 import Synchronization
 
-/// Another program may delete a file in `staging/` while it is used. As long as this process has it open it is made anew; else
-/// its bytes are gone: reads and writes of them fail with `.deleted`, until the file is written from its start again.
+/// Another program may delete a file in `staging/` while it is used. If this process has it open, the file is made again.
+/// Otherwise its bytes are gone: reads and writes of them fail with `.deleted`, until the file is written from its start
+/// again.
 extension StagedFile {
-    /// Sees to it that the file is there. False once its bytes are found to be gone.
+    /// Makes the file again if it is missing. False once its bytes are found to be gone.
     func stayInPlace() -> Bool {
         disk.withLock { disk in
             guard disk.isOpen, disk.failure != .deleted else { return true }
@@ -27,7 +28,7 @@ extension StagedFile {
         if !disk.log.isInPlace { try disk.log.replace(with: extents) }
     }
 
-    /// Makes the file anew with `bytes`, all that it held. False where it holds anything else.
+    /// Makes the file again with `bytes`, all of its content. False if its content is anything else.
     package func putBack(_ bytes: [UInt8]) -> Bool {
         disk.withLock { disk in
             guard disk.isOpen, disk.failure == .deleted, extents.size == bytes.count,
@@ -42,7 +43,7 @@ extension StagedFile {
         }
     }
 
-    /// The file is about to be written from its start.
+    /// Before a write from the start of the file: forgets bytes that are gone.
     func startOver(_ disk: inout Disk) throws(StagingError) {
         guard disk.failure == .deleted else { return }
         try file.remake()
@@ -50,7 +51,7 @@ extension StagedFile {
     }
 }
 
-/// The files of a `StagingArea` that are in use. The mutex is a leaf.
+/// The `StagedFile`s of a `StagingArea`. The mutex is a leaf.
 final class LiveFiles: Sendable {
     private struct Entry { weak var file: StagedFile? }
 
@@ -60,6 +61,6 @@ final class LiveFiles: Sendable {
 
     func add(_ file: StagedFile) { files.withLock { $0[ObjectIdentifier(file)] = Entry(file: file) } }
 
-    /// To be called when the file ends.
+    /// Call when the file ends.
     func remove(_ file: ObjectIdentifier) { files.withLock { _ = $0.removeValue(forKey: file) } }
 }

@@ -4,12 +4,12 @@ import Synchronization
 /// The uncommitted bytes of one file: a sparse file in `staging/` with every byte at its own offset, and the map of
 /// which bytes those are.
 ///
-/// Owns its file and the ledger's bytes for it until `discard` or `release`. Any thread may call anything at any time.
-/// Two locks: `disk` orders the changes of one file and is held across their local pwrite, ftruncate or fallocate, so
-/// that committed bytes copied in by `fill` never land on a write that came first; `content` is the short one, inside
-/// it, and is all that readers take. A change that takes bytes away updates the map before the disk and bumps `epoch`,
-/// so that a reader who met the disk too late sees it and reads again. A crash leaves the file behind, and so does the end
-/// of this object if it is to be kept: what becomes of it is the journal's to say.
+/// Owns its file and the ledger's bytes for it until `discard` or `release`. Any thread may call anything at any time. Two
+/// locks: `disk` orders the changes of one file and is held across their local pwrite, ftruncate or fallocate, so that
+/// committed bytes copied in by `fill` never overwrite an earlier write; `content` is the short one, inside it, and is all
+/// that readers take. A change that removes bytes updates the map before the disk and increments `epoch`, so that a reader
+/// that finds the bytes gone sees it and reads again. After a crash the file stays, and also after the end of this object if
+/// it is kept (`keep`): the journal decides what is done with it.
 package final class StagedFile: Sendable {
     struct Content {
         var extents: ExtentMap
@@ -21,44 +21,44 @@ package final class StagedFile: Sendable {
 
     struct Disk {
         var blocks: DiskBlocks
-        /// Bytes of the ledger that are this file's: never less than `blocks.charge`.
+        /// Bytes of the ledger that this file has reserved: never less than `blocks.charge`.
         var charged: Int64 = 0
         /// Whether every hole made so far reads as zeros from the file itself.
         var holesAreZero = true
         var isOpen = true
-        /// What a crash leaves of the map.
+        /// The log from which recovery derives the map.
         var log: ExtentLog
-        /// Set when the kernel could not write bytes back: whatever the file says then, they are not believed.
+        /// Set when the kernel could not write bytes back: the bytes in the file do not count from then on.
         var failure: StagingError?
     }
 
-    /// A type of its own: a bare closure that is read through a mutex's generic type comes back in one more wrapper each
-    /// time, until the stack does not hold them all.
+    /// A type of its own: each time a bare closure is read through a mutex's generic type it gets one more wrapper, until
+    /// calling it overflows the stack.
     private struct Observer {
         var observe: (@Sendable (ByteRange) -> Void)?
     }
 
-    /// Where the file is.
+    /// The path of the file.
     package let path: String
-    /// What it is called in `staging/`; a later process may have given its row another number.
+    /// The file's name in `staging/`; a later process may have given its row another number.
     package var name: String { String(path.split(separator: "/").last ?? "") }
-    /// The length of the version that its row says is below it.
+    /// The length of the version below it, from its row.
     package let baseSize: Int64
     let file: LocalFile
-    /// In which the file takes space.
+    /// The unit in which the file takes space.
     package let unit: DiskUnit
     let ledger: SpaceLedger
-    /// What is sent of the files of its directory.
+    /// Counts the bytes sent of the files in its directory.
     package let traffic: StagingTraffic
     let disk: Mutex<Disk>
     let content: Mutex<Content>
     private let isKept = Atomic(false)
     private let live: LiveFiles
-    /// Saves a look at the whole map: false when no byte can be in an upload alone.
+    /// False when no byte can be in an upload alone, which saves a search of the whole map.
     let mayNeedUpload = Atomic(false)
-    /// How far from its start the file was read to be sent, by any attempt, since it was changed there.
+    /// The end of the bytes from the start that were read for an upload, by any attempt, and not changed since.
     let sent = Atomic<Int64>(0)
-    /// Bounds what commits bring in of committed versions.
+    /// Bounds the bytes of committed versions that commits read in.
     package let fills: MemoryBudget
     private let observer = Mutex(Observer())
 
@@ -77,7 +77,7 @@ package final class StagedFile: Sendable {
         live.add(self)
     }
 
-    /// The file of an earlier process. Blocks that hold nothing staged are given back.
+    /// Opens the file of an earlier process, and frees blocks without staged bytes.
     init(reopening path: String, extents: ExtentMap, baseSize: Int64, area: StagingArea) throws(StagingError) {
         (self.path, self.baseSize) = (path, baseSize)
         (unit, ledger, traffic, fills, live) = (area.unit, area.ledger, area.traffic, area.fills, area.live)
@@ -100,7 +100,7 @@ package final class StagedFile: Sendable {
                 blocks.insert(touched)
                 end = touched.upperBound
             }
-            // Past its end are bytes of a write that did not come to its own.
+            // Bytes past its end are from a write that was not recorded.
             try file.truncate(to: min(try file.size, end * unit.bytes, extents.size))
         }
         ledger.adopt(blocks.charge, as: .written)
@@ -117,7 +117,7 @@ package final class StagedFile: Sendable {
         if isKept.load(ordering: .relaxed) { leave() } else { discard() }
     }
 
-    /// Gives the file up to whoever its row is for: it stays as it is.
+    /// Closes the file and leaves it as it is, for the next owner of its row.
     package func leave() {
         disk.withLock { disk in
             guard close(&disk) else { return }
@@ -126,20 +126,20 @@ package final class StagedFile: Sendable {
         }
     }
 
-    /// Whether the file outlives this object: its bytes were acknowledged.
+    /// Sets whether the file outlives this object, because its bytes were acknowledged.
     package func keep(_ isKept: Bool) { self.isKept.store(isKept, ordering: .relaxed) }
 
-    /// Sets what the file's own modification time says, which each later write moves on, and nothing else: that of the dirty
-    /// file, for whoever has to go on with it (`StagingArea.modified`).
+    /// Sets only the modification time of the staging file, which each later write changes: that of the dirty file, for the
+    /// next process (`StagingArea.modified`).
     package func setModified(_ modified: Timestamp) throws(StagingError) {
         try disk.withLock { _ throws(StagingError) in try file.setModified(modified) }
     }
 
-    /// Nobody is about to use the file: it takes no descriptor until somebody does.
+    /// Closes the descriptor of a file that is not in use; the next use opens it again.
     package func rest() { disk.withLock { if $0.isOpen { file.rest() } } }
 
-    /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and so says
-    /// every later call. fdatasync(2)
+    /// Brings every byte written so far to the disk. After a failure the file's bytes are in doubt for good, and every later
+    /// call fails. fdatasync(2)
     package func flush() throws(StagingError) {
         try disk.withLock { disk throws(StagingError) in
             guard disk.isOpen else { throw .notStaged }
@@ -154,28 +154,28 @@ package final class StagedFile: Sendable {
 
     /// The length of the file in bytes as programs see it.
     package var size: Int64 { content.withLock { $0.extents.size } }
-    /// Grows with every change of what the file holds; `fill` changes nothing.
+    /// Grows with every change of the content; `fill` does not count as one.
     package var generation: UInt64 { content.withLock { $0.generation } }
     /// The map as it is now.
     package var extents: ExtentMap { content.withLock { $0.extents } }
-    /// Bytes of disk the file is charged for, with what is written down of its map.
+    /// Bytes of disk that the file is charged for, with the log of its map.
     package var reservedBytes: Int64 { disk.withLock { $0.charged + $0.log.charged } }
 
     /// Whether some bytes are only at the store, in parts of an upload.
     package var needsItsUpload: Bool {
         mayNeedUpload.load(ordering: .relaxed) && content.withLock { $0.extents.has(.stored) }
     }
-    /// Whether some bytes are the committed version's, or may be: those in parts of an upload do not tell.
+    /// Whether some bytes are the committed version's, or may be: bytes in parts of an upload may be copies of it.
     package var needsTheObject: Bool {
         content.withLock { content in
             [PieceSource.base, .filled, .stored].contains { content.extents.has($0) }
         }
     }
-    /// Whether local space is so short that what can be had again should go.
+    /// Whether local space is so short that bytes that the store has, too, should leave the disk.
     package var isSpaceShort: Bool { ledger.pressure > 0.5 }
 
-    /// Who hears of every change (the range whose bytes may differ now), on the changing thread, outside the locks and
-    /// before the change returns. Replaces the one before.
+    /// Sets the observer of changes. It gets the range whose bytes may differ now, on the changing thread, outside the locks
+    /// and before the change returns. Replaces the observer before.
     package func observeChanges(_ observe: @escaping @Sendable (ByteRange) -> Void) {
         observer.withLock { $0.observe = observe }
     }
@@ -193,7 +193,7 @@ package final class StagedFile: Sendable {
         changed(range)
     }
 
-    /// Writes `bytes` at the end as it is then, and returns where that was. On an error nothing was changed.
+    /// Writes `bytes` at the present end of the file, and returns their offset. On an error nothing was changed.
     package func append(_ bytes: RawSpan) throws(StagingError) -> Int64 {
         let range = try disk.withLock { disk throws(StagingError) -> ByteRange in
             let range = try self.range(at: size, bytes.byteCount)
@@ -231,7 +231,7 @@ package final class StagedFile: Sendable {
         if let from { changed(from..<Int64.max) }
     }
 
-    /// Makes this new file the same as `original`: staged bytes are copied, everything else is as it is there.
+    /// Makes this new file the same as `original`: staged bytes are copied, all other pieces have the same source.
     func take(_ original: StagedFile) throws(StagingError) {
         let extents = original.extents
         let step: Int64 = 256 << 10
@@ -257,7 +257,7 @@ package final class StagedFile: Sendable {
         mayNeedUpload.store(extents.has(.stored), ordering: .relaxed)
     }
 
-    /// Makes `range`, cut to the size, read as zeros and gives its disk space back.
+    /// Makes `range`, cut to the size, read as zeros and frees its disk space.
     package func zero(_ range: ByteRange) throws(StagingError) {
         let zeroed = try disk.withLock { disk throws(StagingError) -> ByteRange? in
             guard disk.isOpen else { throw .notStaged }
@@ -316,7 +316,7 @@ package final class StagedFile: Sendable {
                     }
                 }
             }
-            // A truncate or punch that ran meanwhile may have taken the bytes before they were read.
+            // A truncation or punch that ran meanwhile may have removed the bytes before they were read.
             if content.withLock({ $0.epoch == now.epoch }) {
                 return Int((pieces.last?.range.upperBound ?? range.lowerBound) - range.lowerBound)
             }
@@ -336,11 +336,11 @@ package final class StagedFile: Sendable {
         return isRead ? bytes : nil
     }
 
-    /// `range` as a request body. It holds the bytes there are when it is read, and ends in an error where the file was
-    /// cut or a byte is in the committed version.
+    /// `range` as a request body. It returns the bytes as they are when it is read, and ends in an error where the file was
+    /// truncated or a byte is in the committed version.
     package func source(_ range: ByteRange) -> any ByteSource { StagedSource(file: self, range: range) }
 
-    /// Removes the file and gives its space back. Later calls fail with `.notStaged`.
+    /// Removes the file and frees its space. Later calls fail with `.notStaged`.
     package func discard() {
         disk.withLock { disk in
             guard close(&disk) else { return }
@@ -360,7 +360,7 @@ package final class StagedFile: Sendable {
         return true
     }
 
-    /// Sees to it that the changes can be written down one after the other.
+    /// Makes sure that the changes can be logged one after the other.
     func prepareLog(
         _ change: ExtentLog.Change, records: Int64 = 1, for use: SpaceLedger.Use, _ disk: inout Disk
     ) throws(StagingError) {
@@ -379,8 +379,8 @@ package final class StagedFile: Sendable {
         }
     }
 
-    /// Puts bytes on the disk, charged to the ledger first. New blocks are written before blocks that already hold
-    /// bytes, since only a new block can lack space: then what was there is untouched.
+    /// Writes bytes to the disk, charged to the ledger first. New blocks are written before blocks that already hold bytes,
+    /// since only a new block can lack space: on failure the earlier bytes are untouched.
     func store(
         _ bytes: RawSpan, _ range: ByteRange, for use: SpaceLedger.Use, _ disk: inout Disk
     ) throws(StagingError) {
@@ -408,7 +408,7 @@ package final class StagedFile: Sendable {
             }
         } catch {
             for part in parts where !part.isPresent { _ = file.punch(unit.range(of: part.blocks)) }
-            // Without a log the length is what the next process takes for the file's.
+            // Without a log the next process takes this length for the file's.
             if let length = try? file.size, length > size { try? file.truncate(to: size) }
             free(0..<0, &disk)
             throw error
@@ -416,8 +416,8 @@ package final class StagedFile: Sendable {
         disk.blocks.insert(blocks)
     }
 
-    /// Frees the blocks of `range` that hold nothing but holes now, and zeroes the rest of it. A block with base bytes
-    /// stays: they may be on their way (`prepareFill`).
+    /// Frees the blocks of `range` that hold only holes now, and zeroes the rest of it. A block with base bytes stays: a fill
+    /// may be writing them (`prepareFill`).
     private func punch(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
         func isFree(_ block: Int64) -> Bool {
             let bytes = unit.range(of: block..<(block + 1))
@@ -438,7 +438,7 @@ package final class StagedFile: Sendable {
         free(blocks, &disk)
     }
 
-    /// Gives back what the file is charged for and does not take any more once `blocks` are gone.
+    /// Removes `blocks` from those the file takes, and releases the excess of its charge.
     func free(_ blocks: Range<Int64>, _ disk: inout Disk) {
         disk.blocks.remove(blocks)
         let excess = disk.charged - disk.blocks.charge

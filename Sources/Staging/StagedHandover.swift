@@ -1,21 +1,21 @@
 package import Basics
 import Synchronization
 
-/// A staging file on its way to a new owner.
+/// A staging file that passes to a new owner.
 package struct StagedHandover: Sendable, Hashable {
     package let path: String
     /// The file's length in bytes.
     package let size: Int64
-    /// The bytes that are right; elsewhere the file holds anything.
+    /// The ranges with right bytes; elsewhere the content is undefined.
     package let present: [ByteRange]
-    /// What the ledger was charged, now the new owner's to give back.
+    /// The ledger's charge, which the new owner must release.
     package let reservedBytes: Int64
 }
 
-/// How bytes leave a staged file for good: the whole of it to the block cache, or a part of it that can be had elsewhere.
+/// How bytes leave a staged file for good: the whole file to the block cache, or a part of it that the store has.
 extension StagedFile {
-    /// Gives the file away, cut to its size: whoever gets it owns the path and the ledger's bytes. Later calls fail with
-    /// `.notStaged`. nil if it was discarded or given away before, or could not be cut; then it is gone.
+    /// Hands the file over, cut to its size: the receiver owns the path and the ledger's bytes. Later calls fail with
+    /// `.notStaged`. nil if it was discarded or handed over before, or could not be cut; then it is removed.
     package func release() -> StagedHandover? {
         disk.withLock { disk in
             let extents = extents
@@ -40,19 +40,20 @@ extension StagedFile {
         }
     }
 
-    /// Gives back the space of those bytes of `range` that `fill` brought: the committed version has them. For whoever
-    /// asked for the fill, when nobody reads from it any more.
+    /// Frees the space of those bytes of `range` that `fill` brought: the committed version has them.
+    /// Requires: the caller made the fill, and no other reader needs its bytes any more.
     package func unfill(_ range: ByteRange) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
             let filled = pieces(in: range).filter { $0.source == .filled }.map(\.range)
-            // What cannot be written down stays here.
+            // Bytes whose change cannot be logged stay here.
             do throws(StagingError) { try prepareToLeave(filled, as: .base, &disk) } catch { return }
             leave(filled, as: .base, &disk)
         }
     }
 
-    /// Sees to it that `leaveToStore` of `ranges` can write down what it does. Callers keep writers out until then.
+    /// Makes sure that `leaveToStore` of `ranges` can log its changes.
+    /// Requires: no writer runs until then.
     package func prepareToLeave(_ ranges: [ByteRange]) throws(StagingError) {
         try disk.withLock { disk throws(StagingError) in
             guard disk.isOpen else { throw .notStaged }
@@ -60,8 +61,9 @@ extension StagedFile {
         }
     }
 
-    /// Gives back the space of `ranges`, of which the store has every byte in parts of an upload that the journal knows; a
-    /// read of them throws `.notStaged` from now on. Callers keep writers out.
+    /// Frees the space of `ranges`, of which the store has every byte in parts of an upload that the journal records; a read
+    /// of them throws `.notStaged` from now on.
+    /// Requires: no writer runs.
     package func leaveToStore(_ ranges: [ByteRange]) {
         disk.withLock { disk in
             guard disk.isOpen else { return }
@@ -70,7 +72,7 @@ extension StagedFile {
         }
     }
 
-    /// The upload became the object: what only it had is in the committed version.
+    /// The upload became the object: bytes that were only in the upload are in the committed version.
     package func uploadLanded() {
         guard needsItsUpload else { return }
         disk.withLock { disk in
@@ -80,7 +82,7 @@ extension StagedFile {
                 content.epoch += 1
                 return content.extents
             }
-            // The journal's row, which is about to end or to tell the same, is what counts.
+            // The journal's row has precedence; it is about to end or to record the same.
             try? disk.log.replace(with: extents)
         }
     }
@@ -92,7 +94,7 @@ extension StagedFile {
         try prepareLog(.set(first, source), records: Int64(ranges.count), for: .committing, &disk)
     }
 
-    /// The bytes are elsewhere from now on. That is written down before they go; where it cannot be, they stay.
+    /// Records that the bytes are elsewhere, and then frees their space. Bytes whose change cannot be logged stay.
     private func leave(_ ranges: [ByteRange], as source: PieceSource, _ disk: inout Disk) {
         for range in ranges where !range.isEmpty {
             do throws(StagingError) { try disk.log.add(.set(range, source)) } catch { return }
@@ -105,8 +107,7 @@ extension StagedFile {
         }
     }
 
-    /// Frees the blocks inside `range` that have no byte that is only here. Where no hole can be punched they stay, and
-    /// count.
+    /// Frees the blocks inside `range` without a byte that is only here. Where no hole can be punched they stay, and count.
     private func giveBack(_ range: ByteRange, _ extents: ExtentMap, _ disk: inout Disk) {
         let touched = unit.touched(by: range)
         let first = unit.range(of: touched).lowerBound < range.lowerBound ? touched.lowerBound + 1 : touched.lowerBound

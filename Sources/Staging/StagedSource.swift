@@ -34,7 +34,7 @@ final class StagedSource: ByteSource {
         if let failure { throw failure }
     }
 
-    /// What is sent once more gets the file no further, also when another body brings it.
+    /// Bytes that are sent again do not count as progress, even if another body sends them.
     private func noteRead(upTo end: Int64) {
         let before = file.sent.max(end, ordering: .relaxed).oldValue
         if end > before { file.traffic.noteRead(end - before) }

@@ -2,13 +2,13 @@ package import Basics
 package import Journaling
 import Synchronization
 
-/// The directory `staging/`: where the files of uncommitted bytes are made.
+/// The directory `staging/`, which has the files of uncommitted bytes.
 ///
-/// Owns the directory; one process at a time uses it (the lock on the cache directory sees to that). A file is named by the
-/// number of its row in the journal. Of what a dead process left there, files with a row stay, files whose row has ended
-/// are removed, and what no journal ever spoke of is moved to `orphans/` below it. All that stays counts in the ledger.
+/// Owns the directory; the lock on the cache directory keeps other processes out. A file is named by the number of its row in
+/// the journal. Of the files of a dead process, those with a row stay, those whose row has ended are removed, and those
+/// without any record in a journal are moved to `orphans/` below it. All files that stay count in the ledger.
 package final class StagingArea: Sendable {
-    /// What processes before this one left uncommitted.
+    /// Files that earlier processes left uncommitted.
     package struct Orphans: Sendable, Hashable {
         package var files = 0
         /// Disk space they take, in bytes.
@@ -16,32 +16,32 @@ package final class StagingArea: Sendable {
     }
 
     package let directory: String
-    /// In which its file system takes space.
+    /// The unit in which its file system takes space.
     let unit: DiskUnit
-    /// Counts what lies here.
+    /// Counts the space of the files here.
     package let ledger: SpaceLedger
-    /// What is sent of the files here.
+    /// Counts the bytes sent of the files here.
     package let traffic = StagingTraffic()
-    /// Bounds what commits bring in of committed versions at a time, to what writers leave them.
+    /// Bounds the bytes of committed versions that commits read in at a time, to the space that writers leave them.
     let fills: MemoryBudget
-    /// Which of its files have a descriptor.
+    /// The files here that have a descriptor.
     let descriptors = OpenDescriptors()
     let live = LiveFiles()
-    /// What `hold` counted, by name.
+    /// The bytes that `hold` counted, by name.
     private let held = Mutex<[String: Int64]>([:])
 
-    /// What lies in `orphans/`.
+    /// The files in `orphans/`.
     package let orphans: Orphans
 
     /// Makes the directory if needed and clears it of leftovers, in time proportional to their number. `kept` are the names
-    /// that rows of the journal have; `lastKnown` is the last number it ever gave to a file before this process. `unit` is
-    /// that of the directory's file system if it is not given.
+    /// in rows of the journal; `lastKnown` is the last number that the journal gave to a file before this process. `unit` is
+    /// by default that of the directory's file system.
     package init(
         directory: String, ledger: SpaceLedger, time: any TimeSource, kept: Set<String> = [],
         lastKnown: IntentID = IntentID(rawValue: 0), unit: DiskUnit? = nil
     ) throws(StagingError) {
         (self.directory, self.ledger) = (directory, ledger)
-        // Half of what writers leave: databases grow, and space is taken by the block.
+        // Half of the space that writers leave: databases grow, and space is allocated in blocks.
         fills = MemoryBudget(limit: ledger.commitShare > 0 ? Int(clamping: ledger.commitShare / 2) : .max)
         var orphans = Orphans()
         do {
@@ -50,10 +50,10 @@ package final class StagingArea: Sendable {
             let now = time.now()
             let prefix = "\(now.seconds).\(now.nanoseconds)-"
             for name in try Directory.names(in: directory) where name != "orphans" {
-                // What lies beside a staging file shares its fate.
+                // A file beside a staging file is treated like that.
                 let row = name.description.split(separator: ".").first.map(String.init) ?? ""
                 let path = "\(directory)/\(name)"
-                // What cannot be cleared away is in nobody's way: no number is given out twice.
+                // A file that cannot be removed does no harm: no number is given out twice.
                 if name.description.hasSuffix(LocalFile.unfinishedSuffix) {
                     try? File.remove(path)
                     continue
@@ -75,13 +75,13 @@ package final class StagingArea: Sendable {
         self.unit = unit ?? DiskUnit(of: directory)
     }
 
-    /// After the name of a staging file: what says which of its bytes are staged.
+    /// The suffix of the log that records which bytes of a staging file are staged.
     package static let mapSuffix = ExtentLog.suffix
 
-    /// The name that the file of a row has.
+    /// The name of the staging file of a row.
     package static func name(of row: IntentID) -> String { "\(row.rawValue)" }
 
-    /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will speak of it.
+    /// A new dirty file over a committed version of `baseSize` bytes (0 for a new file); `row` will record it.
     package func create(_ row: IntentID, baseSize: Int64) throws(StagingError) -> StagedFile {
         try StagedFile(path: path(Self.name(of: row)), baseSize: baseSize, area: self)
     }
@@ -91,26 +91,27 @@ package final class StagingArea: Sendable {
         try StagedFile(reopening: path(name), extents: extents, baseSize: baseSize, area: self)
     }
 
-    /// Whether there is a file of a row. Without one nothing was written to it that a program knows of.
+    /// Whether the file of a row exists. If not, no program has written to it.
     package func has(_ name: String) throws(StagingError) -> Bool {
         do { return try LocalFileStatus(of: path(name)) != nil } catch { throw StagingError(error) }
     }
 
-    /// A file that an earlier process of the same boot was writing; nil if which bytes it wrote is not known. `baseSize` is
-    /// the length of the version below it, 0 without one.
+    /// A file that an earlier process of the same boot was writing; nil if its map is not known. `baseSize` is the length of
+    /// the version below it, 0 without one.
     package func reopen(_ name: String, baseSize: Int64) throws(StagingError) -> StagedFile? {
         guard let extents = ExtentLog.read(of: path(name), baseSize: baseSize) else { return nil }
         return try open(name, extents: extents, baseSize: baseSize)
     }
 
-    /// When a file that an earlier process left was changed last, as programs were told. To be asked before it is reopened.
+    /// When a file of an earlier process was last changed, as programs saw it. Call before the file is reopened.
     package func modified(_ name: String) -> Timestamp? {
         let status = (try? LocalFileStatus(of: path(name))) ?? nil
         return status.map { LocalFile.told($0.accessed, $0.modified) }
     }
 
-    /// A file of its own over the same version as `original`, which nobody may change meanwhile: with everything that is
-    /// staged there, or without a byte. A crash leaves all of it or nothing.
+    /// A separate file over the same version as `original`, with all of its staged bytes or, `emptying`, without a byte. A
+    /// crash leaves all of it or nothing.
+    /// Requires: `original` does not change meanwhile.
     package func copy(
         _ original: StagedFile, _ row: IntentID, emptying: Bool = false
     ) throws(StagingError) -> StagedFile {
@@ -126,8 +127,8 @@ package final class StagingArea: Sendable {
         }
     }
 
-    /// Counts a file that stays as it is, with its map, and returns how much of the disk its bytes take, in bytes; 0 when it
-    /// is not there.
+    /// Counts a file that stays as it is, with its map, and returns how many bytes of disk its content takes; 0 when it does
+    /// not exist.
     package func hold(_ name: String) throws(StagingError) -> Int64 {
         do {
             guard try LocalFileStatus(of: path(name)) != nil else { return 0 }
@@ -141,12 +142,12 @@ package final class StagingArea: Sendable {
         } catch { throw StagingError(error) }
     }
 
-    /// Counts a file no longer that `hold` counted: somebody else does, or it goes.
+    /// Ends the count of a file by `hold`: another owner counts it, or it is removed.
     package func giveBack(_ name: String) {
         if let bytes = held.withLock({ $0.removeValue(forKey: name) }) { ledger.release(bytes, of: .written) }
     }
 
-    /// Removes a file that nobody has open, and gives back what `hold` counted of it.
+    /// Removes a file that is not open, and releases the bytes that `hold` counted for it.
     package func remove(_ name: String) throws(StagingError) {
         do {
             try File.remove(path(name))
@@ -155,13 +156,13 @@ package final class StagingArea: Sendable {
         giveBack(name)
     }
 
-    /// Where the bytes of a file are that a dead process left in `directory`, over a version of `baseSize` bytes; nil when
-    /// that was not written down.
+    /// The map of a file that a dead process left in `directory`, over a version of `baseSize` bytes; nil when it was not
+    /// recorded.
     package static func recordedMap(of name: String, in directory: String, baseSize: Int64) -> ExtentMap? {
         ExtentLog.read(of: "\(directory)/\(name)", baseSize: baseSize)
     }
 
-    /// Makes the file be there again with `bytes`: a power cut may have taken it or some of them.
+    /// Writes the file again with `bytes`: a power cut may have removed it or some of them.
     package func restore(_ name: String, _ bytes: [UInt8]) throws(StagingError) {
         do throws(FileError) {
             let file = try File(path(name), .readWrite, create: .ifMissing)
@@ -170,19 +171,20 @@ package final class StagingArea: Sendable {
         } catch { throw StagingError(error) }
     }
 
-    /// Whether the directory is there. What a failing disk does not tell counts as yes.
+    /// Whether the directory exists. True when a failing disk gives no answer.
     package var isInPlace: Bool {
         do { return try LocalFileStatus(of: directory) != nil } catch { return true }
     }
 
-    /// Makes the directory again after another program has deleted it, and the files in it that are still open here. Returns those
-    /// whose bytes are gone, each once.
+    /// Makes the directory again after another program has deleted it, and the files in it that are still open here. Returns
+    /// each file whose bytes are gone once.
     package func findDeleted() -> [StagedFile] {
         try? Directory.create(Self.orphanage(in: directory), lasting: true)
         return live.all.filter { !$0.stayInPlace() }
     }
 
-    /// Does something that needs the directory, which is made again where another program has deleted it.
+    /// Runs `act`, which needs the directory. If another program has deleted the directory, makes it again and runs `act`
+    /// once more.
     func inDirectory<Value>(_ act: () throws(StagingError) -> Value) throws(StagingError) -> Value {
         do throws(StagingError) { return try act() } catch {
             guard error == .deleted else { throw error }

@@ -1,18 +1,18 @@
 import Glibc
 
-/// Why staged bytes could not be taken or given.
+/// Why staged bytes could not be written or read.
 package enum StagingError: Error, Sendable, Hashable {
     /// The quota or the disk is full. Nothing was changed.
     case noSpace
     /// The offset does not fit a file (EFBIG). Nothing was changed.
     case tooLarge
-    /// The bytes asked for are not here but in the committed version, or the file was discarded or handed over.
+    /// The bytes are not here but in the committed version, or the file was discarded or handed over.
     case notStaged
     /// The disk takes no writes. Nothing was changed.
     case readOnlyDisk
     /// Another program has deleted the file with the bytes.
     case deleted
-    /// A call of this machine failed.
+    /// A system call failed.
     case failed(errno: Int32, reason: String)
 }
 

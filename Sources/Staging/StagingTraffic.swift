@@ -1,11 +1,11 @@
 import Synchronization
 
-/// How much of what is staged moves to the store: who waits for local space learns from it whether there is hope. Any
-/// thread; no lock.
+/// Counts the staged bytes that move to the store: a writer that waits for local space learns from it whether uploads make
+/// progress. Any thread; no lock.
 package final class StagingTraffic: Sendable {
     /// Both only grow.
     package struct Count: Sendable, Hashable {
-        /// Bytes that were read to be sent; what is read again to be sent again does not count.
+        /// Bytes read for uploads; bytes that are read again for a retry do not count.
         package var read: Int64 = 0
         /// Parts and objects that the store has acknowledged.
         package var stored = 0
