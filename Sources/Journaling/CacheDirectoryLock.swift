@@ -2,8 +2,8 @@ import Basics
 
 /// The right of one process to use a directory of a mount, held from before anything in it is opened to the end of the mount.
 ///
-/// It is flock(2) on the file `lock` in the directory, so the kernel gives it up however the process ends; the file itself
-/// stays. Its text, pid and mountpoint, is for the message to whoever comes second and means nothing without the lock. The
+/// It is flock(2) on the file `lock` in the directory, so the kernel releases it however the process ends; the file itself
+/// stays. Its text, pid and mountpoint, is for the error message of a second process and means nothing without the lock. The
 /// descriptor is closed on exec: take the lock in the process that serves the mount, not in one that starts it.
 package final class CacheDirectoryLock: Sendable {
     package let directory: String
@@ -25,20 +25,20 @@ package final class CacheDirectoryLock: Sendable {
         throw Self.holder(of: file, in: directory)
     }
 
-    /// Whether the file that is locked is still in the directory: without it another process finds the directory free. What a
-    /// failing disk does not tell counts as yes.
+    /// Whether the locked file is still in the directory: without it another process could lock the directory. True when a
+    /// failing disk gives no answer.
     package var isInPlace: Bool {
         do {
             return try LocalFileStatus(of: directory + "/lock")?.identity == LocalFileStatus(of: file).identity
         } catch { return true }
     }
 
-    /// The same lock in a directory that was deleted, which is made again.
+    /// Takes the same lock again after the directory was deleted, and makes the directory.
     package func taken() throws(JournalingError) -> CacheDirectoryLock {
         try CacheDirectoryLock(directory: directory, pid: pid, mountpoint: mountpoint)
     }
 
-    /// Makes `directory` exist, as a directory of ours that others cannot enter.
+    /// Makes sure that `directory` is a directory of this user that others cannot enter.
     private static func prepare(_ directory: String) throws(JournalingError) {
         let status: LocalFileStatus?
         do throws(FileError) {
@@ -51,7 +51,7 @@ package final class CacheDirectoryLock: Sendable {
         do throws(FileError) { try Directory.setPermissions(0o700, of: directory) } catch { throw .file(error) }
     }
 
-    /// What the lock's holder wrote; nothing of it when it has only just taken the lock.
+    /// The error with the text of the lock's holder, which is missing when it has only just taken the lock.
     private static func holder(of file: File, in directory: String) -> JournalingError {
         let text = String(decoding: (try? file.read(0..<8192)) ?? [], as: UTF8.self)
         let lines = text.split(separator: "\n", maxSplits: 1)

@@ -1,57 +1,59 @@
 package import Basics
 
-/// The journal's number for one row. Grows; not used again while any row speaks of it.
+/// The journal's number for one row. Grows; not used again while any row refers to it.
 package struct IntentID: RawRepresentable, Sendable, Hashable, Comparable {
     package let rawValue: Int64
     package init(rawValue: Int64) { self.rawValue = rawValue }
     package static func < (left: IntentID, right: IntentID) -> Bool { left.rawValue < right.rawValue }
 }
 
-/// One dirty file: which staged bytes there are, what object they shall become, and whether they were acknowledged.
+/// One dirty file: the map of its staged bytes, the object that they become, and whether they were acknowledged.
 ///
-/// Its owner is the process that holds the lock on the cache directory. The row is there from before the first staged byte
-/// until the object is in the bucket or the file is given up, and the staging file is removed after the row. So a staging
-/// file without a row holds nothing that anybody waits for.
+/// Its owner is the process that holds the lock on the cache directory. The row is written before the first staged byte and
+/// ends when the object is in the bucket or the file is given up; the staging file is removed after the row. So a staging
+/// file without a row has no bytes that are still needed.
 package struct FileIntent: Codable, Sendable, Hashable {
     /// Name of the file in `staging/`.
     package var staging: String
-    /// Below the mount's prefix.
+    /// The key below the mount's prefix.
     package var key: ByteString
-    /// Its inode number, once a rename has given it `key`: the metadata cache may not know of that yet. nil: it was not renamed.
+    /// The file's inode number, if a rename has given it `key`: the metadata cache may not have recorded that yet. nil: it
+    /// was not renamed.
     package var ino: UInt64?
     /// The version below the staged bytes; nil for a new file.
     package var base: VersionRecord?
     /// Whether `base` is another file, whose bytes are copied at the store; nil: it is not.
     package var isCopy: Bool?
-    /// What the commit demands of the destination.
+    /// The commit's condition on the destination.
     package var condition: ConditionRecord
-    /// The headers to commit with; nil until a commit was asked for.
+    /// The headers to commit with; nil until a commit was requested.
     package var headers: HeadersRecord?
-    /// Where the bytes are, as they were when the row was written; nil: not told yet.
+    /// The map of the bytes when the row was written; nil: not recorded yet.
     package var extents: [ExtentRecord]?
-    /// What the ids of this file's commits begin with.
+    /// The prefix of the ids of this file's commits.
     package var identity: String
-    /// The id of the put or complete that was about to be sent last. Whether it was carried out is what the object's headers
-    /// tell.
+    /// The id of the last PUT or completion that was about to be sent. The object's headers show whether it was carried out.
     package var attempt: String?
-    /// Whether there was such an attempt of which `attempt` does not tell any more; nil: there was none.
+    /// Whether there was an earlier such attempt, whose id `attempt` no longer has; nil: there was none.
     package var wasTried: Bool?
-    /// Identities of the commits before this one that may still reach the store late. Not another writer's.
+    /// Identities of earlier commits whose requests may still reach the store late; their objects are not another writer's.
     package var ancestors: [String]
-    /// Whether a program was told that these bytes are safe. Only then are they committed unasked after a crash.
+    /// Whether these bytes were acknowledged to a program as safe. Only then does recovery commit them unasked after a crash.
     package var isAcknowledged: Bool
-    /// The boot that wrote the row. Bytes of an earlier boot are there for certain only if `isFlushed`.
+    /// The boot that wrote the row. Bytes of an earlier boot are certain to be there only if `isFlushed`.
     package var boot: String
     /// Whether the bytes were flushed to the disk before the row was written.
     package var isFlushed: Bool
-    /// Of the last change, in seconds since 1970.
+    /// Time of the last change, in seconds since 1970.
     package var changed: Int64
-    /// Whether a process has put it among the files for `pailfs recover`: no program has it open as it was; nil: none has.
+    /// Whether a process has listed the file for `pailfs recover`, since no program has it open as it was any more; nil: none
+    /// has.
     package var isLeft: Bool?
-    /// The inode number of the file that lost its name to another host's, if these bytes of it were to be stored at a `key` beside.
+    /// The inode number of the file that lost its name to another host's file, if these bytes are to be stored at another
+    /// `key` beside it.
     package var besideOf: UInt64?
-    /// How many bytes of a version the staging file began with, once a commit has made another version the `base`; nil: as many as
-    /// `base` has.
+    /// The length of the version that the staging file began with, if a commit has made another version the `base` since;
+    /// nil: that of `base`.
     package var stagedOver: Int64?
 
     package init(staging: String, key: ByteString, base: VersionRecord?, identity: String, boot: String) {
@@ -62,25 +64,25 @@ package struct FileIntent: Codable, Sendable, Hashable {
         changed = 0
     }
 
-    /// How many bytes of a version the staging file began with.
+    /// The length of the version that the staging file began with.
     package var baseSize: Int64 { stagedOver ?? (isCopy == true ? 0 : base?.size ?? 0) }
 
-    /// What was not written is in this version from now on; the staging file stays as it is.
+    /// Makes `version` the source of the unwritten bytes; the staging file stays as it is.
     package mutating func rebase(on version: VersionRecord?) {
         guard version != base else { return }
         stagedOver = baseSize
         base = version
-        // A version at the file's own key was made of this file: nothing is copied any more.
+        // A version at the file's own key was committed from this file: no bytes are copied any more.
         if version?.key == key { isCopy = nil }
     }
 
-    /// Whether the store was asked to make an object of the file, in any process.
+    /// Whether any process has sent a request that may have made an object of the file.
     package var isTried: Bool { attempt != nil || wasTried == true }
 
-    /// Whether its bytes are kept on the disk for whoever wants them, and no process goes on with them unasked.
+    /// Whether its bytes stay on disk for a user to recover, and no process commits them unasked.
     package var isWithdrawn: Bool { isFlushed && !isAcknowledged }
 
-    /// Length in bytes, as far as the row tells.
+    /// Length in bytes, if the row has the map.
     package var size: Int64? { extents.map { $0.last?.end ?? 0 } }
 }
 
@@ -118,7 +120,7 @@ package struct HeadersRecord: Codable, Sendable, Hashable {
 /// A piece of a dirty file; it starts where the one before ends.
 package struct ExtentRecord: Codable, Sendable, Hashable {
     package var end: Int64
-    /// As `PieceSource` numbers them.
+    /// The number of a `PieceSource`.
     package var source: UInt8
 
     package init(end: Int64, source: UInt8) { (self.end, self.source) = (end, source) }
@@ -126,18 +128,18 @@ package struct ExtentRecord: Codable, Sendable, Hashable {
 
 /// A multipart upload that this mount began and that has neither become an object nor been aborted.
 ///
-/// The row follows the store's answer at once, before a part is sent. A crash between the two leaves an upload without
-/// parts that nobody can tell from another program's: it is left alone.
+/// The row is written right after the store's answer, before a part is sent. A crash between the two leaves an upload without
+/// parts that looks like another program's: it is left alone.
 package struct UploadRecord: Codable, Sendable, Hashable {
     package var key: ByteString
-    /// As the store named it.
+    /// The store's upload ID.
     package var upload: String
-    /// Whose bytes it takes; nil when it is only to be aborted.
+    /// The file whose bytes it takes; nil when it is only to be aborted.
     package var file: Int64?
     /// The commit id in the headers it was begun with.
     package var attempt: String
     package var headers: HeadersRecord
-    /// What the layout of its parts was made from, in bytes.
+    /// The sizes from which the layout of its parts was computed, in bytes.
     package var partSize: Int64
     package var layoutSize: Int64
     /// The version that all its parts are copied from; nil where they are sent.
@@ -160,8 +162,8 @@ package struct PartRecord: Codable, Sendable, Hashable {
     package var start: Int64
     package var end: Int64
     package var etag: String
-    /// CRC-32C of the bytes sent: staged bytes that changed since then show. nil for a part that the store copied from
-    /// the base.
+    /// CRC-32C of the bytes sent: it shows whether the staged bytes have changed since. nil for a part that the store copied
+    /// from the base.
     package var checksum: UInt32?
     /// The ETag of the version it was copied from.
     package var copiedFrom: String?
@@ -175,7 +177,7 @@ package struct PartRecord: Codable, Sendable, Hashable {
 }
 
 extension ByteString: Codable {
-    /// Percent-encoded text, so that a row can be read by people.
+    /// Percent-encoded text, so that people can read a row.
     package func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(PercentEncoding.encode(self, keepingSlash: true))

@@ -1,23 +1,23 @@
 package import Basics
 
-/// Something to be done at the store that takes more than one request, or that a program was told is done already.
+/// Work at the store that takes more than one request, or that was already acknowledged to a program.
 ///
-/// The row is written and flushed before the first request and removed after the last. Each job can be begun again from its
-/// start: what is done already is seen from the objects.
+/// The row is written and flushed before the first request and removed after the last. Each job can be run again from its
+/// start: the objects show which steps are done.
 package enum JobIntent: Codable, Sendable, Hashable {
-    /// A name that programs have seen go; open handles kept its object.
+    /// An object whose name programs have seen removed; open handles still needed it.
     case removal(RemovalRecord)
     case rename(RenameRecord)
-    /// Every object of a directory moves; which ones, the job's items say.
+    /// Every object of a directory moves; the job's items list them.
     case tree(from: ByteString, to: ByteString)
-    /// What became of a tree whose copies are all there: programs see the new name from now on. Whether they do already, only the
-    /// metadata cache tells; then the same as `removals`.
+    /// A `tree` job whose copies are all made: programs see the new name from now on. The metadata cache alone shows whether
+    /// they see it already; then this is the same as `removals`.
     case moved(from: ByteString, to: ByteString)
-    /// What became of a tree whose new name programs have seen: the objects below the old one go, those of the job's items and
-    /// no others.
+    /// A `tree` job whose new name programs have seen: the objects of the job's items below the old name are deleted, and no
+    /// others.
     case removals(below: ByteString)
-    /// An object gets other headers, and may get another ETag with them: without this row it would seem to be somebody else's
-    /// when the process ends before the answer.
+    /// An object gets other headers, and may get another ETag with them. Without this row it would look like another host's
+    /// object if the process ends before the answer.
     case headers(HeadersUpdateRecord)
 
     /// For the log and for stop points.
@@ -33,12 +33,12 @@ package enum JobIntent: Codable, Sendable, Hashable {
     }
 }
 
-/// An object that goes, if it is still the one that was meant.
+/// An object to delete, if it is still the one that was meant.
 package struct RemovalRecord: Codable, Sendable, Hashable {
     package var key: ByteString
-    /// nil when the object was never seen: then `commits` tell.
+    /// nil when the ETag was never seen: then `commits` identify the object.
     package var etag: String?
-    /// What the ids of commits begin with that may have made it.
+    /// The prefixes of the ids of commits that may have made it.
     package var commits: [String]
 
     package init(key: ByteString, etag: String?, commits: [String]) {
@@ -52,12 +52,12 @@ package struct RenameRecord: Codable, Sendable, Hashable {
     package var source: VersionRecord
     package var to: ByteString
     package var storageClass: String?
-    /// The ETag of what was at the new key; nil when nothing was known to be there.
+    /// The ETag of the object at the new key; nil when none was known there.
     package var replaced: String?
-    /// What the copy carries where that is not what the source does; a commit id among it is of this copy alone.
+    /// The headers of the copy where they differ from the source's; a commit id among them belongs to this copy alone.
     package var headers: HeadersRecord?
-    /// The replaced file where its key is not `to`, as of a link and a file of one name: no copy takes its object's place. nil:
-    /// there is none.
+    /// The replaced object if its key is not `to`, as with a link and a file of one name: the copy does not overwrite it.
+    /// nil: there is none.
     package var displaced: RemovalRecord?
 
     package init(
@@ -74,9 +74,9 @@ package struct RenameRecord: Codable, Sendable, Hashable {
 
 /// An object's headers are replaced; its bytes stay.
 package struct HeadersUpdateRecord: Codable, Sendable, Hashable {
-    /// The version whose headers they were.
+    /// The version with the former headers.
     package var source: VersionRecord
-    /// What it has afterwards.
+    /// The new headers.
     package var headers: HeadersRecord
 
     package init(source: VersionRecord, headers: HeadersRecord) { (self.source, self.headers) = (source, headers) }

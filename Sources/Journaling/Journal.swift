@@ -4,19 +4,19 @@ import Synchronization
 
 /// The durable intents of one mount: `journal.db` in its cache directory.
 ///
-/// A row is written before the act it speaks of, and staged bytes are flushed before the row that acknowledges them; what each
-/// row means and what a crash beside it leaves is said at the records. Owns the database; asks no store. A write that
-/// returned outlives the process; one that was to be `flushed` outlives the machine's power too, and so does whatever was
-/// written before it. Writers that come together share one transaction and one flush: the first of them carries the
-/// others' changes out (`lead`), while they wait. Any thread may call; calls do disk I/O and block, so never under a lock.
-/// An error means that nothing of the call's changes is there, and is the caller's to tell its program. After a flush that
-/// failed the disk may have lost rows that were written before, and the next flush would not tell: everything is written
-/// to the database file anew before another row is taken, and while that fails, so does every write.
+/// A row is written before the act that it records, and staged bytes are flushed before the row that acknowledges them; the
+/// types of the records document each row and the state after a crash. Owns the database; sends no requests. A write that
+/// returned survives the end of the process; a `flushed` one also survives a power cut, with all earlier writes. Concurrent
+/// writers share one transaction and one flush: the first of them carries out the others' changes (`lead`), while they wait.
+/// Any thread may call; calls do disk I/O and block, so never under a lock. After an error none of the call's changes is
+/// there, and the caller must report it to its program. After a failed flush the disk may have lost earlier rows, and the
+/// next flush would not report that. So everything is written to the database file again before another row is accepted, and
+/// while that fails, so does every write.
 package final class Journal: Sendable {
     private final class Ticket: Sendable {
         enum Outcome: Sendable {
             case done(SQLiteError?)
-            /// The leader has left: this one carries on.
+            /// The former leader has left: this ticket's caller leads.
             case lead
         }
 
@@ -43,12 +43,12 @@ package final class Journal: Sendable {
         var isLed = false
     }
 
-    /// The running system, to tell rows that a power cut may have made untrue.
+    /// The running boot: after another one, a power cut may have made rows untrue.
     package let boot: String
-    /// The last file that an earlier process wrote down: those up to here that have no row are done with.
+    /// The last file that an earlier process recorded: files up to this number without a row are finished.
     package let lastKnownFile: IntentID
-    /// Whether the directory is a copy of the one that the journal was made in; see `JournalHome`. An earlier mount of the copy that
-    /// went through with `claim` has made it an original.
+    /// Whether the directory is a copy of the one that the journal was made in; see `JournalHome`. After an earlier mount of
+    /// the copy has called `claim`, it is an original.
     package let isCopy: Bool
     /// How many writes share a flush that is not urgent.
     private static let mostUnflushed = 32
@@ -56,14 +56,14 @@ package final class Journal: Sendable {
     let database: Database
     private let queue = Mutex(Queue())
     private let lastID: Atomic<Int64>
-    /// Set by a flush that failed, until everything was written anew. Touched inside the database's writes alone.
+    /// Set by a failed flush, until everything was written again. Accessed only inside writes of the database.
     private let isDoubtful = Atomic(false)
-    /// Writes since the last flush that are not to be without one for long. Touched by the leader, but for `settle`.
+    /// Writes since the last flush that should be flushed soon. Accessed by the leader, and by `flush`.
     private let unflushed = Atomic(0)
     private let stop: StopPoint?
     private let passages = Atomic<Int>(0)
 
-    /// Opens or creates the journal. Never replaces one that cannot be read: it may be all there is of somebody's bytes.
+    /// Opens or creates the journal. Never replaces one that cannot be read: it may be the only record of a user's bytes.
     package init(path: String, stop: StopPoint? = nil) throws(JournalingError) {
         self.path = path
         var options = Database.Options()
@@ -74,16 +74,16 @@ package final class Journal: Sendable {
         try Self.refuseLost(path)
         do throws(SQLiteError) {
             database = try Database(.file(path), options: options, migrations: JournalSchema.migrations)
-            // All of it is looked at before a byte of it is changed.
+            // The whole file is checked before any byte of it is changed.
             try database.read(JournalSchema.check)
             let numbers = try database.read(JournalSchema.numbers)
             lastKnownFile = IntentID(rawValue: numbers.file)
             lastID = Atomic(numbers.any)
-            // Whatever a disk that failed has lost of an earlier process's writes is written again by this.
+            // Rewrites earlier writes that a failing disk may have lost.
             try database.write { (connection) throws(SQLiteError) in
                 try connection.checkpoint(emptying: true)
                 do throws(SQLiteError) { try JournalSchema.takeHeadroom(connection) } catch {
-                    // The process that goes on with a mount on a full disk cannot ask for more than there is.
+                    // A process that resumes a mount on a full disk must do with the space that is left.
                     guard error.kind == .full else { throw error }
                 }
             }
@@ -92,20 +92,20 @@ package final class Journal: Sendable {
             throw .file(error)
         }
         isCopy = Self.isCopy(at: path)
-        // On a read-only disk nothing is stored from it.
+        // On a read-only disk no file is committed from the journal.
         if !isCopy, Self.home(of: path) != JournalHome(of: Directory.parent(of: path)) { try? Self.claim(path) }
         self.stop = stop
         boot = Self.currentBoot
     }
 
-    /// The name of the running system; empty where it has none. /proc/sys/kernel/random/boot_id
+    /// The id of the running boot; empty where the system has none. /proc/sys/kernel/random/boot_id
     package static var currentBoot: String {
         let bytes = (try? File("/proc/sys/kernel/random/boot_id").read(atMost: 64)) ?? []
         return String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self)
     }
 
-    /// SQLite takes a file without bytes, or none, for a new one: that the journal was made, and so has had more, stands beside
-    /// it.
+    /// SQLite takes an empty or missing file for a new one. A file beside the journal records that it was made, and so must
+    /// have content.
     private static func refuseLost(_ path: String) throws(JournalingError) {
         let (size, wasMade): (Int64?, Bool)
         do throws(FileError) {
@@ -118,17 +118,17 @@ package final class Journal: Sendable {
         throw .journal(path: path, SQLiteError(.corrupt, message: message))
     }
 
-    /// Whether there is a journal in a cache directory, or was one.
+    /// Whether a cache directory has a journal, or had one.
     package static func exists(at path: String) -> Bool {
         [path, path + madeSuffix].contains { (try? LocalFileStatus(of: $0)) ?? nil != nil }
     }
 
-    /// From now on the journal is that of the directory it is in.
+    /// From now on the journal belongs to the directory that it is in.
     package func claim() throws(JournalingError) {
         do throws(FileError) { try Self.claim(path) } catch { throw .file(error) }
     }
 
-    /// Where it was made; nil where that is not known.
+    /// Where the journal was made; nil where that is not known.
     private static func home(of path: String) -> JournalHome? {
         (try? File(path + madeSuffix).read(atMost: 256)).flatMap { JournalHome(String(decoding: $0, as: UTF8.self)) }
     }
@@ -137,28 +137,28 @@ package final class Journal: Sendable {
         home(of: path).map { JournalHome(of: Directory.parent(of: path)).isElsewhere(than: $0) } ?? false
     }
 
-    /// The same for one that is not open.
+    /// The same for a journal that is not open.
     package static func claim(_ path: String) throws(FileError) {
         let home = JournalHome(of: Directory.parent(of: path))
         try File.writeAtomically(Array(home.text.utf8), to: path + madeSuffix)
     }
 
-    /// Of the file next to the journal that says that there was one, and where (`JournalHome`).
+    /// The suffix of the file next to the journal which records that the journal was made, and where (`JournalHome`).
     static let madeSuffix = "-made"
     /// Bytes of SQLite's smallest page.
     static let leastSize: Int64 = 512
 
-    /// Everything there is.
+    /// All rows.
     package func contents() throws(JournalingError) -> JournalContents {
         do { return try database.read(JournalSchema.contents) } catch { throw .write(error) }
     }
 
-    /// The jobs that have not ended, the oldest first, each with how many objects it moves.
+    /// The jobs that have not ended, the oldest first, each with the number of objects it moves.
     package func jobs() throws(JournalingError) -> [(id: IntentID, intent: JobIntent, items: Int)] {
         do { return try database.read(JournalSchema.jobs) } catch { throw .write(error) }
     }
 
-    /// The bytes of a small file that were acknowledged beside its row; nil when they are in `staging/`.
+    /// The acknowledged bytes of a small file, kept beside its row; nil when they are in `staging/`.
     package func content(of file: IntentID) throws(JournalingError) -> [UInt8]? {
         do {
             return try database.read { (connection) throws(SQLiteError) in
@@ -170,12 +170,12 @@ package final class Journal: Sendable {
     /// A number for a new row.
     package func newID() -> IntentID { IntentID(rawValue: lastID.add(1, ordering: .relaxed).newValue) }
 
-    /// Makes all of `changes` or none; see the type for `flushed`.
+    /// Writes all of `changes` or none; see the type for `flushed`.
     package func write(_ changes: [JournalChange], flushed: Bool) throws(JournalingError) {
         try write(changes, flushed ? .now : .never)
     }
 
-    /// Makes all of `changes` or none.
+    /// Writes all of `changes` or none.
     package func write(_ changes: [JournalChange], _ flush: JournalFlush) throws(JournalingError) {
         guard !changes.isEmpty else { return }
         pass(.before, changes)
@@ -195,10 +195,10 @@ package final class Journal: Sendable {
         pass(.after, changes)
     }
 
-    /// Flushes what was to be flushed soon: for whoever has nothing more to write for now.
+    /// Flushes the writes that should be flushed soon: for a caller that has nothing more to write for now.
     package func flush() {
         guard unflushed.load(ordering: .relaxed) > 0 else { return }
-        // What fails here is no caller's: the next start settles what a power cut took back.
+        // A failure here is no caller's error: recovery handles what a power cut takes back.
         try? database.write { (connection) throws(SQLiteError) in
             guard unflushed.load(ordering: .relaxed) > 0 else { return }
             do throws(SQLiteError) {
@@ -218,7 +218,7 @@ package final class Journal: Sendable {
 
     // MARK: Group commit
 
-    /// Carries out what waits now, the leader's own changes among it, and passes the lead on.
+    /// Carries out all waiting changes, the leader's own among them, and passes the lead on.
     private func lead() {
         let batch = queue.withLock { queue in
             defer { queue.waiting = [] }
@@ -232,7 +232,7 @@ package final class Journal: Sendable {
             try carryOut(batch.flatMap(\.changes), isFlushed: isFlushed, soon: soon)
             for ticket in batch { ticket.end(.done(nil)) }
         } catch {
-            // One of them may be the reason: each by itself then, so that nobody suffers for another.
+            // One of them may be the reason: each is retried by itself, so that it fails alone.
             for ticket in batch {
                 guard batch.count > 1 else {
                     ticket.end(.done(error))
@@ -251,13 +251,13 @@ package final class Journal: Sendable {
         next?.end(.lead)
     }
 
-    /// `soon` callers want theirs flushed soon.
+    /// `soon` is the number of callers whose writes should be flushed soon.
     private func carryOut(_ changes: [JournalChange], isFlushed: Bool, soon: Int = 0) throws(SQLiteError) {
         try database.write { (connection) throws(SQLiteError) in
             if isDoubtful.load(ordering: .relaxed) { try renew(connection) }
             do throws(SQLiteError) {
                 try commit(changes, isFlushed: isFlushed, connection)
-                // Here, where nobody else writes: who flushes takes the count with what it counts.
+                // Here no other thread writes, so a flush resets exactly the writes that it has flushed.
                 if isFlushed {
                     unflushed.store(0, ordering: .relaxed)
                 } else {
@@ -266,13 +266,13 @@ package final class Journal: Sendable {
             } catch {
                 if error.isLostWrite {
                     isDoubtful.store(true, ordering: .relaxed)
-                    // At once, if it works: a crash would find the rows of the transaction that failed.
+                    // Retried at once: a crash would leave the rows of the failed transaction.
                     try? renew(connection)
                 }
                 throw error
             }
             guard connection.loggedPages >= JournalSchema.longestLog else { return }
-            // The rows are safe in the log all the same.
+            // If this fails, the rows are still safe in the log.
             do throws(SQLiteError) { try connection.checkpoint(emptying: false) } catch {
                 if error.isLostWrite { isDoubtful.store(true, ordering: .relaxed) }
             }

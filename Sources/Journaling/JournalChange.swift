@@ -1,8 +1,9 @@
-/// One change of the journal. Changes written together are made together or not at all.
+/// One change of the journal. Changes written together are applied together or not at all.
 package enum JournalChange: Sendable, Hashable {
     /// Adds the row of a dirty file, or replaces it.
     case file(IntentID, FileIntent)
-    /// Keeps the bytes of a small file beside its row, instead of those in `staging/`; nil: they are there. Goes with the row.
+    /// Keeps the bytes of a small file beside its row, in place of those in `staging/`; nil: `staging/` has them. Removed
+    /// with the row.
     case content(IntentID, [UInt8]?)
     /// The file is an object now, or is given up. Its uploads stay, to be aborted.
     case endFile(IntentID)
@@ -11,7 +12,7 @@ package enum JournalChange: Sendable, Hashable {
     /// The upload became an object, was aborted, or is unknown to the store; its parts go with it.
     case endUpload(IntentID)
     case job(IntentID, JobIntent, items: [ItemRecord])
-    /// The job has come so far that only this is left of it; its items stay.
+    /// Replaces the job by what is left of it; its items stay.
     case advance(IntentID, JobIntent)
     case endJob(IntentID)
 

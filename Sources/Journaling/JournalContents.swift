@@ -1,5 +1,5 @@
-/// What a journal holds: a value that a sequence of changes leads to. The bytes of small files are not in it: the journal is
-/// asked for each.
+/// The rows of a journal: a value that a sequence of changes leads to. The bytes of small files are not in it: each is read
+/// from the journal (`Journal.content`).
 ///
 /// The database holds the same; a process that starts reads it once and plans its recovery from it.
 package struct JournalContents: Sendable, Hashable {
@@ -45,7 +45,7 @@ package struct JournalContents: Sendable, Hashable {
             .map { (id: $0.key, upload: $0.value) }
     }
 
-    /// Uploads that nothing will complete: to be aborted.
+    /// Uploads without a file, or whose file has no row: to be aborted.
     package var strayUploads: [(id: IntentID, upload: Upload)] {
         uploads.filter { upload in
             upload.value.record.file.map { files[IntentID(rawValue: $0)] == nil } ?? true

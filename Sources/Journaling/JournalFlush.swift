@@ -1,8 +1,8 @@
-/// When a write to the journal has to outlive a power cut; the end of the process it outlives at once.
+/// When a write to the journal has to survive a power cut; it survives the end of the process at once.
 package enum JournalFlush: Sendable {
-    /// When another write does.
+    /// With the flush of another write.
     case never
-    /// With the next that must, or a few writes later: what the next start finds out again if it is lost.
+    /// With the next flush, or a few writes later: for facts that the next start can find out again.
     case soon
     /// Before the call returns.
     case now

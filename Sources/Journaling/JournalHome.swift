@@ -3,13 +3,14 @@ import Digests
 
 /// The machine and the directory that a journal was made in.
 ///
-/// Stands as text in the file that says that the journal was made. A directory that was copied, by cp(1), from a backup or with the
-/// disk of a machine, has the text of another place: what its original has stored since, or stored and removed again, is not
-/// to be stored once more from the copy. Nothing tells of a snapshot that is used on the same machine at the same place.
+/// Its text is in the file that records that the journal was made. A directory that was copied, by cp(1), from a backup or
+/// with the disk of a machine, has the text of another place: files that the original has committed since, or committed and
+/// deleted, must not be committed again from the copy. A snapshot used on the same machine at the same place cannot be
+/// detected.
 struct JournalHome: Sendable, Equatable {
     /// A digest of /etc/machine-id, which machine-id(5) asks not to be shown; nil where there is none, as in most containers.
     let machine: String?
-    /// A digest of what the firmware calls the machine, which differs between copies of a virtual machine that share their
+    /// A digest of the firmware's id of the machine, which differs between copies of a virtual machine that share their
     /// /etc/machine-id; nil where there is none, or this user may not read it.
     let hardware: String?
     /// The inode number of the directory; nil on file systems on which it need not stay the same.
@@ -22,7 +23,7 @@ struct JournalHome: Sendable, Equatable {
         self.directory = isLasting ? (try? LocalFileStatus(of: directory)).flatMap { $0 }?.identity.inode : nil
     }
 
-    /// nil where the text is none, as that of a journal which an earlier pailfs made.
+    /// nil where the text has another form, as that of a journal which an earlier pailfs made.
     init?(_ text: String) {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard (2...3).contains(words.count) else { return nil }
@@ -33,7 +34,7 @@ struct JournalHome: Sendable, Equatable {
 
     var text: String { "\(machine ?? "-") \(directory.map { String($0) } ?? "-") \(hardware ?? "-")\n" }
 
-    /// Whether both are known, and are not the same. What is not known counts as the same.
+    /// Whether a value that is known of both differs. An unknown value counts as equal.
     func isElsewhere(than other: JournalHome) -> Bool {
         func differ<Value: Equatable>(_ one: Value?, _ other: Value?) -> Bool {
             one != nil && other != nil && one != other
@@ -41,8 +42,8 @@ struct JournalHome: Sendable, Equatable {
         return differ(machine, other.machine) || differ(directory, other.directory) || differ(hardware, other.hardware)
     }
 
-    /// Of 32 hexadecimal digits, with hyphens or without, as both files have them; nil where there is something else. Some firmware
-    /// has the same digit everywhere.
+    /// The digest of a file with 32 hexadecimal digits, with hyphens or without, as both files have them; nil for any other
+    /// content. Some firmware has the same digit everywhere.
     private static func digest(of path: String) -> String? {
         let bytes = (try? File(path).read(atMost: 64)) ?? []
         let digits = String(decoding: bytes.prefix { $0 > 0x20 }, as: UTF8.self).filter { $0 != "-" }

@@ -1,19 +1,19 @@
 import Basics
 import SQLite
 
-/// What can be read of a journal that cannot be used any more: for people to save their bytes by, never to go on with.
+/// The readable rows of a journal that cannot be used any more: for users to save their bytes, never to mount with.
 ///
-/// Reads a copy and changes nothing of the original: it may be all there is of somebody's bytes.
+/// Reads a copy and does not change the original: it may be the only record of a user's bytes.
 package struct JournalSalvage: Sendable {
     /// The rows that could be read.
     package private(set) var contents = JournalContents()
     /// The bytes of small files that were acknowledged beside their rows.
     package private(set) var small: [IntentID: [UInt8]] = [:]
-    /// What could not, and why; empty when everything was there.
+    /// The rows that could not be read, and why; empty when all were read.
     package private(set) var lost: [String] = []
 
-    /// Copies the journal at `path` into `directory`, which exists and is private, and reads what there is of the copy. Throws when it
-    /// cannot be copied.
+    /// Copies the journal at `path` into `directory`, which exists and is private, and reads the rows of the copy. Throws
+    /// when it cannot be copied.
     package init(of path: String, in directory: String) throws(JournalingError) {
         let copy = directory + "/journal.db"
         do throws(FileError) {

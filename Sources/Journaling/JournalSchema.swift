@@ -4,12 +4,11 @@ import FoundationEssentials
 import SQLite
 
 /// The journal's tables: a row's facts are JSON in `body`, which sqlite3(1) shows to people, and a line with its CRC-32C:
-/// SQLite has no checksums, and a promise about another key would be kept as willingly as the right one. Rows of an
-/// earlier version have none.
+/// SQLite has no checksums, and a row with a damaged key would look valid. Rows of an earlier version have none.
 enum JournalSchema {
     /// "pail" in ASCII, and j.
     static let application: Int32 = 0x7061_696a
-    /// Pages that the log grows to before it is moved to the file.
+    /// Pages that the log grows to before a checkpoint.
     static let longestLog = 256
 
     static let migrations = [
@@ -89,7 +88,7 @@ enum JournalSchema {
         return contents
     }
 
-    /// Reads everything there is, and throws `.corrupt` when a row of it is not what was written.
+    /// Reads every row, and throws `.corrupt` when one is not as it was written.
     static func check(_ connection: Connection) throws(SQLiteError) {
         try connection.check()
         _ = try contents(connection)
@@ -112,7 +111,7 @@ enum JournalSchema {
         return bytes
     }
 
-    /// The rows that can be read, in the tables' order and, from where that breaks off, against it.
+    /// The rows that can be read, in the tables' order and, after a damaged place, in the reverse order.
     static func salvage(_ connection: Connection) -> (JournalContents, small: [IntentID: [UInt8]], lost: [String]) {
         var contents = JournalContents()
         var small: [IntentID: [UInt8]] = [:]
@@ -143,7 +142,7 @@ enum JournalSchema {
         take("upload", "SELECT id, 0, body FROM upload ORDER BY id DESC", upload)
         take("job", "SELECT id, 0, body FROM job ORDER BY id", job)
         take("job", "SELECT id, 0, body FROM job ORDER BY id DESC", job)
-        // By the files' numbers: where the table cannot be walked, some of it may still be found.
+        // By the numbers of the files: even where the table cannot be scanned, some of its rows may be found.
         for id in contents.files.keys {
             do throws(SQLiteError) { small[id] = try content(of: id, connection) } catch {
                 lost.insert("the small content of file \(id.rawValue): \(error.message)")
@@ -152,7 +151,7 @@ enum JournalSchema {
         return (contents, small, lost.sorted())
     }
 
-    /// The jobs, and how many items each has.
+    /// The jobs, and the number of items of each.
     static func jobs(
         _ connection: Connection
     ) throws(SQLiteError) -> [(id: IntentID, intent: JobIntent, items: Int)] {
@@ -165,7 +164,7 @@ enum JournalSchema {
         return jobs
     }
 
-    /// Makes the log as long as it gets between two checkpoints, and the file as much, so that on a full disk rows can
+    /// Makes the log as long as it gets between two checkpoints, and the file as much longer, so that on a full disk rows can
     /// still be ended and files removed. The log keeps its length, and checkpoints start it over (sqlite.org/wal.html,
     /// section 2.3).
     static func takeHeadroom(_ connection: Connection) throws(SQLiteError) {
@@ -177,7 +176,7 @@ enum JournalSchema {
             """)
     }
 
-    /// The highest number that any file ever had, and the highest of all in use.
+    /// The highest number that any file ever had, and the highest number of all rows in use.
     static func numbers(_ connection: Connection) throws(SQLiteError) -> (file: Int64, any: Int64) {
         let statement = try connection.prepare(
             """
@@ -197,7 +196,7 @@ enum JournalSchema {
         }
     }
 
-    /// Of what a row holds and of where it is.
+    /// The checksum of a row's content and of its place.
     private static func checksum(_ bytes: [UInt8], _ id: Int64, _ number: Int64 = 0) -> UInt32 {
         var crc = CRC32C()
         crc.update(bytes)
@@ -219,7 +218,7 @@ enum JournalSchema {
     private static func decode<Value: Decodable>(_ body: [UInt8], _ id: Int64, _ number: Int64 = 0) throws(SQLiteError)
         -> Value
     {
-        // JSON of ours is one line.
+        // This program's JSON is one line.
         let facts = body.prefix { $0 != UInt8(ascii: "\n") }
         if facts.count < body.count {
             let sum = String(checksum(Array(facts), id, number), radix: 16)

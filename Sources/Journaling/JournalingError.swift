@@ -2,9 +2,9 @@ package import Basics
 import Glibc
 package import SQLite
 
-/// Why the local state of a mount cannot be used: the one error type of this room. Each text names the remedy.
+/// Why the local state of a mount cannot be used: the one error type of this module. Each text names the remedy.
 package enum JournalingError: Error, Sendable, Hashable {
-    /// Another process uses the directory; what it wrote about itself, when it did.
+    /// Another process uses the directory; with its pid and mountpoint, if it has written them.
     case held(directory: String, pid: Int32?, mountpoint: String?)
     /// The directory belongs to another user.
     case foreign(directory: String, owner: UInt32)
@@ -13,12 +13,12 @@ package enum JournalingError: Error, Sendable, Hashable {
     case file(FileError)
     /// `journal.db` cannot be opened or read.
     case journal(path: String, SQLiteError)
-    /// A row could not be written: nothing of it is there.
+    /// A row could not be written: no part of it is in the journal.
     case write(SQLiteError)
 }
 
 extension JournalingError {
-    /// Whether the journal is there and cannot be read as one.
+    /// Whether the journal exists and cannot be read as one.
     package var isDamage: Bool {
         if case .journal(_, let cause) = self { return cause.isCorrupt }
         return false

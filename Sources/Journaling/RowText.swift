@@ -1,9 +1,9 @@
 import Basics
 
-/// The JSON of a journal row, written member by member: what JSONEncoder writes of the same facts, at a tenth of its cost.
+/// The JSON of a journal row, written member by member: the same as JSONEncoder's, at a tenth of its cost.
 ///
 /// A create and a close write a row of a file each, on the thread that a program waits for, and JSONEncoder took 70 of the
-/// 550 us that both need. Other rows come with a request to a store and leave it to JSONEncoder; JSONDecoder reads all of them.
+/// 550 us that both need. Other rows accompany a request to a store and use JSONEncoder; JSONDecoder reads all of them.
 struct RowText {
     private(set) var bytes: [UInt8] = []
     /// Whether the next member follows another one.

@@ -1,6 +1,6 @@
 import Glibc
 
-/// Where a test has the process killed: `before:STEP` or `after:STEP` of the journal's steps, `:N` for the N-th time.
+/// Where a test kills the process: `before:STEP` or `after:STEP` of the journal's steps, `:N` for the N-th time.
 ///
 /// Read from the environment by the command; a process that was not given one has none.
 package struct StopPoint: Sendable, Hashable {
