@@ -2,9 +2,9 @@ import CSQLite3
 
 /// One connection to a database with its prepared statements.
 ///
-/// Lent by `Database` to one thread at a time, for the length of a closure; keep it no longer. Not Sendable, without a
-/// lock of its own (SQLITE_OPEN_NOMUTEX). Statements are prepared once and found again by the address of their literal,
-/// so looking one up costs no hashing of SQL.
+/// Lent by `Database` to one thread at a time, for the length of a closure; keep it no longer. Not Sendable, without a lock
+/// of its own (SQLITE_OPEN_NOMUTEX). Statements are prepared once and looked up by the address of their literal, so a look-up
+/// costs no hashing of SQL.
 package final class Connection {
     private struct CachedStatement {
         let handle: OpaquePointer
@@ -12,9 +12,10 @@ package final class Connection {
     }
 
     private let handle: OpaquePointer
-    /// Pages in the write-ahead log after the newest commit of this connection, when it is not checkpointed by itself.
+    /// Pages in the write-ahead log after the newest commit of this connection, if SQLite does not checkpoint it
+    /// automatically.
     package private(set) var loggedPages = 0
-    /// As the last PRAGMA has set it.
+    /// The value that the last PRAGMA has set.
     private var synchronous: Database.Synchronous
     private var slots: [UnsafePointer<UInt8>: Int] = [:]
     private var cached: [CachedStatement] = []
@@ -24,8 +25,8 @@ package final class Connection {
         let path = location.path
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         var opened: OpaquePointer?
-        // One process has a database of ours at a time: the log's index needs no shared memory, and no read a lock of the
-        // kernel's. https://www.sqlite.org/vfs.html#standard_unix_vfses
+        // Only one process opens a database of this program at a time: the log's index needs no shared memory, and a read
+        // needs no lock of the kernel. https://www.sqlite.org/vfs.html#standard_unix_vfses
         let isFile = if case .file = location { true } else { false }
         let status = sqlite3_open_v2(path, &opened, flags, isFile ? "unix-excl" : nil)
         guard status == SQLITE_OK, let opened else {
@@ -38,7 +39,7 @@ package final class Connection {
         handle = opened
         let (seconds, attoseconds) = options.busyTimeout.components
         sqlite3_busy_timeout(handle, Int32(clamping: seconds * 1000 + attoseconds / 1_000_000_000_000_000))
-        // Before anything is written to it, closing it included.
+        // Before the first write, which may be that of closing it.
         if !options.checkpointsItself { sqlite_keep_log_at_close(handle) }
         if options.application != 0 { try requireOurs(options.application, path) }
         try execute(
@@ -53,7 +54,7 @@ package final class Connection {
             PRAGMA journal_size_limit = \(16 << 20);
             """)
         guard !options.checkpointsItself else { return }
-        // Takes the place of the checkpoint that SQLite makes by itself, whose errors nobody hears of.
+        // Replaces SQLite's automatic checkpoint, whose errors are not reported.
         sqlite3_wal_hook(
             handle,
             { context, _, _, pages in
@@ -77,7 +78,7 @@ package final class Connection {
         return copy
     }
 
-    /// From now on each commit comes back when the log is on the disk, or leaves that to a later one. Outside a transaction.
+    /// From now on each commit returns when the log is on the disk, or leaves that to a later one. Outside a transaction.
     /// https://www.sqlite.org/pragma.html#pragma_synchronous
     package func synchronise(_ wanted: Database.Synchronous) throws(SQLiteError) {
         if wanted == synchronous { return }
@@ -85,8 +86,8 @@ package final class Connection {
         synchronous = wanted
     }
 
-    /// Writes what is in the log to the database file and brings both to the disk; with `emptying` the log ends empty. Outside
-    /// a transaction. https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+    /// Writes the log to the database file and flushes both to the disk; with `emptying` the log ends empty. Outside a
+    /// transaction. https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
     package func checkpoint(emptying: Bool) throws(SQLiteError) {
         let statement = try prepare(emptying ? "PRAGMA wal_checkpoint(TRUNCATE)" : "PRAGMA wal_checkpoint(PASSIVE)")
         if try statement.step(), statement.int64(0) != 0 {
@@ -95,7 +96,7 @@ package final class Connection {
         loggedPages = 0
     }
 
-    /// The one number that a statement answers; 0 for none.
+    /// The one number that a statement returns; 0 for none.
     func number(_ sql: StaticString) throws(SQLiteError) -> Int64 {
         let statement = try prepare(sql)
         return try statement.step() ? statement.int64(0) : 0
@@ -104,7 +105,7 @@ package final class Connection {
     private func requireOurs(_ application: Int32, _ path: String) throws(SQLiteError) {
         let owner = Int32(truncatingIfNeeded: try number("PRAGMA application_id"))
         guard owner != application else { return }
-        // Files of ours that are older than the mark have none.
+        // Files of this program that are older than the mark have none.
         let version = try number("PRAGMA user_version")
         let tables = try number("SELECT count(*) FROM sqlite_schema")
         guard owner == 0, version > 0 || tables == 0 else {
@@ -112,7 +113,7 @@ package final class Connection {
         }
     }
 
-    /// Looks the whole file over, and throws `.corrupt` when something is wrong with it. Takes time in proportion to its length.
+    /// Checks the whole file, and throws `.corrupt` when something is wrong with it. Takes time in proportion to its length.
     package func check() throws(SQLiteError) {
         let statement = try prepare("PRAGMA quick_check(1)")
         guard try statement.step(), statement.text(0) == "ok" else {
@@ -142,7 +143,7 @@ package final class Connection {
         return Statement(handle: handle, connection: self, slot: cached.count - 1)
     }
 
-    /// Runs a statement that answers no rows, with `values` for its parameters from 1 on.
+    /// Runs a statement that returns no rows, with `values` for its parameters from 1 on.
     package func run<each Value: Bindable>(
         _ sql: StaticString, _ values: repeat each Value
     ) throws(SQLiteError) {
@@ -157,14 +158,15 @@ package final class Connection {
         if status != SQLITE_OK { throw SQLiteError(status: status, connection: handle, sql: script) }
     }
 
-    /// Runs `body` in a write transaction: all of it, or with an error none. Inside another one it joins that one.
+    /// Runs `body` in a write transaction: all of it, or with an error none. Inside another transaction it becomes part of
+    /// that.
     package func transaction<Result>(
         _ body: () throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
         try within("BEGIN IMMEDIATE", body)
     }
 
-    /// Runs `body` on one state of the database, whatever is written meanwhile.
+    /// Runs `body` on one state of the database, without the effect of concurrent writes.
     package func snapshot<Result>(
         _ body: () throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {
@@ -182,7 +184,7 @@ package final class Connection {
 
     func endUse(of slot: Int) { cached[slot].inUse = false }
 
-    /// Readers refuse to write, so that a write through one is found at once and not by a lock fight.
+    /// Makes readers refuse to write, so that a write through one fails at once and not by contention for a lock.
     func forbidWriting() throws(SQLiteError) { try execute("PRAGMA query_only = ON") }
 
     private func within<Result>(

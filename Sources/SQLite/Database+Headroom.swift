@@ -1,7 +1,7 @@
 extension Database {
-    /// Makes the log as long as it gets between two checkpoints, and gives the file as many free pages, so that a disk that
-    /// others fill afterwards leaves room for rows to change and to go. The log keeps its length, and checkpoints start it over
-    /// (sqlite.org/wal.html, section 2.3). To be called once, when the database is opened.
+    /// Makes the log as long as it gets between two checkpoints, and gives the file as many free pages, so that rows can
+    /// still be changed and deleted after other programs have filled the disk. The log keeps its length, and checkpoints
+    /// start it over (sqlite.org/wal.html, section 2.3). Call once, when the database is opened.
     package func takeHeadroom() throws(SQLiteError) {
         try write { (connection) throws(SQLiteError) in
             try connection.execute(

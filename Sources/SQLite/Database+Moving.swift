@@ -3,13 +3,13 @@ import Synchronization
 
 import func Glibc.unlink
 
-/// A database whose file another program has removed, or whose disk has become read-only. What it holds can be read through the
-/// connections that are open, so calls go on meanwhile, and is copied to where they go on then.
+/// A database whose file another program has removed, or whose disk has become read-only. The open connections can still read
+/// it, so calls continue. The content is copied to a new file or a temporary one, which calls use from then on.
 ///
-/// Locks: the writing connection is lent for the copy, so that no commit is lost; reading calls end on the old file. The old
-/// connections close when the last of their calls has ended.
+/// Locks: the writing connection is lent for the copy, so that no commit is lost; calls that read finish on the old file. The
+/// old connections close when the last of their calls has ended.
 extension Database {
-    /// Whether the file and its log are at their paths as they were opened. What a failing disk does not tell counts as yes.
+    /// Whether the file and its log are at their paths as they were opened. True when a failing disk gives no answer.
     package var isInPlace: Bool {
         guard let files = lenders.withLock({ $0.files }) else { return true }
         return zip(Self.suffixes, files).allSatisfy { suffix, opened in
@@ -17,7 +17,7 @@ extension Database {
         }
     }
 
-    /// Makes the file anew, with all that it held, in a directory that is there. Takes time in proportion to its length.
+    /// Makes the file again, with all of its content, in a directory that exists. Takes time in proportion to its length.
     package func restore() throws(SQLiteError) {
         let writer = lenders.withLock { $0.writer }
         try exchange(writer) { (connection) throws(SQLiteError) in
@@ -37,7 +37,7 @@ extension Database {
         Self.remove(copy)
         try connection.run("VACUUM INTO ?1", copy)
         let file = Self.files(at: copy)[0]
-        // The log of the file that is lost is not the new one's.
+        // The log of the lost file does not belong to the new one.
         for suffix in ["-wal", "-shm"] { unlink(path + suffix) }
         do throws(FileError) { try File.rename(copy, to: path) } catch {
             throw SQLiteError(.cannotOpen, message: error.description)
@@ -49,7 +49,7 @@ extension Database {
         return made
     }
 
-    /// Goes on in a temporary copy. False if another call has seen to that.
+    /// Continues in a temporary copy. False if another call has made one already.
     func leaveDisk(with writer: Lender) throws(SQLiteError) -> Bool {
         try exchange(writer) { (connection) throws(SQLiteError) in
             let copy = Lender([try connection.temporaryCopy(options)])
@@ -57,12 +57,13 @@ extension Database {
         }
     }
 
-    /// Has calls use what `make` answers in the place of `writer` and its readers. False if another call has done so.
+    /// Makes calls use the result of `make` in place of `writer` and its readers. False if another call has replaced them
+    /// already.
     @discardableResult
     private func exchange(
         _ writer: Lender, _ make: (Connection) throws(SQLiteError) -> Lenders
     ) throws(SQLiteError) -> Bool {
-        // While this call has the one connection that writes, no other can be here.
+        // While this call has the one connection that writes, no other call can be here.
         let former: Lenders? = try writer.lend { (connection) throws(SQLiteError) in
             guard lenders.withLock({ $0.writer === writer }) else { return nil }
             let made = try make(connection)
@@ -79,11 +80,11 @@ extension Database {
 
     // MARK: Files
 
-    /// What calls borrow from once `first` is open, which writes.
+    /// The lenders of a database whose writing connection `first` is open.
     static func lenders(_ first: Connection, _ location: Location, _ options: Options) throws(SQLiteError) -> Lenders {
         let writer = Lender([first])
         guard case .file(let path) = location else { return Lenders(writer: writer, readers: writer, files: nil) }
-        // The first to read makes the log.
+        // The first read makes the log.
         _ = try first.number("SELECT count(*) FROM sqlite_schema")
         let files = files(at: path)
         guard options.readers > 0 else { return Lenders(writer: writer, readers: writer, files: files) }

@@ -1,10 +1,10 @@
-/// What a database takes on the disk, once its log is written to it.
+/// The disk space of a database once its log is written to the file.
 extension Database {
     /// In bytes.
     package struct Size: Sendable, Hashable {
         /// The whole file.
         package var file: Int64
-        /// Of that, pages that hold nothing.
+        /// The part of it in free pages.
         package var free: Int64
     }
 
@@ -17,8 +17,8 @@ extension Database {
         }
     }
 
-    /// Gives up to `bytes` of free pages back to the disk, if the file was made with `Options.shrinks`; otherwise they stay
-    /// for new rows.
+    /// Returns up to `bytes` of free pages to the file system, if the file was made with `Options.shrinks`; otherwise they
+    /// stay for new rows.
     package func shrink(by bytes: Int64) throws(SQLiteError) {
         try write { (connection) throws(SQLiteError) in
             let page = try connection.number("PRAGMA page_size")

@@ -9,16 +9,17 @@ import func Glibc.unlink
 /// A database file: one connection that writes, some that read beside it (WAL), lent to one thread at a time.
 ///
 /// The closures need their error spelled, as Swift does not infer it:
-/// `try database.read { (connection) throws(SQLiteError) in … }`. Any thread may call; calls wait for a free connection and do disk I/O, so they are for libfuse's threads and our
-/// `WorkerPool`, never for a task elsewhere, and never while holding a lock. Do not nest `read` and `write` of one
-/// database: the inner call can wait for the outer one for ever. Every commit is atomic; with `.full` it has reached the
-/// disk when `write` returns, with `.normal` a power cut may take the newest commits but never damages the file.
+/// `try database.read { (connection) throws(SQLiteError) in … }`. Any thread may call; calls wait for a free connection and do
+/// disk I/O, so they are for the threads of libfuse and of `WorkerPool`, never for a task elsewhere, and never while holding a
+/// lock. Do not nest `read` and `write` of one database: the inner call can wait for the outer one for ever. Every commit is
+/// atomic; with `.full` it has reached the disk when `write` returns, with `.normal` a power cut may lose the newest commits
+/// but never damages the file.
 package final class Database: Sendable {
     package enum Location: Sendable, Hashable {
         case file(String)
         /// Lives as long as the `Database`; read and written through one connection.
         case memory
-        /// The same, with what does not fit into `Options.cacheSize` in a temporary file of SQLite's own.
+        /// The same, with the pages beyond `Options.cacheSize` in a temporary file of SQLite.
         case temporary
 
         var path: String {
@@ -31,9 +32,9 @@ package final class Database: Sendable {
     }
 
     package enum Synchronous: String, Sendable {
-        /// Caches.
+        /// For caches: a power cut may lose the newest commits.
         case normal = "NORMAL"
-        /// Journals: a commit that returned survives a power cut.
+        /// For journals: a commit that returned survives a power cut.
         case full = "FULL"
     }
 
@@ -43,31 +44,31 @@ package final class Database: Sendable {
         package var readers = 4
         /// How long to wait for a lock that another process holds.
         package var busyTimeout = Duration.seconds(5)
-        /// Bytes of pages that each connection keeps.
+        /// Bytes of pages that each connection caches.
         package var cacheSize = 2 << 20
         /// Bytes of the file that are read through a memory map; a disk error there is a SIGBUS.
         package var memoryMap = 0
         /// Whether a new file can give free pages back to the disk (`shrink`).
         package var shrinks = false
-        /// Whether SQLite moves the log to the file now and then; without, the user does (`Connection.checkpoint`).
+        /// Whether SQLite makes checkpoints automatically; otherwise the caller makes them (`Connection.checkpoint`).
         package var checkpointsItself = true
-        /// Whether a file that turns out to be damaged is to be refused the next time it is opened, so that a cache is made
-        /// anew even when the damage does not show at once.
+        /// Whether a file that was found damaged is refused the next time it is opened, so that a cache is built anew even if
+        /// the damage does not show at once.
         package var remembersDamage = false
-        /// What marks the file as ours (`PRAGMA application_id`), to tell another program's.
+        /// The mark of this program's files (`PRAGMA application_id`), which another program's file lacks.
         package var application: Int32 = 0
-        /// Called once, with the error, when the disk turns out to be read-only. All that the database holds is then in a
-        /// temporary copy, which calls use from there on, the one that met the error included. Without this such calls fail.
+        /// Called once, with the error, when the disk turns out to be read-only. A temporary copy then has the whole content,
+        /// and calls use it from then on, the failed one included. If this is nil, such calls fail.
         package var whenReadOnly: (@Sendable (SQLiteError) -> Void)?
 
         package init() {}
     }
 
-    /// What calls borrow connections from.
+    /// The sources of connections for calls.
     struct Lenders {
         var writer: Lender
         var readers: Lender
-        /// The database file and its log, as they were opened; nil of what is in no file.
+        /// The database file and its log, as they were opened; nil for a database without a file.
         var files: [FileIdentity?]?
     }
 
@@ -75,12 +76,13 @@ package final class Database: Sendable {
     let options: Options
     /// A leaf: calls use a lender outside it.
     let lenders: Mutex<Lenders>
-    /// Where it is put down that the file is damaged.
+    /// The path of a file that marks the database as damaged.
     private let damageMark: String?
 
     /// Opens or creates the database and brings it to the newest schema: script `n` leads from version `n` to `n + 1`.
     ///
-    /// Throws `.corrupt` when the file is no database or another program's, `.newerSchema` when it knows more scripts than `migrations` has.
+    /// Throws: `.corrupt` when the file is no database or another program's, `.newerSchema` when its version is above the
+    /// number of `migrations`.
     package init(
         _ location: Location, options: Options = Options(), migrations: [String] = []
     ) throws(SQLiteError) {
@@ -91,7 +93,7 @@ package final class Database: Sendable {
         }
         let first = try Connection(location, options: options)
         try migrate(first, with: migrations, name: location.path, application: options.application)
-        // One that was made without it is written anew, once. On a disk that is full it goes without.
+        // A file that was made without it is rewritten, once. On a full disk it stays without.
         if options.shrinks, try first.number("PRAGMA auto_vacuum") == 0 {
             try? first.execute("PRAGMA auto_vacuum = INCREMENTAL; VACUUM")
         }
@@ -118,7 +120,7 @@ package final class Database: Sendable {
         }
     }
 
-    /// Runs one statement that answers no rows on the writing connection, with `values` for its parameters from 1 on.
+    /// Runs one statement that returns no rows on the writing connection, with `values` for its parameters from 1 on.
     package func run<each Value: Bindable>(_ sql: StaticString, _ values: repeat each Value) throws(SQLiteError) {
         try write { (connection) throws(SQLiteError) in try connection.run(sql, repeat each values) }
     }
@@ -138,15 +140,15 @@ package final class Database: Sendable {
         for lender in used { lender.close() }
     }
 
-    /// Deletes a database that nobody has open, with its write-ahead log; a missing one is no error.
+    /// Deletes a database that is not open, with its write-ahead log; a missing one is no error.
     package static func remove(_ path: String) {
         for suffix in ["", "-wal", "-shm", damageSuffix] { unlink(path + suffix) }
     }
 
     private static let damageSuffix = "-damaged"
 
-    /// Lends a connection of the lender of now. A call that waited for one while the file was replaced begins again: a commit to
-    /// the old file would be lost.
+    /// Lends a connection of the present lender. A call that waited for one while the file was replaced starts again: a
+    /// commit to the old file would be lost.
     private func lend<Result>(
         writing: Bool, _ body: (Connection) throws(SQLiteError) -> Result
     ) throws(SQLiteError) -> Result {

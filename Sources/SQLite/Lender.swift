@@ -1,9 +1,9 @@
 import Basics
 import Synchronization
 
-/// Hands out connections and takes them back. Whoever finds none waits.
+/// Lends connections. A borrower waits while none is available.
 ///
-/// The mutex guards the list alone; a connection taken from the list belongs to its borrower, which is why it may do I/O.
+/// The mutex guards only the list; a connection taken from the list belongs to its borrower, so it may do I/O.
 final class Lender: Sendable {
     private struct Shelf: @unchecked Sendable {
         // Sendable: connections on the shelf have no user, and the mutex orders one borrower after the other.

@@ -3,24 +3,24 @@ import CSQLite3
 
 import var Glibc.EROFS
 
-/// Why a database call failed: the one error type of this room.
+/// Why a database call failed: the one error type of this module.
 package struct SQLiteError: Error, Sendable, Hashable {
     package var kind: Kind
-    /// SQLite's primary result code (`SQLITE_FULL`), 0 when the failure is ours.
+    /// SQLite's primary result code (`SQLITE_FULL`), 0 when the error is not SQLite's.
     package var code: Int32
-    /// SQLite's extended result code (`SQLITE_IOERR_FSYNC`), 0 when the failure is ours.
+    /// SQLite's extended result code (`SQLITE_IOERR_FSYNC`), 0 when the error is not SQLite's.
     package var extendedCode: Int32
     package var message: String
     /// The statement that failed, when there was one.
     package var sql: String?
 
-    /// What went wrong, as far as callers act on it.
+    /// The kind of failure, as far as callers distinguish it.
     package enum Kind: Sendable, Hashable {
         /// The file is damaged or is no database: a cache is thrown away and built anew.
         case corrupt
         /// No space left on the disk.
         case full
-        /// The disk failed, or the file went away under the connection.
+        /// The disk failed, or the file was removed under the connection.
         case inputOutput
         /// Another process held the database longer than the busy timeout.
         case busy
@@ -37,13 +37,13 @@ package struct SQLiteError: Error, Sendable, Hashable {
         case misuse
     }
 
-    /// Whether the disk has failed to make something durable: what was written before may be lost though it reads well.
+    /// Whether the disk has failed to make something durable: earlier writes may be lost although they can be read.
     /// https://www.sqlite.org/rescode.html#ioerr_fsync
     package var isLostWrite: Bool {
         [sqlite_ioerr_fsync, sqlite_ioerr_dir_fsync].contains(extendedCode)
     }
 
-    /// Whether the file itself is damaged, so that nothing but starting over helps.
+    /// Whether the file itself is damaged, so that only a new one helps.
     package var isCorrupt: Bool { kind == .corrupt }
 
     package init(_ kind: Kind, message: String, sql: String? = nil) {
@@ -65,8 +65,8 @@ package struct SQLiteError: Error, Sendable, Hashable {
         self.sql = sql
     }
 
-    /// SQLite keeps no errno of a failed write, and a file system that made itself read-only need not say so in statvfs(2): making
-    /// a file beside the database shows it.
+    /// SQLite does not keep the errno of a failed write, and a file system that became read-only by itself may not report
+    /// that in statvfs(2). Creating a file beside the database shows it.
     private static func isOnReadOnlyDisk(_ connection: OpaquePointer) -> Bool {
         guard let name = sqlite3_db_filename(connection, "main").map({ String(cString: $0) }), !name.isEmpty else {
             return false
@@ -99,7 +99,7 @@ extension SQLiteError: CustomStringConvertible {
     package var description: String {
         var text = message
         if code != 0 { text += " (SQLite \(extendedCode))" }
-        // The first line tells which: scripts have many.
+        // The first line identifies the statement: scripts have many.
         if let sql { text += " in: \(sql.prefix { $0 != "\n" && $0 != ";" })" }
         return text
     }

@@ -35,7 +35,7 @@ package struct Statement: ~Copyable {
         }
     }
 
-    /// Runs a statement that answers no rows to its end, and makes it ready for other parameters.
+    /// Runs a statement that returns no rows to its end, and makes it ready for other parameters.
     package func run() throws(SQLiteError) {
         while try step() {}
         sqlite3_reset(handle)
@@ -111,7 +111,7 @@ package struct Statement: ~Copyable {
 
     /// Empty for NULL. sqlite3_column_text
     package func text(_ column: Int32) -> String {
-        // The length is asked after the conversion to UTF-8, as sqlite3_column_bytes demands.
+        // The length is read after the conversion to UTF-8, as sqlite3_column_bytes demands.
         guard let text = sqlite3_column_text(handle, column) else { return "" }
         let count = Int(sqlite3_column_bytes(handle, column))
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
@@ -133,7 +133,7 @@ package struct Statement: ~Copyable {
 
     package func optionalBytes(_ column: Int32) -> ByteString? { isNull(column) ? nil : bytes(column) }
 
-    /// Lends the column's bytes without a copy; they are gone after the next step. Empty for NULL.
+    /// Lends the column's bytes without a copy; they are invalid after the next step. Empty for NULL.
     package func withBlob<Result>(_ column: Int32, _ body: (RawSpan) -> Result) -> Result {
         let base = sqlite3_column_blob(handle, column)
         let count = base == nil ? 0 : Int(sqlite3_column_bytes(handle, column))
