@@ -33,7 +33,7 @@ package enum Base64 {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// nil unless `text` is exactly what `encode` would make of some bytes.
+    /// nil unless `encode` returns `text` for some bytes.
     package static func decode(_ text: some StringProtocol, alphabet: Alphabet = .standard) -> [UInt8]? {
         var values = [UInt8](repeating: 255, count: 256)
         for (value, character) in alphabet.characters.enumerated() { values[Int(character)] = UInt8(value) }

@@ -1,7 +1,7 @@
 import CLinux
 import Synchronization
 
-/// A page-aligned block of memory borrowed from a `BufferPool`; goes back to it when the last reference ends.
+/// A page-aligned block of memory borrowed from a `BufferPool`; returned to it when the last reference ends.
 ///
 /// The pool hands a buffer to one owner. Owners that share it (a fetch filled by the transport, read by waiters) must
 /// order their accesses themselves: bytes below a published count are never written again.
@@ -50,11 +50,11 @@ package final class Buffer: @unchecked Sendable {
 
 /// Reuses large buffers, since the first touch of fresh memory costs more than the copy into it (1.8-4.7 us a page).
 ///
-/// Each buffer counts against the memory budget from `borrow` until it is freed; idle buffers stay counted, are reused
-/// first, and are freed as far as needed when somebody else goes short of the budget. The memory of the last one freed is
-/// kept, uncounted, until the next buffer is made: under pressure that is mostly a waiter of the same size. Large ones are
-/// mappings of their own, so that what is freed is the system's again: malloc(3) keeps holes of such sizes in each of its
-/// arenas, which took several times the budget. Locked by its own mutex, a leaf.
+/// Each buffer counts against the memory budget from `borrow` until it is freed. Idle buffers stay counted, are reused first,
+/// and are freed as far as needed when another user of the budget lacks memory. The memory of the last freed buffer is kept,
+/// uncounted, until the next buffer is made: under pressure the next one is mostly for a waiter of the same size. Large
+/// buffers are mappings of their own, so that freed memory returns to the system: malloc(3) keeps holes of such sizes in each
+/// of its arenas, which took several times the budget. Locked by its own mutex, a leaf.
 package final class BufferPool: Sendable {
     private struct Idle: @unchecked Sendable {
         // Sendable: an idle buffer has no owner but the pool.
@@ -65,17 +65,17 @@ package final class BufferPool: Sendable {
     private struct State {
         /// By size; each counts against the budget.
         var idle: [Int: [Idle]] = [:]
-        /// Counts no longer.
+        /// Not counted against the budget.
         var freed: Idle?
     }
 
     package let budget: MemoryBudget
     private let state = Mutex(State())
-    /// The smallest buffer, and what disks want the memory aligned to that is written around the page cache; no page of memory.
+    /// The smallest buffer, and the alignment of memory that direct I/O needs; not the size of a memory page.
     private static let unit = 4096
-    /// Buffers of at least one are made of huge pages: one fault then stands for 512.
+    /// Buffers of at least this size are made of huge pages: one fault then stands for 512.
     private static let hugePageSize = 2 << 20
-    /// The smallest buffer that is a mapping.
+    /// The smallest buffer that is a mapping of its own.
     private static let mappedSize = 1 << 20
 
     package init(budget: MemoryBudget) {
@@ -108,7 +108,7 @@ package final class BufferPool: Sendable {
         keepFreed(nil)
     }
 
-    /// Frees idle buffers until `bytes` are given back or none is left: the smallest that is enough, or else the largest.
+    /// Frees idle buffers until `bytes` are released or none is left: the smallest that is enough, or else the largest.
     private func freeIdle(atLeast bytes: Int) {
         var missing = bytes
         while missing > 0 {
@@ -153,7 +153,7 @@ package final class BufferPool: Sendable {
     }
 
     private static func map(_ size: Int) -> UnsafeMutableRawPointer? {
-        // The kernel makes huge pages only where they are whole.
+        // The kernel makes only whole huge pages.
         guard size >= hugePageSize else { return linux_map(size, unit) }
         let base = linux_map(size, hugePageSize)
         if let base { linux_use_huge_pages(base, size) }
@@ -165,7 +165,7 @@ package final class BufferPool: Sendable {
     }
 
     fileprivate func takeBack(_ base: UnsafeMutableRawPointer, capacity: Int) {
-        // First idle, then the look at the waiters: see `MemoryBudget.addReclaimer`.
+        // First idle, then the check for waiters: see `MemoryBudget.addReclaimer`.
         state.withLock { $0.idle[capacity, default: []].append(Idle(base: base, size: capacity)) }
         if budget.hasWaiters { freeIdle(atLeast: .max) }
     }

@@ -1,4 +1,4 @@
-/// Sizes as people write them: `8MiB`, `512k`, `1.5G`.
+/// Sizes in the form that people write: `8MiB`, `512k`, `1.5G`.
 package enum ByteSize {
     private static let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
 
@@ -21,7 +21,7 @@ package enum ByteSize {
         return tooMuch ? nil : sum
     }
 
-    /// In the largest unit that leaves at least one, with a decimal where the size is no whole number of it: `8MiB`,
+    /// In the largest unit of which the size has at least one, with a decimal where it is no whole number of them: `8MiB`,
     /// `1.5GiB`, `123B`.
     package static func format(_ bytes: Int64) -> String {
         let magnitude = bytes.magnitude
@@ -47,7 +47,7 @@ package enum ByteSize {
     }
 }
 
-/// Times as people write them: `30s`, `500ms`, `1h30m`.
+/// Times in the form that people write: `30s`, `500ms`, `1h30m`.
 package enum DurationText {
     private static let units: [(suffix: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),

@@ -1,6 +1,6 @@
 import CLinux
 
-/// Why local bytes could not be read or taken: an errno of this machine with the act that met it.
+/// Why local bytes could not be read or written: an errno and the reason.
 package struct ByteTransferError: Error, Sendable, CustomStringConvertible {
     /// errno of the failing call; EIO for anything else.
     package let errno: Int32
@@ -16,7 +16,7 @@ package struct ByteTransferError: Error, Sendable, CustomStringConvertible {
 
 /// Bytes to send: a body of known length that can be read again from any offset, so that a request can be retried.
 ///
-/// Read on the transport's thread, which waits for it: memory or local files only.
+/// Read on the transport's thread, which waits for the read: memory or local files only.
 package protocol ByteSource: Sendable {
     /// The length in bytes; constant.
     var count: Int64 { get }
@@ -52,7 +52,8 @@ package struct MemorySource: ByteSource {
     package func read(at offset: Int64, into output: inout OutputRawSpan) {
         let start = Int(clamping: offset)
         guard start < bytes.count else { return }
-        // No `append(_: RawSpan)` does it: Swift 6.2 has no way to say that a span that is changed keeps none of another.
+        // No `append(_: RawSpan)` can do this: Swift 6.2 cannot express that the changed span keeps no reference to the
+        // other.
         bytes.withUnsafeBytes { source in
             output.withUnsafeMutableBytes { buffer, initialized in
                 let next = source[start..<min(source.count, start + buffer.count - initialized)]
@@ -63,23 +64,24 @@ package struct MemorySource: ByteSource {
     }
 }
 
-/// Where received bytes go, in order, as they arrive.
+/// The destination of received bytes, which arrive in order.
 ///
 /// Called on the transport's thread, which waits: copy or write locally, never block on anything remote.
 package protocol ByteSink: Sendable {
-    /// Takes the next bytes of the body. An error ends the transfer.
+    /// Receives the next bytes of the body. An error ends the transfer.
     func receive(_ bytes: RawSpan) throws(ByteTransferError)
-    /// The transfer starts over: forget everything received so far. Called before each retry.
+    /// The transfer starts over: discards all bytes received so far. Called before each retry.
     func restart()
 }
 
 extension RawSpan {
-    /// The bytes as an array of their own, for work that outlives their owner's loan.
+    /// The bytes as an array of their own, for work that outlives the loan of the span.
     package var copied: [UInt8] { withUnsafeBytes { Array($0) } }
 }
 
 extension Array where Element == UInt8 {
-    /// Lends the bytes to `body`. In a room with strict memory safety some compilers take `span.bytes` for unsafe, others do not.
+    /// Lends the bytes to `body`. In a module with strict memory safety some compilers take `span.bytes` for unsafe, others
+    /// do not.
     package func withRawSpan<Result, Failure: Error>(
         _ body: (RawSpan) throws(Failure) -> Result
     ) throws(Failure) -> Result {

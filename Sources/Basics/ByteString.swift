@@ -1,4 +1,4 @@
-/// An immutable-by-convention string of bytes: names and keys as the kernel and the stores know them.
+/// An immutable-by-convention string of bytes: names and keys as the kernel and the stores have them.
 ///
 /// File names and object keys need not be UTF-8, so they never travel as `String`. Order is by unsigned byte value,
 /// which is the order every store lists in.

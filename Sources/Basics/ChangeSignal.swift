@@ -1,10 +1,10 @@
-/// Lets tasks wait until something has changed. Its lock is a leaf.
+/// Lets tasks wait for the next change. Its lock is a leaf.
 package final class ChangeSignal: Sendable {
     private let state = Monitor<UInt64, Void, Void>(0)
 
     package init() {}
 
-    /// How many changes there were.
+    /// The number of changes so far.
     package var changes: UInt64 { state.withLock { $0 } }
 
     package func change() {
@@ -14,7 +14,7 @@ package final class ChangeSignal: Sendable {
         }
     }
 
-    /// Returns when there were more changes than `seen`, or when the task is cancelled and `cancellable`.
+    /// Returns when there are more changes than `seen`, or when the task is cancelled and `cancellable`.
     package func wait(after seen: UInt64, cancellable: Bool) async {
         if cancellable {
             await state.wait(whenCancelled: ()) { changes, _ in changes == seen ? .wait(()) : .answer(()) }

@@ -14,7 +14,8 @@ package struct CivilTime: Hashable, Sendable {
     /// From 1 March of year 0, where the leap day is the last of a year, to 1 January 1970.
     private static let daysToEpoch = 719_468
 
-    /// Years 0 to 9999; times outside are cut to the nearest in them, as no text of ours can hold them.
+    /// Years 0 to 9999; times outside are clamped to the nearest in them, as the texts made from them have four digits for
+    /// the year.
     package init(_ timestamp: Timestamp) {
         let seconds = Int(min(max(timestamp.seconds, -62_167_219_200), 253_402_300_799))
         let secondOfDay = (seconds % 86_400 + 86_400) % 86_400

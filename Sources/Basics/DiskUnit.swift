@@ -1,11 +1,11 @@
 import CLinux
 
-/// The unit in which a file system takes space for a file and gives it back. A value without I/O.
+/// The unit in which a file system allocates and frees the space of a file. A value without I/O.
 ///
-/// 4 KiB on most disks, whatever the pages of memory are. A file system may take more where pages are larger, as on many
-/// arm64 machines: tmpfs a page, ext4, XFS and Btrfs what they were made with, at most a page.
+/// 4 KiB on most disks, whatever the size of a memory page. A file system may have a larger unit where pages are larger, as
+/// on many arm64 machines: on tmpfs it is a page; on ext4, XFS and Btrfs it is chosen when they are made, at most a page.
 package struct DiskUnit: Sendable, Hashable {
-    /// Of a file system that takes no less than 4 KiB.
+    /// The unit of most file systems, and the smallest: 4 KiB.
     package static let usual = DiskUnit(bytes: 4096)
 
     /// A power of two.
@@ -17,11 +17,11 @@ package struct DiskUnit: Sendable, Hashable {
         self.bytes = bytes
     }
 
-    /// That of the file system that holds `path`; the usual one if that cannot be found out. statvfs(3)
+    /// The unit of the file system that holds `path`; the usual one if it cannot be read. statvfs(3)
     package init(of path: String) { self.init(blockSize: linux_block_size(path), page: MemoryPage.size) }
 
-    /// That of a file system that says it has blocks of `blockSize` bytes. Network file systems mean the size of a request by
-    /// that, and some say less than what they take.
+    /// The unit of a file system that reports blocks of `blockSize` bytes. Network file systems report the size of a request
+    /// there, and some file systems report less than they allocate.
     init(blockSize: Int64, page: Int64) {
         var bytes = Self.usual.bytes
         while bytes < min(blockSize, page) { bytes *= 2 }

@@ -4,8 +4,8 @@ import SystemPackage
 
 /// An open file that closes itself when the last reference ends.
 ///
-/// All reads and writes name their offset, so any thread may call at any time; the kernel orders what overlaps. Every
-/// call is repeated after a signal and continued after a partial transfer. Nothing is flushed but by `sync` and `syncData`.
+/// All reads and writes name their offset, so any thread may call at any time; the kernel orders overlapping ones. Every call
+/// is repeated after a signal and continued after a partial transfer. Only `sync` and `syncData` flush.
 package final class File: Sendable {
     package enum Access: Sendable {
         case read, readWrite
@@ -17,18 +17,18 @@ package final class File: Sendable {
         case ifMissing
         /// The file must not exist.
         case exclusive
-        /// What was in the file is cut off.
+        /// The former content is removed.
         case truncating
     }
 
     private let descriptor: FileDescriptor
-    /// The path it was opened by, for messages; the file may have another one by now.
+    /// The path by which it was opened, for messages; the file may have another one by now.
     package let path: String
 
     /// A new file gets `permissions`, less the umask. A symbolic link as last component is refused (ELOOP) unless
-    /// `followsLinks`, which is for files that people name: secrets are mounted as links in containers. `isDirect` goes
-    /// around the page cache, where the file system can (EINVAL elsewhere): offsets, lengths and the memory have to be
-    /// multiples of 4 KiB then. open(2) with O_DIRECT
+    /// `followsLinks`, which is for files that users name: containers mount secrets as links. `isDirect` bypasses the page
+    /// cache, where the file system supports it (EINVAL elsewhere): offsets, lengths and the memory must then be multiples of
+    /// 4 KiB. open(2) with O_DIRECT
     package init(
         _ path: String, _ access: Access = .read, create: Creation = .never, permissions: UInt16 = 0o600,
         isDirect: Bool = false, followsLinks: Bool = false
@@ -85,12 +85,12 @@ package final class File: Sendable {
         }
     }
 
-    /// The bytes of `range`, cut to the end of the file as its length tells it: in /proc that is 0.
+    /// The bytes of `range`, cut to the file's reported length: in /proc that is 0.
     package func read(_ range: ByteRange) throws(FileError) -> [UInt8] {
         try read(atMost: Int(max(0, min(range.upperBound, try size) - range.lowerBound)), at: range.lowerBound)
     }
 
-    /// The bytes from `offset` on, at most `limit`, of a file whose length the kernel may not tell, as in /proc.
+    /// The bytes from `offset` on, at most `limit`, also of a file whose length the kernel does not report, as in /proc.
     package func read(atMost limit: Int, at offset: Int64 = 0) throws(FileError) -> [UInt8] {
         var failure: FileError?
         let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, count in
@@ -120,8 +120,8 @@ package final class File: Sendable {
         }
     }
 
-    /// The same for bytes that will not be read from the file soon: they do not stay in the page cache. False when they do,
-    /// as the kernel or the file system knows no other way. pwritev2(2) with RWF_DONTCACHE
+    /// Writes bytes that will not be read from the file soon, so that they do not stay in the page cache. False when they do,
+    /// as the kernel or the file system does not support this. pwritev2(2) with RWF_DONTCACHE
     package func writeUncached(_ bytes: RawSpan, at offset: Int64) throws(FileError) -> Bool {
         let (done, error) = bytes.withUnsafeBytes { buffer in
             var (done, error) = (0, Int32(0))
@@ -156,7 +156,7 @@ package final class File: Sendable {
         }
     }
 
-    /// Whether both are the same file, whatever its path is by now. fstat(2)
+    /// Whether both are the same file, whatever their paths are by now. fstat(2)
     package func isSame(as other: File) throws(FileError) -> Bool {
         var (mine, theirs) = (stat(), stat())
         if fstat(rawDescriptor, &mine) != 0 || fstat(other.rawDescriptor, &theirs) != 0 { throw failure("stat") }
@@ -179,12 +179,13 @@ package final class File: Sendable {
         }
     }
 
-    /// Gives the space of `range` back to the disk; it reads as zeros, the size stays. fallocate(2)
+    /// Frees the disk space of `range`; it reads as zeros, the size stays. fallocate(2)
     package func punchHole(_ range: ByteRange) throws(FileError) {
         try check(linux_punch_hole(rawDescriptor, range.lowerBound, range.length), "punch a hole in")
     }
 
-    /// Takes disk space for `range` now, extending the file, so that writing there cannot fail for want of it. fallocate(2)
+    /// Allocates disk space for `range` now, extending the file, so that a write there cannot fail for lack of space.
+    /// fallocate(2)
     package func allocate(_ range: ByteRange) throws(FileError) {
         try check(linux_allocate(rawDescriptor, range.lowerBound, range.length), "allocate space for")
     }
@@ -196,12 +197,12 @@ package final class File: Sendable {
         if fsync(rawDescriptor) != 0 { throw failure("flush") }
     }
 
-    /// Flushes content and what is needed to find it again. fdatasync(2)
+    /// Flushes the content and the metadata needed to read it. fdatasync(2)
     package func syncData() throws(FileError) {
         if fdatasync(rawDescriptor) != 0 { throw failure("flush") }
     }
 
-    /// When it was read last, as far as that is kept, and when its bytes changed. fstat(2)
+    /// When it was last read, as far as the file system records it, and when its bytes changed. fstat(2)
     package var times: (accessed: Timestamp, modified: Timestamp) {
         get throws(FileError) {
             var status = stat()
@@ -220,7 +221,7 @@ package final class File: Sendable {
         if futimens(rawDescriptor, times) != 0 { throw failure("set the time of") }
     }
 
-    /// Takes the file's lock unless another open file holds it; it ends with this object. flock(2)
+    /// Locks the file unless another open file holds the lock; the lock ends with this object. flock(2)
     package func tryLock() throws(FileError) -> Bool {
         let status = linux_lock_exclusive(rawDescriptor)
         if status == -EWOULDBLOCK { return false }
@@ -253,7 +254,7 @@ package struct FileSource: ByteSource {
             try output.withUnsafeMutableBytes { (buffer, initialized) throws(FileError) in
                 let target = UnsafeMutableRawBufferPointer(rebasing: buffer[initialized..<initialized + wanted])
                 let count = try file.read(at: range.lowerBound + offset, into: target)
-                // A file cut short under us would otherwise look like the end of the body.
+                // A file that is cut short meanwhile would otherwise look like the end of the body.
                 if count < wanted {
                     throw FileError(errno: EIO, operation: "read every byte of", path: file.path)
                 }

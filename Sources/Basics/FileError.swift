@@ -1,10 +1,10 @@
 import CLinux
 import SystemPackage
 
-/// Why a call on a local file failed: errno with the act and the path that met it.
+/// Why a call on a local file failed: errno with the operation and the path.
 package struct FileError: Error, Sendable, Hashable, CustomStringConvertible {
     package var errno: Int32
-    /// What was being done, as in "cannot <operation> <path>".
+    /// The operation, as in "cannot <operation> <path>".
     package var operation: String
     package var path: String
 

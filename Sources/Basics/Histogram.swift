@@ -47,7 +47,7 @@ package struct Histogram: Sendable {
         .nanoseconds(Int64(clamping: quantile(fraction)))
     }
 
-    /// Takes in everything that `other` counted.
+    /// Adds all values that `other` counted.
     package mutating func merge(_ other: Histogram) {
         for (index, number) in other.buckets.enumerated() { buckets[index] += number }
         count += other.count

@@ -1,16 +1,16 @@
-/// A fair lock over a tree of keys that tasks wait for without holding a thread: many share it, each at its keys, and one that
-/// moves all that is below some prefixes has those alone. Whoever has nothing to do with the prefixes goes on meanwhile.
+/// A fair lock over a tree of keys that tasks wait for without holding a thread. Many tasks share it, each at its keys; a
+/// task that moves everything below some prefixes has those alone. Tasks at other keys run meanwhile.
 ///
-/// Nobody overtakes whom he would have to wait for. Its own lock is a leaf.
+/// No request overtakes an earlier one that conflicts with it. Its own lock is a leaf.
 package final class KeyGate: Sendable {
-    /// What somebody has who is inside, until `leave`.
+    /// The right to be inside, until `leave`.
     package struct Pass: Sendable, Hashable {
         fileprivate let id: UInt64
     }
 
     private struct Request {
         let id: UInt64
-        /// Keys, or prefixes of whoever wants to be alone there; nil of who may be anywhere.
+        /// Keys, or the prefixes of a request that is alone; nil for a request that may use any key.
         let places: [ByteString]?
         let alone: Bool
 
@@ -34,7 +34,7 @@ package final class KeyGate: Sendable {
     private struct State {
         var nextID: UInt64 = 0
         var inside: [UInt64: Request] = [:]
-        /// Inside or waiting, of those who are alone: without any everybody may come in.
+        /// Requests to be alone, inside or waiting: without any, every request is admitted.
         var alone = 0
 
         mutating func makeRequest(_ places: [ByteString]?, alone: Bool) -> Request {
@@ -66,14 +66,14 @@ package final class KeyGate: Sendable {
         }
     }
 
-    /// Who waits hears whether it is inside.
+    /// A waiting task gets true when it is inside.
     private let room = Room(State())
     private let place: LockPlace?
 
-    /// `place` is where the gate is in the order of locks.
+    /// `place` is the gate's place in the order of locks.
     package init(_ place: LockPlace? = nil) { self.place = place }
 
-    /// Enters at once, sharing every key, if nobody is alone anywhere or waits for it; for what does not take long.
+    /// Enters at once, sharing every key, if no request to be alone is inside or waits; for short work.
     package func tryEnter() -> Pass? {
         let pass: Pass? = room.withLock { state in
             guard state.alone == 0 else { return nil }
@@ -85,12 +85,14 @@ package final class KeyGate: Sendable {
         return pass
     }
 
-    /// Waits for its turn to share `keys`; throws when the task is cancelled before.
+    /// Waits to share `keys`.
+    /// Throws: when the task is cancelled before.
     package func enter(_ keys: [ByteString]) async throws(CancellationError) -> Pass {
         try await enter(keys, alone: false)
     }
 
-    /// Waits until it is alone below `prefixes`; throws when the task is cancelled before.
+    /// Waits to be alone below `prefixes`.
+    /// Throws: when the task is cancelled before.
     package func enter(alone prefixes: [ByteString]) async throws(CancellationError) -> Pass {
         try await enter(prefixes, alone: true)
     }

@@ -11,7 +11,7 @@ package struct LRU<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     private static var none: Int { -1 }
 
-    /// Most entries kept.
+    /// The most entries kept.
     package let capacity: Int
     private var indices: [Key: Int] = [:]
     private var entries: [Entry?] = []
@@ -39,7 +39,7 @@ package struct LRU<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// The value of `key` without a change of order.
     package func peek(_ key: Key) -> Value? { indices[key].flatMap { entries[$0]?.value } }
 
-    /// Sets the value of `key` as the most recently used, and returns the entry that had to go for it.
+    /// Sets the value of `key` as the most recently used, and returns the entry that was dropped for it.
     @discardableResult
     package mutating func insert(_ value: Value, for key: Key) -> (key: Key, value: Value)? {
         if let index = indices[key] {
@@ -69,7 +69,7 @@ package struct LRU<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return take(index)?.value
     }
 
-    /// Takes out the entry that was not used for the longest time.
+    /// Removes the least recently used entry.
     @discardableResult
     package mutating func removeLeastRecent() -> (key: Key, value: Value)? {
         guard oldest != Self.none, let entry = take(oldest) else { return nil }

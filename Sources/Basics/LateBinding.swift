@@ -1,11 +1,11 @@
 import Synchronization
 
-/// Holds a function that an object calls and gets only after it was made. The object's owner binds the function once, before
-/// other threads call it; the mutex is a leaf and is not held during a call.
+/// Holds a function that an object calls but that is set only after the object was made. The object's owner binds the
+/// function once, before other threads call it; the mutex is a leaf and is not held during a call.
 ///
-/// The function lies in a struct of its own. A mutex whose whole value is a function wraps it once more whenever it is
-/// read, since a generic accessor takes it out and puts it back: each call would take longer than the one before, until
-/// the thread's stack is full.
+/// The function is in a struct of its own. A mutex whose whole value is a function adds a wrapper to it at each read, since a
+/// generic accessor takes it out and puts it back: each call would take longer than the one before, until the thread's stack
+/// overflows.
 package final class LateBinding<Answer: Sendable>: Sendable {
     private struct Binding {
         var tell: (@Sendable () -> Answer)?

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Where a lock is in the order in which a task takes locks.
+/// The place of a lock in the order in which a task takes locks.
 package struct LockPlace: Sendable {
     let level: Int
     let number: UInt64
@@ -19,9 +19,9 @@ package struct LockPlace: Sendable {
 ///
 /// A release build has none of this.
 package enum LockOrder {
-    /// What a task and its child tasks hold. The mutex is a leaf.
+    /// The locks that a task and its child tasks hold. The mutex is a leaf.
     final class Held: Sendable {
-        /// Of the task that waits for this one.
+        /// The locks of the task that waits for this one.
         private let parent: Held?
         private let places = Mutex<[LockPlace]>([])
 
@@ -53,7 +53,7 @@ package enum LockOrder {
         @TaskLocal private static var held: Held?
     #endif
 
-    /// Runs what begins with no lock, such as a task on a pool.
+    /// Runs a body that starts without locks, such as a task on a pool.
     @inline(__always)
     static func withoutLocks<Value>(_ body: () async -> Value) async -> Value {
         #if DEBUG
@@ -63,7 +63,7 @@ package enum LockOrder {
         #endif
     }
 
-    /// Runs the body of a child task, whose parent holds its own locks until the child has ended, and which has sisters.
+    /// Runs the body of a child task, one of several, whose parent holds its own locks until the child has ended.
     package static func inChild<Value>(_ body: () async -> Value) async -> Value {
         #if DEBUG
             await $held.withValue(Held(below: held)) { await body() }

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// The one bound on heap memory that holds object bytes: every buffer is borrowed from it and given back.
+/// The one bound on heap memory that holds object bytes: every buffer is reserved in it and released.
 ///
-/// Fair: waiters are served in order, so a large request is not starved by small ones. Whoever keeps bytes only for reuse
-/// registers a reclaimer and gives them up when somebody goes short. Locked by its own mutex, a leaf; reclaimers and
+/// Fair: waiters are served in order, so a large request is not starved by small ones. A component that keeps bytes only for
+/// reuse registers a reclaimer and frees them when a request lacks memory. Locked by its own mutex, a leaf; reclaimers and
 /// waiters run outside it.
 package final class MemoryBudget: Sendable {
     private struct State {
@@ -12,7 +12,7 @@ package final class MemoryBudget: Sendable {
     }
 
     private let most: Atomic<Int>
-    /// Who waits wants so many bytes, and hears whether it has them.
+    /// Each waiter waits for a count of bytes, and gets true when they are reserved for it.
     private let state = Monitor<State, Int, Bool>(State())
 
     package init(limit: Int) { most = Atomic(limit) }
@@ -20,7 +20,8 @@ package final class MemoryBudget: Sendable {
     /// In bytes.
     package var limit: Int { most.load(ordering: .relaxed) }
 
-    /// Changes the limit; who has more keeps it. Only for a budget of which nobody asks for more than any limit it gets.
+    /// Changes the limit; reservations above it stay.
+    /// Requires: no request is larger than any limit that the budget gets.
     package func setLimit(_ limit: Int) {
         most.store(limit, ordering: .relaxed)
         state.change { state, queue in admitWaiters(&state, &queue) }
@@ -29,20 +30,20 @@ package final class MemoryBudget: Sendable {
     /// Bytes borrowed now.
     package var used: Int { state.withLock { $0.used } }
 
-    /// Whether somebody waits for bytes to come back.
+    /// Whether a request waits for bytes to be released.
     package var hasWaiters: Bool { waiting > 0 }
 
-    /// How many wait.
+    /// The number of waiting requests.
     package var waiting: Int { state.change { _, queue in queue.count } }
 
-    /// Registers who gives back about that many reserved but idle bytes when asked, on the asking thread. The order to
-    /// keep: bytes become idle first, then `hasWaiters` is looked at; a waiter is counted first and then asks. So one of
-    /// the two always sees the other.
+    /// Registers a function that releases about that many reserved but idle bytes, on the requesting thread. Required order:
+    /// bytes become idle first, then their owner checks `hasWaiters`; a request is counted as a waiter first and then calls
+    /// the reclaimers. So one of the two always sees the other.
     package func addReclaimer(_ reclaim: @escaping @Sendable (Int) -> Void) {
         state.withLock { $0.reclaimers.append(reclaim) }
     }
 
-    /// Takes `bytes` if they are free, or idle, and nobody waits.
+    /// Reserves `bytes` if they are free or can be reclaimed, and no request waits.
     package func tryReserve(_ bytes: Int) -> Bool {
         if take(bytes) { return true }
         guard bytes <= limit, !hasWaiters else { return false }
@@ -50,7 +51,7 @@ package final class MemoryBudget: Sendable {
         return take(bytes)
     }
 
-    /// Takes `bytes`, waiting for others to give back. More than `limit` counts as `limit`, so a request always ends.
+    /// Reserves `bytes`, and waits for others to release them. More than `limit` counts as `limit`, so a request always ends.
     package func reserve(_ bytes: Int) async throws(CancellationError) {
         precondition(bytes >= 0, "negative bytes reserved")
         let wanted = min(bytes, limit)
@@ -66,7 +67,7 @@ package final class MemoryBudget: Sendable {
         if !granted { throw CancellationError() }
     }
 
-    /// Gives back what `reserve` or `tryReserve` took.
+    /// Releases the bytes that `reserve` or `tryReserve` reserved.
     package func release(_ bytes: Int) {
         state.change { state, queue in
             state.used -= min(bytes, limit)

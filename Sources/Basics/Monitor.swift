@@ -1,13 +1,13 @@
 import Synchronization
 
-/// A mutex with a queue of tasks. A task that cannot go on joins the queue and gives its thread back; the task that changes the
+/// A mutex with a queue of tasks. A task that has to wait joins the queue and releases its thread; the task that changes the
 /// state later answers it.
 ///
-/// The owner defines `State`, `Want` (what a waiting task asks for) and `Answer`. The queue is in the order of arrival. Answered
-/// tasks are resumed after the mutex is released. A task that is cancelled leaves the queue, or does not join it. The mutex is a
-/// leaf.
+/// The owner defines `State`, `Want` (the request of a waiting task) and `Answer`. The queue is in the order of arrival.
+/// Answered tasks are resumed after the mutex is released. A task that is cancelled leaves the queue, or does not join it.
+/// The mutex is a leaf.
 package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: Sendable {
-    /// Those who wait.
+    /// The waiting tasks.
     package struct Queue: Sendable {
         fileprivate struct Waiter {
             let id: UInt64
@@ -16,7 +16,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         }
 
         fileprivate var waiters: [Waiter] = []
-        /// To be resumed when the lock is free.
+        /// Tasks to be resumed when the lock is free.
         fileprivate var answered: [(continuation: CheckedContinuation<Answer, Never>, answer: Answer)] = []
         /// Tasks that were cancelled before they could wait.
         fileprivate var cancelled: Set<UInt64> = []
@@ -28,16 +28,16 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         /// The want of the task that has waited longest.
         package var first: Want? { waiters.first?.want }
 
-        /// What all of them want, the oldest first.
+        /// The wants of all waiting tasks, the oldest first.
         package var wants: [Want] { waiters.map(\.want) }
 
-        /// Answers the one who has waited longest.
+        /// Answers the task that has waited longest.
         package mutating func answerFirst(_ answer: Answer) {
             let waiter = waiters.removeFirst()
             answered.append((waiter.continuation, answer))
         }
 
-        /// Asks for the answer to each want, the oldest first. Who gets nil goes on waiting.
+        /// Calls `answer` with each want, the oldest first. A task for which it returns nil continues to wait.
         package mutating func answer(_ answer: (Want) -> Answer?) {
             waiters.removeAll { waiter in
                 guard let answer = answer(waiter.want) else { return false }
@@ -54,7 +54,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         }
     }
 
-    /// What becomes of who asks.
+    /// What the calling task does.
     package enum Decision {
         case answer(Answer)
         case wait(Want)
@@ -75,7 +75,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
         contents.withLock { body(&$0.state) }
     }
 
-    /// Changes the state, and answers those who waited for that.
+    /// Changes the state, and resumes the tasks that `body` answers.
     @discardableResult
     package func change<Value: Sendable>(_ body: (inout State, inout Queue) -> Value) -> Value {
         let (value, answered) = contents.withLock { contents in
@@ -88,7 +88,8 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
     }
 
     /// Returns the answer of `decide`, or the one that a later `change` gives; `cancelled` if the task is cancelled first.
-    /// `onceWaiting` is called, without the lock, after it has begun to wait; `leaving` when a cancelled task has stopped.
+    /// `onceWaiting` is called, without the lock, after the task has begun to wait; `leaving` when a cancelled task has
+    /// stopped waiting.
     package func wait(
         whenCancelled cancelled: Answer, _ decide: (inout State, inout Queue) -> Decision,
         onceWaiting: () -> Void = {},
@@ -106,7 +107,7 @@ package final class Monitor<State: Sendable, Want: Sendable, Answer: Sendable>: 
                 }
             }
         }
-        // It may have come after the answer.
+        // The cancellation may have come after the answer.
         if Task.isCancelled { contents.withLock { _ = $0.queue.cancelled.remove(id) } }
         return answer
     }

@@ -21,7 +21,7 @@ extension File {
         try Directory.sync(Directory.parent(of: path))
     }
 
-    /// Replaces whatever is at the new path. rename(2)
+    /// Replaces an existing file at the new path. rename(2)
     package static func rename(_ path: String, to newPath: String) throws(FileError) {
         if Glibc.rename(path, newPath) != 0 {
             throw FileError(errno: errno, operation: "rename", path: "\(path) to \(newPath)")
@@ -33,7 +33,7 @@ extension File {
         if unlink(path) != 0, errno != ENOENT { throw FileError(errno: errno, operation: "remove", path: path) }
     }
 
-    /// `path` from the root on, without links, dots and doubled slashes; nil, with the reason in errno, when nothing is
+    /// The absolute form of `path`, without links, dots and doubled slashes; nil, with the reason in errno, when no file is
     /// there. realpath(3)
     package static func resolved(_ path: String) -> String? {
         guard let resolved = realpath(path, nil) else { return nil }
@@ -44,14 +44,14 @@ extension File {
 
 /// Calls on directories.
 package enum Directory {
-    /// Where relative paths begin; nil when it was removed. getcwd(3)
+    /// The directory where relative paths begin; nil when it was removed. getcwd(3)
     package static var working: String? {
         guard let path = getcwd(nil, 0) else { return nil }
         defer { free(path) }
         return String(cString: path)
     }
 
-    /// Whether nothing but `.` and `..` is in it. readdir(3)
+    /// Whether the directory has no entries but `.` and `..`. readdir(3)
     package static func isEmpty(_ path: String) throws(FileError) -> Bool {
         guard let stream = opendir(path) else { throw FileError(errno: errno, operation: "open", path: path) }
         defer { closedir(stream) }
@@ -59,15 +59,15 @@ package enum Directory {
         return false
     }
 
-    /// Removes a directory with all that is in it, or a file; what is not there is no error, and what cannot be removed stays.
+    /// Removes a directory with all of its content, or a file. A missing one is no error; files that cannot be removed stay.
     package static func removeTree(_ path: String) {
         if unlink(path) == 0 || errno == ENOENT { return }
         for name in (try? names(in: path)) ?? [] { removeTree("\(path)/\(name)") }
         rmdir(path)
     }
 
-    /// Creates `path` and what is missing above it; one that exists stays as it is. With `lasting` what was made survives a power
-    /// cut. mkdir(2)
+    /// Creates `path` and the missing directories above it; an existing one stays as it is. With `lasting` the new
+    /// directories survive a power cut. mkdir(2)
     package static func create(_ path: String, permissions: UInt16 = 0o700, lasting: Bool = false) throws(FileError) {
         var made = mkdir(path, mode_t(permissions)) == 0
         var reason = errno
@@ -79,7 +79,7 @@ package enum Directory {
         if made {
             guard lasting else { return }
             do { try sync(parent(of: path)) } catch {
-                // Where we may write and not read, it is left to the disk.
+                // A directory that this user may write but not read cannot be flushed.
                 guard error.errno == EACCES else { throw error }
             }
             return
@@ -129,8 +129,8 @@ package enum Directory {
         }
     }
 
-    /// Whether the inode number of what is at `path` stays the same when it is mounted again: on ext2 to ext4, XFS, Btrfs, F2FS, ZFS,
-    /// bcachefs and tmpfs (statfs(2)). On others, overlayfs among them, it need not.
+    /// Whether the inode number of the file at `path` stays the same when it is mounted again: on ext2 to ext4, XFS, Btrfs,
+    /// F2FS, ZFS, bcachefs and tmpfs (statfs(2)). On others, overlayfs among them, it may change.
     package static func keepsInodeNumbers(at path: String) -> Bool {
         let known: Set<Int64> = [
             0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x0102_1994,
@@ -146,7 +146,7 @@ package enum Directory {
         return (free, total)
     }
 
-    /// What is before the last component.
+    /// The path before the last component.
     package static func parent(of path: String) -> String {
         var path = path[...]
         while path.count > 1, path.last == "/" { path = path.dropLast() }
@@ -155,13 +155,13 @@ package enum Directory {
     }
 }
 
-/// Which file it is, whatever its paths are.
+/// Identifies a file, whatever its paths are.
 package struct FileIdentity: Sendable, Hashable {
     package var device: UInt64
     package var inode: UInt64
 }
 
-/// What lstat(2) tells of a path, where a symbolic link is not followed, or fstat(2) of an open file.
+/// The status of a path from lstat(2), which does not follow a symbolic link, or of an open file from fstat(2).
 package struct LocalFileStatus: Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         case file, directory, symbolicLink, other
@@ -169,18 +169,18 @@ package struct LocalFileStatus: Sendable, Hashable {
 
     package var kind: Kind
     package var identity: FileIdentity
-    /// The user that owns it.
+    /// The user that owns the file.
     package var owner: UInt32
     /// The lowest twelve bits of the mode.
     package var permissions: UInt16
     /// In bytes.
     package var size: Int64
-    /// When it was read last, as far as that is kept.
+    /// When it was last read, as far as the file system records it.
     package var accessed: Timestamp
     /// When its bytes last changed.
     package var modified: Timestamp
 
-    /// nil when there is nothing at `path`.
+    /// nil when `path` does not exist.
     package init?(of path: String) throws(FileError) {
         var status = stat()
         if lstat(path, &status) != 0 {
@@ -190,7 +190,7 @@ package struct LocalFileStatus: Sendable, Hashable {
         self.init(status)
     }
 
-    /// Of the file that was opened, whatever its path names by now.
+    /// The status of the open file, whatever its path names by now.
     package init(of file: File) throws(FileError) {
         var status = stat()
         if fstat(file.rawDescriptor, &status) != 0 {
@@ -211,9 +211,9 @@ package struct LocalFileStatus: Sendable, Hashable {
         (accessed, modified) = (Timestamp(status.st_atim), Timestamp(status.st_mtim))
     }
 
-    /// The user this process acts as. geteuid(2)
+    /// The user of this process. geteuid(2)
     package static var ourUser: UInt32 { geteuid() }
 
-    /// Whether nobody but `user` and root could put it there.
+    /// Whether only `user` and root could have put it there.
     package func isTrusted(by user: UInt32 = ourUser) -> Bool { owner == user || owner == 0 }
 }

@@ -1,10 +1,10 @@
 import CLinux
 import Glibc
 
-/// Another program, run for what it prints.
+/// Runs another program and returns its output.
 package enum ProgramRun {
     package struct Outcome: Sendable {
-        /// Its exit status; 128 and the number of a signal that ended it.
+        /// The exit status, or 128 plus the number of the signal that ended the program.
         package var status: Int32
         package var output: [UInt8]
         package var errors: [UInt8]
@@ -13,15 +13,15 @@ package enum ProgramRun {
     /// Why there is no outcome.
     package enum Failure: Error, Sendable {
         case notStarted(errno: Int32)
-        /// It ran longer than allowed, and was killed with the processes of its group.
+        /// The program ran longer than allowed, and was killed with the processes of its group.
         case tooLong
     }
 
-    /// Most bytes of output and of errors that are kept.
+    /// The most bytes of output and of errors that are kept.
     private static let most = 1 << 20
 
-    /// Runs a program, found in PATH, with `environment` as its own and nothing to read. Waits on a thread of its own for it to
-    /// end, at most for `limit`.
+    /// Runs a program, found in PATH, with `environment` as its whole environment and an empty standard input. Waits on a
+    /// separate thread for it to end, at most for `limit`.
     package static func run(
         _ words: [String], environment: [String: String], limit: Duration
     ) async -> Result<Outcome, Failure> {
@@ -52,7 +52,7 @@ package enum ProgramRun {
         return collect(process, pipes[0], pipes[2], until: .now + limit)
     }
 
-    /// Reads both pipes until the process has ended; what it left running may keep them open.
+    /// Reads both pipes until the process has ended; its own child processes may keep them open longer.
     private static func collect(
         _ process: pid_t, _ output: Int32, _ errors: Int32, until deadline: ContinuousClock.Instant
     ) -> Result<Outcome, Failure> {
@@ -86,7 +86,7 @@ package enum ProgramRun {
         }
     }
 
-    /// Both ends are closed in programs that are started; the one to read from never waits.
+    /// Both ends are closed on exec; reads never block.
     private static func makePipe(_ pipes: inout [Int32], at index: Int) -> Bool {
         var ends: [Int32] = [-1, -1]
         guard pipe(&ends) == 0 else { return false }
@@ -109,9 +109,9 @@ package enum ProgramRun {
     }
 }
 
-/// Words of a command line as a shell splits them, without anything that a shell would replace (Python's shlex).
+/// Splits a command line into words as a shell does, without any expansion (Python's shlex).
 package enum CommandWords {
-    /// nil when a quote has no end.
+    /// nil when a quote has no end or a backslash is the last character.
     package static func split(_ text: String) -> [String]? {
         var words: [String] = []
         var (word, isWord) = ("", false)

@@ -1,6 +1,6 @@
 import CLinux
 
-/// Names that nobody guesses or repeats: commit ids, temporary files, boundaries.
+/// Names that cannot be guessed and do not repeat: commit ids, temporary files, boundaries.
 package enum RandomID {
     /// Lower-case hexadecimal digits, two for each of `bytes` random bytes. getrandom(2)
     package static func hex(bytes count: Int = 16) -> String {

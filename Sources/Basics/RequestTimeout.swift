@@ -1,5 +1,5 @@
-/// What is left of the time that a call has, for each request that the task sends.
+/// The time that is left for a call, which applies to each request that the task sends.
 package enum RequestTimeout {
-    /// The longest silence of a request, and the longest time for a connection; nil: what the engine is set to.
+    /// The longest silence of a request, and the longest time for a connection; nil: the engine's own setting.
     @TaskLocal package static var current: Duration?
 }

@@ -1,9 +1,9 @@
-/// Text of another machine, for messages: of bounded length, on one line, without commands to a terminal.
+/// Makes text from another machine safe for messages: of bounded length, on one line, without commands to a terminal.
 package enum SafeText {
-    /// Bytes of UTF-8 that are kept of a longer text.
+    /// The most bytes of UTF-8 that are kept.
     package static let most = 1024
 
-    /// `text` with control characters, those from U+0080 to U+009F as well, as `%XX`; what is too long ends in an ellipsis.
+    /// `text` with control characters, also those from U+0080 to U+009F, as `%XX`; text that is too long ends in an ellipsis.
     package static func of(_ text: String) -> String {
         var isPlain = text.utf8.count <= most
         if isPlain { isPlain = text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f } }

@@ -10,7 +10,7 @@ package struct SortedIndex<Key: Comparable & Sendable, Value: Sendable>: Sendabl
         package init(key: Key, value: Value) { (self.key, self.value) = (key, value) }
     }
 
-    /// A place in the index; any change of the index makes it meaningless.
+    /// A place in the index, valid until the next change of the index.
     package struct Position: Sendable {
         fileprivate var run: Int
         fileprivate var slot: Int
@@ -73,8 +73,8 @@ package struct SortedIndex<Key: Comparable & Sendable, Value: Sendable>: Sendabl
         return old.value
     }
 
-    /// The first place whose key does not lie before the wanted one; `liesBefore` must be true for a head of the
-    /// sorted keys and false for the rest.
+    /// The first place for whose key `liesBefore` is false.
+    /// Requires: it is true for the keys at the start of the order and false for the rest.
     package func firstPosition(where liesBefore: (Key) -> Bool) -> Position {
         var (low, high) = (0, runs.count)
         while low < high {

@@ -1,19 +1,19 @@
-/// A fair lock that tasks wait for without holding a thread: many share it, or one has it alone.
+/// A fair lock that tasks wait for without holding a thread: many tasks share it, or one has it alone.
 ///
-/// A file's gate is shared by writes and taken alone by its commit, truncation and rename, so an object is never made
-/// of bytes that changed meanwhile. Its own lock is a leaf.
+/// Writes share a file's gate; its commit, truncation and rename take it alone, so an object is never made of bytes that
+/// changed meanwhile. Its own lock is a leaf.
 package final class TaskGate: Sendable {
     private typealias Room = Monitor<Inside, Bool, Bool>
 
     private struct Inside {
-        /// Sharers inside, or -1 while one is alone.
+        /// The number of sharers inside, or -1 while one task is alone inside.
         var count = 0
 
         func admits(alone: Bool) -> Bool { alone ? count == 0 : count >= 0 }
 
         mutating func admit(alone: Bool) { count = alone ? -1 : count + 1 }
 
-        /// False, and nothing happens, while others are inside whom it cannot be with, or wait already.
+        /// False, without a change, while tasks are inside that exclude this one, or others wait already.
         mutating func tryAdmit(alone: Bool, _ queue: Room.Queue) -> Bool {
             guard queue.isEmpty, admits(alone: alone) else { return false }
             admit(alone: alone)
@@ -28,11 +28,11 @@ package final class TaskGate: Sendable {
         }
     }
 
-    /// Who waits says whether it wants to be alone, and hears whether it is inside.
+    /// A waiting task gives whether it wants to be alone, and gets true when it is inside.
     private let room = Room(Inside())
     private let place: LockPlace?
 
-    /// `place` is where the gate is in the order of locks.
+    /// `place` is the gate's place in the order of locks.
     package init(_ place: LockPlace? = nil) { self.place = place }
 
     /// Enters at once, or not at all.
@@ -42,7 +42,8 @@ package final class TaskGate: Sendable {
         return isInside
     }
 
-    /// Waits for its turn; throws when the task is cancelled before.
+    /// Waits for its turn.
+    /// Throws: when the task is cancelled before.
     package func enter(alone: Bool = false) async throws(CancellationError) {
         LockOrder.willWait(for: place)
         let isInside = await room.wait(whenCancelled: false) { inside, queue in
@@ -54,7 +55,7 @@ package final class TaskGate: Sendable {
         LockOrder.hasEntered(place)
     }
 
-    /// Waits for its turn whether or not the task is cancelled: for steps that must follow one already taken.
+    /// Waits for its turn whether or not the task is cancelled: for steps that must follow one that was already done.
     package func enterRegardless(alone: Bool = false) async {
         LockOrder.willWait(for: place)
         _ = await room.waitRegardless { inside, queue in

@@ -1,14 +1,14 @@
-/// How wide text is on a terminal, where what East Asia writes takes two columns and what is put onto a letter none.
+/// The width of text on a terminal, where East Asian characters take two columns and combining marks none.
 package enum TextColumns {
     package static func count(_ text: some Sequence<Character>) -> Int { text.reduce(0) { $0 + width($1) } }
 
-    /// As much of the beginning as `columns` hold, with `mark` for what is cut off.
+    /// The longest beginning that fits in `columns`, with `mark` in place of the rest.
     package static func beginning(of text: String, in columns: Int, mark: String) -> String {
         guard count(text) > columns else { return text }
         return fitting(text, in: columns - count(mark)) + mark
     }
 
-    /// The same of the end.
+    /// The same for the end.
     package static func end(of text: String, in columns: Int, mark: String) -> String {
         guard count(text) > columns else { return text }
         return mark + String(fitting(String(text.reversed()), in: columns - count(mark)).reversed())

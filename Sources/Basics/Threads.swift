@@ -1,6 +1,6 @@
 import CLinux
 
-/// A counting semaphore (sem_init(3)) for our own threads; tasks never wait on one outside `WorkerPool`.
+/// A counting semaphore (sem_init(3)) for threads of this program; tasks never wait on one outside `WorkerPool`.
 package final class Semaphore: Sendable {
     // `sem_t` must not move, so it lives on the heap; libc synchronises all access to it.
     private nonisolated(unsafe) let handle: UnsafeMutablePointer<sem_t>

@@ -1,6 +1,6 @@
 import CLinux
 
-/// Where time comes from. Everything that asks for the time or waits takes one of these, so tests turn the clock by hand.
+/// The source of time. All code that reads the time or waits takes one of these, so that tests set the clock.
 package protocol TimeSource: Sendable {
     /// Wall-clock time (CLOCK_REALTIME); may jump.
     func now() -> Timestamp

@@ -78,7 +78,7 @@ private func digits(_ value: Int, _ width: Int = 2) -> String {
     return String(repeating: "0", count: max(0, width - text.utf8.count)) + text
 }
 
-/// Takes the pieces of a date off the front of a text; each method takes nothing when it answers nil or false.
+/// Reads the pieces of a date from the front of a text; a method that returns nil or false consumes nothing.
 private struct DateReader {
     private var rest: Substring.UTF8View
 

@@ -36,8 +36,8 @@ package struct Timestamp: Hashable, Sendable {
 }
 
 extension Timestamp {
-    /// The nearest time that every program can show as a date: localtime(3) has a year of 32 bits. A day of either end belongs
-    /// to the time zones.
+    /// The nearest time that every program can show as a date: localtime(3) has a year of 32 bits. A day is left free at
+    /// either end for the time zones.
     package var shownAsDate: Timestamp {
         let first: Int64 = -67_768_040_609_654_400
         let last: Int64 = 67_768_036_191_590_399

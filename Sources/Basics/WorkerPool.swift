@@ -3,9 +3,9 @@ import Synchronization
 
 /// Fixed threads that run tasks and may block.
 ///
-/// Everything that answers a kernel request later runs here and never on Swift's global pool, which is as wide as the
-/// machine has cores and starves when its threads wait. Child tasks and `async let` inherit the pool.
-/// The pool lives as long as the process; its threads are detached.
+/// Every task that answers a kernel request later runs here and never on Swift's global pool, which has one thread per core
+/// and starves when its threads wait. Child tasks and `async let` inherit the pool. The pool lives as long as the process;
+/// its threads are detached.
 package final class WorkerPool: TaskExecutor {
     private struct Queue {
         var jobs: [UnownedJob] = []
