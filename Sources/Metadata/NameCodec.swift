@@ -1,7 +1,7 @@
 package import Basics
 import Digests
 
-/// Converts between the bucket's keys and the names that programs see (SEMANTICS.md section 4), one-to-one both ways.
+/// Converts between the bucket's keys and the names that programs see (pailfs-semantics(7), NAMES AND DIRECTORIES), one-to-one both ways.
 ///
 /// Pure. Works on *components*, the piece of a key below its directory's key: `name` for an object, `name/` for a directory,
 /// and where symlinks are objects of their own `name.rclonelink` for a symlink. Up to three components share one *base*
