@@ -4,12 +4,12 @@ import FileSystem
 import Glibc
 package import Metadata
 
-/// What proc(5) tells of a thread that has made a request.
+/// A thread that has made a request, as proc(5) shows it.
 package struct CallingThread {
-    /// As this process sees it; 0 when it is in a namespace that this process does not.
+    /// The thread id that this process sees; 0 when the thread is in a PID namespace that this process does not see.
     private let id: pid_t
 
-    /// Descriptors that are looked at before it is too much to ask.
+    /// Most descriptors of a process that are looked at: more would take too long.
     private static let mostDescriptors = 256
     private static let mostAncestors = 8
 
@@ -17,7 +17,7 @@ package struct CallingThread {
 
     package init(_ id: Int32) { self.id = id }
 
-    /// Whether it has SIGKILL pending, which the kernel also gives to each thread of a process that another signal ends
+    /// Whether the thread has SIGKILL pending, which the kernel also gives to each thread of a process that another signal ends
     /// (proc_pid_status(5): SigPnd).
     var isDying: Bool {
         guard let status = readFile("/proc/\(id)/status"), let text = Self.value(of: "SigPnd:", in: status),
@@ -26,12 +26,12 @@ package struct CallingThread {
         return pending & (1 << UInt64(SIGKILL - 1)) != 0
     }
 
-    /// Whether a signal has ended it, and the kernel is closing what it has open (proc_pid_status(5)): its memory is gone, and
-    /// the signal that took it is pending still. Of those that leave a core this does not tell. False when this process may not
-    /// know.
+    /// Whether a signal has ended the thread, and the kernel is closing its descriptors (proc_pid_status(5)): its memory is gone,
+    /// and the signal is still pending. Processes that leave a core are not recognised. False when this process may not read the
+    /// status.
     ///
-    /// Not of proc_pid_stat(5), which waits for a caller in execve(2) to come back from there; and that waits for us where it
-    /// closes what is not to be passed on.
+    /// Does not use proc_pid_stat(5), which waits until a caller in execve(2) returns; and execve(2) waits for this process when
+    /// it closes descriptors that are close-on-exec.
     var wasKilled: Bool {
         guard let status = readFile("/proc/\(id)/status"), Self.value(of: "VmSize:", in: status) == nil else {
             return false
@@ -43,15 +43,15 @@ package struct CallingThread {
         return (signals("SigPnd:") | signals("ShdPnd:")) & ~kept != 0
     }
 
-    /// Signals that end nobody who does not handle them (signal(7)), as a set of proc_pid_status(5).
+    /// Signals that do not end a process which does not handle them (signal(7)), as a set of proc_pid_status(5).
     private static let harmless: UInt64 = [SIGCHLD, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGURG, SIGWINCH]
         .reduce(0) {
             $0 | 1 << UInt64($1 - 1)
         }
 
-    /// Whether its process, or one that it may have the file from, has a descriptor of a file with this number
-    /// (proc_pid_fdinfo(5): ino, since Linux 5.14), or that cannot be known. Another file system's file of that number counts
-    /// as well.
+    /// Whether the thread's process, or an ancestor from which it may have inherited the file, has a descriptor of a file with
+    /// this number (proc_pid_fdinfo(5): ino, since Linux 5.14). True also when that cannot be determined. Another file system's
+    /// file with that number counts as well.
     package func mayHaveOpen(_ ino: InodeNumber) -> Bool {
         guard id > 0, Self.hasOpen(ino, id) == false else { return true }
         var process = id
@@ -63,16 +63,16 @@ package struct CallingThread {
         return false
     }
 
-    /// nil when that cannot be told.
+    /// nil when that cannot be determined.
     private static func hasOpen(_ ino: InodeNumber, _ process: pid_t) -> Bool? {
         // To list very many takes the kernel milliseconds.
         guard descriptorCount(of: process) <= mostDescriptors,
             let descriptors = try? Directory.names(in: "/proc/\(process)/fdinfo"),
-            // One that ends has none any more, and whoever has left it the file may go on.
+            // A process that ends has no descriptors any more, and the process that has inherited the file may go on.
             !descriptors.isEmpty
         else { return nil }
         for name in descriptors {
-            // Closed since it was listed.
+            // The descriptor was closed since it was listed.
             guard let info = readFile("/proc/\(process)/fdinfo/\(name)") else { continue }
             guard let text = value(of: "ino:", in: info) else { return nil }
             if UInt64(text) == ino.rawValue { return true }

@@ -22,7 +22,7 @@ extension FileSystemError.Kind {
         case .noData: ENODATA
         case .noSpace: ENOSPC
         case .quotaExceeded: EDQUOT
-        // The program's own descriptors are not the ones that lack.
+        // The program's own descriptors are not exhausted.
         case .tooManyFiles: ENFILE
         case .stale: ESTALE
         case .inputOutput: EIO
@@ -37,7 +37,7 @@ extension FileSystemError.Kind {
         }
     }
 
-    /// Whether programs meet this in the normal course of things, so that nobody need look at it.
+    /// Whether programs meet this error in the normal course of things, so that it needs no attention.
     package var isOrdinary: Bool {
         switch self {
         case .notFound, .exists, .notDirectory, .isDirectory, .notEmpty, .notPermitted, .readOnly, .invalid,

@@ -1,8 +1,8 @@
 package import FileSystem
 import Synchronization
 
-/// How often programs were told that something failed, leaving out what they meet in the normal course of things. Its
-/// mutex is a leaf.
+/// How often requests have failed, by operation and error; errors that programs meet in the normal course of things do not count.
+/// Locks: its mutex is a leaf.
 package final class FailureCounts: Sendable {
     package struct Failure: Sendable, Hashable {
         /// As FUSE names it.

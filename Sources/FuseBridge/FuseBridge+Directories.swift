@@ -15,7 +15,7 @@ extension FuseBridge {
         }
     }
 
-    /// `attributes` is readdirplus; `size` is how many bytes of entries the kernel takes.
+    /// `attributes` asks for readdirplus; `size` is how many bytes of entries the kernel takes.
     func readDirectory(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, from offset: UInt64, size: Int,
         attributes: Bool
@@ -65,7 +65,7 @@ private final class DirectoryPage: DirectoryReply, @unchecked Sendable {
     private let limit: Int
     private let attributes: Bool
     private var used = 0
-    /// What the kernel will count as looked up when it takes the page.
+    /// The inodes whose lookup count the kernel raises when it takes the page.
     private(set) var referenced: [InodeNumber] = []
 
     init(_ buffer: Buffer, limit: Int, attributes: Bool) {
@@ -74,7 +74,7 @@ private final class DirectoryPage: DirectoryReply, @unchecked Sendable {
 
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: buffer.base, count: used) }
 
-    /// An error after some entries waits for the next call, which starts behind them and meets it again.
+    /// An error after some entries is not returned: the next call starts behind them and meets it again.
     func result(_ answer: Result<Void, FileSystemError>) -> Result<DirectoryPage, FileSystemError> {
         if case .failure(let error) = answer, used == 0 { return .failure(error) }
         return .success(self)

@@ -21,7 +21,7 @@ extension FuseBridge {
     ) {
         let caller = Caller(request.handle)
         var openFlags = OpenFlags(flags)
-        // Made by the process before this one, if it is there.
+        // The process before this one may have made the file already.
         if HeldConnection.isRepeated { openFlags.exclusive = false }
         let outcome = fileSystem.create(
             name, in: parent, mode: UInt16(truncatingIfNeeded: mode & 0o7777), flags: openFlags, caller: caller)
@@ -56,7 +56,7 @@ extension FuseBridge {
         }
     }
 
-    /// `bytes` are libfuse's until this returns; without `offset` they go to the end of the file.
+    /// `bytes` belong to libfuse and are valid until this returns; without `offset` they are appended to the file.
     func write(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64?, bytes: RawSpan
     ) {
@@ -69,7 +69,7 @@ extension FuseBridge {
     func flush(_ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID) {
         let caller = CallingThread(of: request.handle)
         let outcome = fileSystem.flush(ino, handle: handle) { caller.mayHaveOpen(ino) }
-        // No signal interrupts what a process waits for at its end.
+        // No signal interrupts the flush for which a process waits when it ends.
         answer(request, outcome, isHeard: !caller.wasKilled) { request, _ in request.succeed() }
     }
 
@@ -94,12 +94,12 @@ extension FuseBridge {
         }
     }
 
-    /// Of these requests the kernel does not say whether the caller has CAP_FSETID.
+    /// For these requests the kernel does not say whether the caller has CAP_FSETID.
     private func dropPrivileges(of ino: InodeNumber, for caller: Caller) {
         if caller.uid != 0 { fileSystem.dropPrivileges(of: ino) }
     }
 
-    /// What the file system does not copy the kernel copies itself, by reading and writing.
+    /// Where the file system does not copy, the kernel copies by reading and writing.
     func copyRange(_ request: consuming FuseRequest, from source: FileRange, to target: FileRange, count: Int64) {
         dropPrivileges(of: target.ino, for: Caller(request.handle))
         answer(request, fileSystem.copyRange(from: source, to: target, count: count)) { request, count in

@@ -4,7 +4,7 @@ import CLinux
 import FileSystem
 import Metadata
 
-// Requests about names: look-ups, and what makes, moves and removes entries.
+// Requests about names: lookups, and calls that make, rename and remove entries.
 
 extension FuseBridge {
     func lookup(_ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber) {
@@ -82,7 +82,7 @@ extension FuseBridge {
         answer(request, outcome) { request, _ in request.succeed() }
     }
 
-    /// `flags` are renameat2(2)'s; of them a bucket can do RENAME_NOREPLACE.
+    /// `flags` are renameat2(2)'s; of them a bucket supports RENAME_NOREPLACE.
     func rename(
         _ request: consuming FuseRequest, _ name: ByteString, in parent: InodeNumber, to newName: ByteString,
         in newParent: InodeNumber, flags: UInt32
@@ -107,7 +107,7 @@ extension FuseBridge {
         answer(request, outcome, replyWithEntry)
     }
 
-    /// An entry the kernel did not take is not referenced by it.
+    /// If the kernel did not take the entry, it holds no reference to the inode: the lookup is taken back.
     private var replyWithEntry: Reply<EntryReply> {
         { [fileSystem] request, entry in
             if !request.entry(entry), let ino = entry.status?.ino { fileSystem.forget(ino, count: 1) }

@@ -7,9 +7,10 @@ import Metadata
 
 /// Turns kernel requests into calls of the file system and its answers into replies.
 ///
-/// Knows no policy. Holds no state of its own but the requests that wait and what the kernel may not know yet; everything else belongs to the file system.
-/// Called on libfuse's threads, which never wait here: `.pending` work goes to the worker pool, and a signal that
-/// ends the caller cancels what it only wanted to read. Lives as long as the session that passes it to libfuse as user data.
+/// Makes no policy. Holds no state of its own but the requests that wait and the recent truncations that the kernel may not have
+/// processed yet; all other state belongs to the file system. Called on libfuse's threads, which never wait here: `.pending` work
+/// goes to the worker pool. A signal that ends the caller cancels requests that only read. Lives as long as the session that
+/// passes it to libfuse as user data.
 final class FuseBridge: Sendable {
     let fileSystem: any FileSystemOperations
     let buffers: BufferPool
@@ -29,7 +30,7 @@ final class FuseBridge: Sendable {
         cuts = RecentCuts(time: time)
     }
 
-    /// The bridge a request came to.
+    /// The bridge that the request belongs to.
     static func of(_ request: fuse_req_t?) -> FuseBridge {
         guard let request, let context = fuse_req_userdata(request) else { fatalError("libfuse passed no request") }
         return Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue()
@@ -37,8 +38,8 @@ final class FuseBridge: Sendable {
 
     typealias Reply<Value> = @Sendable (consuming FuseRequest, Value) -> Void
 
-    /// Replies with the outcome: here if it is ready, from the worker pool otherwise, where it matters whether anybody is to hear
-    /// of it.
+    /// Replies with the outcome: on this thread if it is ready, otherwise from the worker pool. `isHeard` is false when the
+    /// caller does not wait for the answer.
     func answer<Value: Sendable>(
         _ request: consuming FuseRequest, _ outcome: Outcome<Value>, isHeard: @autoclosure () -> Bool = true,
         _ reply: @escaping Reply<Value>
@@ -50,7 +51,8 @@ final class FuseBridge: Sendable {
         }
     }
 
-    /// Replies with what `work` answers on the worker pool; if nobody is to hear of it, at once.
+    /// Replies with the result of `work`, which runs on the worker pool. If `isHeard` is false, replies at once; `work` goes on,
+    /// or is cancelled if it only reads.
     func answerLater<Value: Sendable>(
         _ request: consuming FuseRequest, _ work: @escaping @Sendable () async -> Result<Value, FileSystemError>,
         isHeard: Bool = true, _ reply: @escaping Reply<Value>
@@ -75,7 +77,7 @@ final class FuseBridge: Sendable {
         if !isHeard { pending.giveUp(waiting, for: handle) }
     }
 
-    /// Carries out what no request waits for, such as giving back a handle the kernel did not take.
+    /// Carries out work that no request waits for, such as releasing a handle that the kernel did not take.
     func finish(_ outcome: Outcome<Void>) {
         guard case .pending(let work) = outcome else { return }
         pending.begin()
@@ -90,8 +92,8 @@ final class FuseBridge: Sendable {
     /// fuse_req_interrupt_func(3)'s callback. libfuse keeps the request's memory until it returns, answered or not.
     private static let interrupted: fuse_interrupt_func_t = { request, context in
         guard let request, let context else { return }
-        // The kernel reports every signal, also a timer's that the program handles. Nothing expects EINTR of a file,
-        // so only a signal that ends the program counts.
+        // The kernel reports every signal, also that of a timer which the program handles. Programs do not expect EINTR from a
+        // file, so only a signal that ends the program counts.
         guard CallingThread(of: request).isDying else { return }
         Unmanaged<FuseBridge>.fromOpaque(context).takeUnretainedValue().pending.giveUp(request)
     }

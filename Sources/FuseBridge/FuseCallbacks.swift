@@ -6,9 +6,9 @@ import Metadata
 
 /// The table libfuse calls: unpacks C's arguments, which are libfuse's until the callback returns, and passes them on.
 ///
-/// What is absent here libfuse answers with ENOSYS, which the kernel takes as "never ask again": access (the kernel checks
-/// by `default_permissions`), locks (kept by the kernel for this host), poll and bmap.
-/// The closures capture nothing and live outside main.swift: there they would belong to the main actor and trap.
+/// libfuse answers ENOSYS to operations that are absent here, and the kernel does not send them again: access (the kernel checks
+/// by `default_permissions`), locks (kept by the kernel for this host), poll and bmap. The closures capture nothing and live
+/// outside main.swift: there they would belong to the main actor and trap.
 enum FuseCallbacks {
     static func table() -> fuse_lowlevel_ops {
         var table = fuse_lowlevel_ops()
@@ -57,7 +57,7 @@ enum FuseCallbacks {
                 FuseRequest(request, .rename, parent), ByteString(name), in: .init(parent), to: ByteString(newName),
                 in: .init(newParent), flags: flags)
         }
-        // A key holds its own bytes: two names cannot share one object.
+        // An object has one key: two names cannot share one object.
         table.link = { request, ino, _, _ in FuseRequest(request, .link, ino).refuse(EPERM) }
     }
 
@@ -181,7 +181,7 @@ private func flags(of file: UnsafeMutablePointer<fuse_file_info>?) -> Int32 {
     return file.pointee.flags
 }
 
-/// Whether the kernel writes pages back, through whichever descriptor it has at hand.
+/// Whether the kernel writes back pages, for which it uses any open descriptor of the file.
 private func isFromPageCache(_ file: UnsafeMutablePointer<fuse_file_info>?) -> Bool {
     file?.pointee.writepage == 1
 }

@@ -12,7 +12,7 @@ enum FuseOperation: String, Sendable {
     case opendir, readdir, readdirplus, releasedir, fsyncdir
     case statfs, setxattr, getxattr, listxattr, removexattr, ioctl, forget
 
-    /// Whether nothing is lost when the request is given up half way.
+    /// Whether nothing is lost when the request is cancelled half way.
     var onlyReads: Bool {
         switch self {
         case .lookup, .getattr, .readlink, .open, .read, .lseek, .opendir, .readdir, .readdirplus, .statfs, .getxattr,
@@ -24,28 +24,28 @@ enum FuseOperation: String, Sendable {
         }
     }
 
-    /// Whether a caller that dies ends the work as well: what waits for its turn to write has changed nothing yet.
+    /// Whether the work is cancelled when its caller dies: a write that waits for its turn has changed nothing yet.
     var endsWithItsCaller: Bool { onlyReads || self == .write }
 }
 
-/// One kernel request that waits for its answer. Each reply consumes it, so it is answered exactly once; one that is
-/// forgotten answers EIO and says so in the log.
+/// One kernel request that waits for its answer. Each reply consumes it, so it is answered exactly once; a request that is
+/// dropped without a reply answers EIO and logs that.
 ///
-/// Owned by whoever answers it, on any thread; must be gone before the session it came through is destroyed, which
-/// `PendingRequests` sees to. The replies answer false when the kernel no longer takes them (the connection was aborted, or
-/// the request was given up before): then references and handles the reply would have passed on stay with the caller.
+/// Owned by the code that answers it, on any thread. It must be gone before its session is destroyed, which `PendingRequests`
+/// ensures. The replies return false when the kernel no longer takes them (the connection was aborted, or the request was given
+/// up before): then the references and handles in the reply stay with the bridge.
 struct FuseRequest: ~Copyable, @unchecked Sendable {
     // Sendable: libfuse takes a reply from any thread, once, and ownership makes it once. The bridge outlives the session.
     let handle: fuse_req_t
     let operation: FuseOperation
     let ino: fuse_ino_t
     private let bridge: Unmanaged<FuseBridge>
-    /// The number that the kernel gave it, noted for the next worker until the answer (`HeldConnection`); 0: not noted.
+    /// The request's number from the kernel, recorded for the next worker until the answer (`HeldConnection`); 0: not recorded.
     private let unique: UInt64
-    /// Whether the kernel has an answer already, and libfuse the request's memory.
+    /// Whether the kernel has an answer already, and libfuse has reused or freed the request.
     private let isGivenUp: Bool
 
-    /// To be made on the thread that has read the request, before it reads the next.
+    /// Requires: runs on the thread that has read the request, before it reads the next.
     init(_ handle: fuse_req_t?, _ operation: FuseOperation, _ ino: fuse_ino_t) {
         guard let handle, let context = fuse_req_userdata(handle) else { fatalError("libfuse passed no request") }
         (self.handle, self.operation, self.ino) = (handle, operation, ino)
@@ -78,15 +78,15 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
 
     /// The one place through which the bridge's answers go to the kernel.
     private static func send(_ handle: fuse_req_t, _ unique: UInt64, _ send: (fuse_req_t) -> Int32) -> Bool {
-        // libfuse keeps the memory of a request that the next worker answers; this process ends.
+        // The next worker answers the request. libfuse keeps its memory here, but this process ends.
         guard linux_held_may_answer(unique) != 0 else { return false }
         let status = send(handle)
         linux_held_answered(unique)
         return status == 0
     }
 
-    /// Tells a caller that does not want to know any more that it was interrupted. Whoever works on it goes on with what this
-    /// returns, whose replies go nowhere.
+    /// Answers EINTR to a caller that is dying. The work on the request goes on with the returned value, whose replies go
+    /// nowhere.
     consuming func givenUp() -> FuseRequest {
         let rest = FuseRequest(givenUp: handle, operation, ino, bridge)
         _ = reply { fuse_reply_err($0, EINTR) }
@@ -109,7 +109,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         _ = reply { fuse_reply_err($0, errno) }
     }
 
-    /// An errno that follows from the request alone, which is no failure of ours and not logged.
+    /// Answers an errno that follows from the request alone, which is no failure of this process and is not logged.
     consuming func refuse(_ errno: Int32) { _ = reply { fuse_reply_err($0, errno) } }
 
     consuming func succeed() { _ = reply { fuse_reply_err($0, 0) } }
@@ -140,8 +140,8 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
 
     consuming func opened(_ answer: OpenReply) -> Bool {
         if let backing = answer.backing {
-            // libfuse 3.14 has no field for it: struct fuse_open_out of linux/fuse.h, FOPEN_PASSTHROUGH and FOPEN_DIRECT_IO,
-            // with which reads come to us all the same: the disk's own O_DIRECT asks for alignment.
+            // libfuse 3.14 has no field for the backing id: struct fuse_open_out of linux/fuse.h, FOPEN_PASSTHROUGH and
+            // FOPEN_DIRECT_IO. With both, reads still come to this process: the disk's own O_DIRECT asks for alignment.
             var reply = linux_backed_open(
                 fh: answer.handle.rawValue, open_flags: 1 << 7 | (answer.direct ? 1 : 0), backing_id: backing)
             return self.reply { handle in
@@ -158,7 +158,7 @@ struct FuseRequest: ~Copyable, @unchecked Sendable {
         reply { fuse_reply_buf($0, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count) }
     }
 
-    /// A symlink's target goes out as plain bytes (fuse_reply_readlink(3) would only measure them first).
+    /// Sends a symlink's target as plain bytes (fuse_reply_readlink(3) would only measure them first).
     consuming func bytes(of answer: ByteString) {
         _ = reply { handle in
             answer.bytes.withUnsafeBytes {

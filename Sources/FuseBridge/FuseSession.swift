@@ -8,15 +8,15 @@ import Synchronization
 
 /// How a mount appears to the kernel.
 package struct MountOptions: Sendable, Hashable {
-    /// What the mount table shows as mounted: the bucket URL, without secrets.
+    /// The source in the mount table: the bucket URL, without secrets.
     package var source: String
     package var allowOther = false
     package var readOnly = false
     /// Flags of mount(8) that the kernel enforces: nosuid, nodev, noexec, noatime and their opposites.
     package var kernelFlags: [String] = []
-    /// A file that this user's mounts lock while they look at a mountpoint and mount on it; nil does without.
+    /// A file that this user's mounts lock while they check a mountpoint and mount on it; nil: no lock.
     package var lockPath: String?
-    /// Threads that take requests; they only ever answer from memory or local disk.
+    /// Threads that read requests; they only ever answer from memory or local disk.
     package var threads: UInt32 = 4
     /// The kernel's read-ahead, in KiB; set as root only.
     package var readAheadKiB = 2048
@@ -26,18 +26,19 @@ package struct MountOptions: Sendable, Hashable {
 
 /// A mounted file system from mount to the end of its last commit.
 ///
-/// Owns libfuse's session and the bridge. `run` occupies one thread; `end` may come from any. Locked by its own mutex,
-/// which guards only what stops the loop, and under which nothing but the loop's own lock is taken. After a crash the next worker of the same holder goes on with the mount
-/// (`HeldConnection`); without a holder it is dead, and `Mountpoint.prepare` replaces it.
+/// Owns libfuse's session and the bridge. `run` occupies one thread; `end` may be called from any thread.
+/// Locks: its own mutex guards only the state that stops the loop; under it only the loop's own lock is taken.
+/// After a crash: the next worker of the same holder serves the mount (`HeldConnection`); without a holder the mount is dead, and
+/// `Mountpoint.prepare` replaces it.
 package final class FuseSession: Sendable {
     private struct State {
-        /// Of a mount that is served; nil before and after.
+        /// The loop that serves the mount; nil before and after.
         var loop: RequestLoop?
         var isStopped = false
         var isEnding = false
-        /// The mount stays, for another process to go on with.
+        /// The mount stays, for another process to serve.
         var isHandingOver = false
-        /// Of our mount; nil while there is none.
+        /// The device of this session's mount; nil while there is none.
         var device: String?
     }
 
@@ -53,20 +54,20 @@ package final class FuseSession: Sendable {
     private let state = Mutex(State())
     private let loopEnded = Semaphore()
 
-    /// How long programs may go on with files they have open after the mount was told to end.
+    /// How long programs may still use the files they have open after `end` was called.
     private static let grace = Duration.seconds(2)
-    /// How long requests under way may take before the next process does them again.
+    /// How long requests under way may take before the next process repeats them.
     private static let settlement = Duration.seconds(5)
-    /// How the service of a mount came to its end.
+    /// How the service of a mount ended.
     package enum Ending: Sendable {
-        /// The mount is gone, and everything is stored but these.
+        /// The mount is gone, and everything is stored but these files.
         case unmounted([UnstoredFile])
-        /// The mount is there, and somebody else is to go on.
+        /// The mount is there, and another process is to serve it.
         case handedOver
     }
 
-    /// `invalidator` is the notifier that `fileSystem` was given. With `held`, the mount is made for its holder, or the one
-    /// it has is taken over; `record` is a descriptor that lives as long as any process of the mount.
+    /// `invalidator` is the notifier that `fileSystem` was given. With `held`, the mount is made for its holder, or the holder's
+    /// existing mount is taken over; `record` is a descriptor that lives as long as any process of the mount.
     package init(
         _ fileSystem: any FileSystemOperations, on mountpoint: Mountpoint, options: MountOptions, pool: WorkerPool,
         buffers: BufferPool, invalidator: KernelInvalidator, held: HeldConnection? = nil, record: Int32 = -1,
@@ -81,21 +82,22 @@ package final class FuseSession: Sendable {
     /// Whether the mount was there before this session.
     package var takesOver: Bool { held?.isTakenOver ?? false }
 
-    /// What programs were told that failed.
+    /// The errors that programs have got.
     package var failures: FailureCounts { bridge.failures }
 
-    /// Mounts, or takes the mount over, serves until it is gone, commits everything, and answers what could not be stored.
+    /// Mounts, or takes the mount over, serves until it is gone, commits everything, and returns the files that could not be
+    /// stored.
     ///
-    /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when
-    /// the kernel answers on the mountpoint. `whileStoring` is called every second, by this thread, while what is left is
-    /// committed. Throws if nothing could be mounted; the file system was shut down then too.
+    /// Blocks the calling thread, which must not be one of the pool. `whenReady` is called once, from another thread, when the
+    /// kernel answers on the mountpoint. `whileStoring` is called every second, by this thread, while the remaining files are
+    /// committed. Throws if nothing could be mounted; the file system has been shut down then too.
     package func run(
         whileStoring: () -> Void = {}, whenReady: @escaping @Sendable () -> Void
     ) throws(FuseError) -> Ending {
         LibraryLog.install(logger)
         let session: OpaquePointer
         if let held, held.isTakenOver {
-            // Whatever is wrong, the next worker may do better: nothing is shut down.
+            // Nothing is shut down after an error: the next worker may succeed.
             session = try takeOver(held)
         } else {
             do { session = try mount() } catch {
@@ -105,14 +107,14 @@ package final class FuseSession: Sendable {
         }
         let hasFailed = serve(session, whenReady: whenReady)
         if state.withLock({ $0.isHandingOver }) {
-            // Programs wait for what is not answered now until the next worker has it from the kernel.
+            // A program whose request is not answered now waits until the next worker has the request from the kernel.
             bridge.pending.settle(for: Self.settlement)
-            // What is cut off from now on is no answer.
+            // Work that is cancelled from now on must not reply.
             held?.endReplies()
             return .handedOver
         }
-        // Not after the drain, which may take long: what is mounted there by then may be somebody else's, and even have our
-        // device number, which the kernel gives away again.
+        // Detaches before the drain, which may take long: by then another process may have mounted there, even with the same
+        // device number, which the kernel reuses.
         detachAfterLoop(hasFailed: hasFailed)
         bridge.pending.drain()
         held?.release()
@@ -143,8 +145,8 @@ package final class FuseSession: Sendable {
         return session
     }
 
-    /// Ends the mount if no program uses it, as a plain umount(8) does. False when one does; true also when it is not mounted
-    /// here any more.
+    /// Ends the mount if no program uses it, as a plain umount(8) does, and returns true; also when it is not mounted here any
+    /// more. Returns false when a program uses it.
     package func endIfUnused() -> Bool {
         let device = state.withLock { $0.device }
         guard let device, mountpoint.mounted?.device == device else {
@@ -152,7 +154,7 @@ package final class FuseSession: Sendable {
             return true
         }
         do { try mountpoint.unmount(lazily: false, quietly: true) } catch { return false }
-        // A copy of it in another mount name space would keep the connection.
+        // A copy of the mount in another mount namespace would keep the connection.
         end()
         return true
     }
@@ -170,7 +172,7 @@ package final class FuseSession: Sendable {
         let session = try makeSession()
         let lock = mountingLock()
         defer { withExtendedLifetime(lock) {} }
-        // Another one may have mounted since this was prepared: one mount would hide the other.
+        // Another process may have mounted since this was prepared: one mount would hide the other.
         if let there = mountpoint.mounted {
             fuse_session_destroy(session)
             throw Mountpoint.taken(mountpoint.path, by: there)
@@ -184,7 +186,7 @@ package final class FuseSession: Sendable {
         guard let held else { return session }
         do throws(FuseError) {
             let descriptor = fuse_session_fd(session)
-            // The kernel takes files from those alone who may mount.
+            // The kernel takes backing files only from a process that may mount.
             if options.readOnly, geteuid() == 0 { linux_held_want_backing() }
             held.attach(descriptor)
             try held.handOver(descriptor, of: mountpoint, record: record)
@@ -197,7 +199,7 @@ package final class FuseSession: Sendable {
         return session
     }
 
-    /// Held by one process at a time, which has it no longer than mount(2) takes; nil where it cannot be made.
+    /// A lock that one process holds at a time, for no longer than mount(2) takes; nil where the file cannot be made.
     private func mountingLock() -> File? {
         guard let path = options.lockPath, let file = try? File(path, .readWrite, create: .ifMissing) else {
             return nil
@@ -224,7 +226,7 @@ package final class FuseSession: Sendable {
         return session
     }
 
-    /// libfuse splits at commas and takes backslashes away; a URL may hold both, percent-encoded.
+    /// libfuse splits at commas and removes backslashes; a URL may hold both, percent-encoded.
     private var mountArguments: String {
         let source = options.source.utf8.map { byte -> String in
             let isPlain = byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: ",") && byte != UInt8(ascii: "\\")
@@ -248,7 +250,7 @@ package final class FuseSession: Sendable {
         }
         invalidator.attach(session)
         if isTakenOver, let held {
-            // A look at the mount would not tell more, and could wait for what programs wait for.
+            // A stat(2) of the mount would show nothing more, and could wait for the same answers as programs do.
             held.repeatUnanswered(fuse_session_fd(session), logger: logger)
             held.serves()
             logger.info("the new worker serves the mount", metadata: ["mountpoint": "\(mountpoint.path)"])
@@ -290,7 +292,7 @@ package final class FuseSession: Sendable {
         if write(file, value, value.count) < 0 { logger.debug("read-ahead stays", metadata: ["path": "\(path)"]) }
     }
 
-    /// Takes the mount away from under the programs; it may be gone, and somebody else's be in its place.
+    /// Detaches the mount while programs may use it. The mount may be gone already, and another one be in its place.
     private func detach() {
         let device = state.withLock { state in
             defer { state.device = nil }
@@ -302,8 +304,9 @@ package final class FuseSession: Sendable {
         }
     }
 
-    /// Where nobody here has ended the mount somebody has unmounted it, or its connection was aborted and it is there, dead:
-    /// a mount that answers is another's. One whose loop has failed is not asked, as nobody would answer.
+    /// Where this process has not ended the mount, another one has unmounted it, or its connection was aborted and the mount is
+    /// there, dead: a mount that answers belongs to another process. A mount whose loop has failed is not asked, as no process
+    /// would answer.
     private func detachAfterLoop(hasFailed: Bool) {
         let (isEnding, device) = state.withLock { ($0.isEnding, $0.device) }
         guard hasFailed || isEnding || mountpoint.mounted?.device == device && mountpoint.isDead else {
@@ -314,11 +317,11 @@ package final class FuseSession: Sendable {
 
     private func detachAndStop() {
         detach()
-        // Someone may keep a file or a directory open.
+        // A program may keep a file or a directory open.
         if !loopEnded.wait(for: Self.grace) { stopLoop() }
     }
 
-    /// Under the lock: `serve` forgets the loop before the session goes, which `stop` uses.
+    /// Runs under the lock: `serve` clears the loop before the session is destroyed, which `stop` uses.
     private func stopLoop() {
         state.withLock { state in
             state.isStopped = true

@@ -4,7 +4,7 @@ import CLinux
 import FileSystem
 import Metadata
 
-// The file system's nouns as libfuse's structs, and back.
+// Conversions between the file system's types and libfuse's structs.
 
 extension stat {
     init(_ status: FileStatus) {
@@ -37,7 +37,7 @@ extension fuse_entry_param {
         self.init()
         entry_timeout = reply.entryTimeout.inSeconds
         attr_timeout = reply.attributeTimeout.inSeconds
-        // An ino of 0 is "does not exist", to be remembered for the entry timeout.
+        // An ino of 0 means "does not exist", and the kernel caches that for the entry timeout.
         guard let status = reply.status else { return }
         ino = status.ino.rawValue
         attr = stat(status)
@@ -54,7 +54,8 @@ extension fuse_file_info {
 }
 
 extension statvfs {
-    /// Blocks of 4 KiB. A bucket has no limit of inodes: those in use are shown below a large one, if they are known.
+    /// Blocks of 4 KiB. A bucket has no limit of inodes: a large total is reported, less the inodes in use, if their number is
+    /// known.
     init(_ figures: FileSystemStatistics) {
         self.init()
         f_bsize = 4096

@@ -6,7 +6,7 @@ import Glibc
 import Logging
 package import Metadata
 
-/// Where open files are noted for the worker after this one.
+/// Records open files for the worker after this one.
 extension HeldConnection: OpenFileLog {
     package func opened(_ handle: HandleID, of ino: InodeNumber) {
         linux_held_opened(memory, handle.rawValue, ino.rawValue)
@@ -65,19 +65,20 @@ extension HeldConnection: BackingKernel {
     }
 }
 
-/// A connection to the kernel that a holder keeps while workers come and go, as a worker sees it.
+/// A connection to the kernel that a holder keeps while workers are replaced, as a worker sees it.
 ///
-/// Owns nothing: the memory and the descriptors belong to the process, for its whole life. The worker that mounts passes
-/// its `/dev/fuse` to the holder before anything is answered; the ones after it inherit it, make libfuse believe that it has
-/// just received the INIT of the first, and have the kernel repeat what the dead one took and did not answer. A crash at
-/// any point leaves memory that the next worker can go on from: `RequestLoop` notes each request as it reads it, before libfuse
-/// sees it, and `FuseRequest` forgets it once it is answered.
-/// libfuse's answer to INIT is caught on a socket that stands in the place of the device meanwhile.
+/// Owns nothing: the memory and the descriptors belong to the process, for its whole life. The worker that mounts passes its
+/// `/dev/fuse` to the holder before anything is answered. Each later worker inherits it, makes libfuse believe that it has just
+/// received the INIT of the first, and has the kernel repeat the requests that the dead worker read and did not answer. libfuse's
+/// answer to INIT is caught on a socket that replaces the device meanwhile.
+///
+/// After a crash at any point the next worker can go on from the memory: `RequestLoop` records each request as it reads it,
+/// before libfuse sees it, and `FuseRequest` removes the record once it is answered.
 package struct HeldConnection: @unchecked Sendable {
     // Sendable: the memory stays mapped, and its fields change only as `linux_held` says.
     private let memory: UnsafeMutablePointer<linux_held>
 
-    /// What a worker finds under fixed numbers.
+    /// The descriptor numbers that a worker inherits.
     package enum Descriptor {
         package static let status: Int32 = 3
         package static let holder: Int32 = 4
@@ -86,7 +87,7 @@ package struct HeldConnection: @unchecked Sendable {
         package static let device: Int32 = 7
     }
 
-    /// The connection whose holder started this process. Programs this process starts get none of it.
+    /// The connection whose holder started this process. Programs that this process starts do not inherit it.
     package init() throws(FuseError) {
         guard let memory = linux_held_map(Descriptor.memory) else {
             throw FuseError("the process was not started by the holder of a mount; use \"pailfs mount\"")
@@ -112,19 +113,19 @@ package struct HeldConnection: @unchecked Sendable {
         }
     }
 
-    /// Whether there is a mount that an earlier worker made; a holder starts no other one before.
+    /// Whether there is a mount that an earlier worker made; a holder starts a second worker only when there is.
     package var isTakenOver: Bool { generation > 0 }
 
-    /// Where that is, and its device; asking the kernel would wait for this very process.
+    /// Path and device of that mount, from memory: the kernel would have to ask this very process.
     package var mountpoint: Mountpoint { Mountpoint(resolved: String(cString: linux_held_mountpoint(memory))) }
     var device: String { String(cString: linux_held_device(memory)) }
 
-    /// Notes from here on which requests of this connection are not answered. To be called once the session has a
-    /// descriptor, and before a request is read from it.
+    /// Records from here on which requests of this connection are not answered.
+    /// Requires: the session has a descriptor, and no request was read from it yet.
     func attach(_ descriptor: Int32) { linux_held_use(memory, descriptor) }
 
-    /// Waits for the kernel's INIT and answers it, as the workers after this one will answer it again. Nothing else may use
-    /// the session yet.
+    /// Waits for the kernel's INIT and answers it; later workers repeat this answer.
+    /// Requires: nothing else uses the session yet.
     func greet(_ session: OpaquePointer) throws(FuseError) {
         let descriptor = fuse_session_fd(session)
         var status = linux_held_receive_init(descriptor)
@@ -138,17 +139,18 @@ package struct HeldConnection: @unchecked Sendable {
         }
     }
 
-    /// Gives the connection of a new mount to the holder, with what `pailfs unmount` waits for.
+    /// Gives the connection of a new mount to the holder, with the record for which `pailfs unmount` waits.
     func handOver(_ descriptor: Int32, of mountpoint: Mountpoint, record: Int32) throws(FuseError) {
         linux_held_name(memory, mountpoint.mounted?.device ?? "", mountpoint.path)
         let status = linux_send_descriptors(Descriptor.holder, Self.mountedTag, descriptor, record)
         guard status == 0 else { throw FuseError("the holder of the mount is gone: \(text(ofErrno: -status))") }
     }
 
-    /// What this process does with a request from now on no program hears of; the next one carries it out.
+    /// From now on replies of this process go nowhere; the next process carries the requests out.
     func endReplies() { linux_held_end() }
 
-    /// Brings a new session to where the dead worker's was. Nothing else may use it yet.
+    /// Brings a new session to the state of the dead worker's.
+    /// Requires: nothing else uses it yet.
     func replay(_ session: OpaquePointer) throws(FuseError) {
         guard memory.pointee.init_size > 0 else {
             throw FuseError("the worker before this one ended before the kernel had initialised the mount")
@@ -173,7 +175,7 @@ package struct HeldConnection: @unchecked Sendable {
         fuse_session_process_buf(session, &request)
     }
 
-    /// Sees to the requests that the dead worker had taken: the kernel sends them again, or they fail with EIO.
+    /// Handles the requests that the dead worker had read: the kernel sends them again, or they fail with EIO.
     func repeatUnanswered(_ descriptor: Int32, logger: Logger) {
         let status = linux_held_resend(descriptor)
         if status == 0 { return logger.info("the kernel sends the unanswered requests again") }
@@ -181,16 +183,16 @@ package struct HeldConnection: @unchecked Sendable {
         logger.warning("requests of the worker before this one fail with EIO", metadata: ["requests": "\(refused)"])
     }
 
-    /// The worker is through its start: what ends it from here on is a new death, not the old one again.
+    /// The start of this worker is complete: a crash from here on is a new one, not a repetition of the last.
     func serves() { memory.pointee.is_serving = 1 }
 
-    /// The holder lets go of the connection, so that it ends with this process's own descriptor.
+    /// Has the holder close the connection, so that it ends with this process's own descriptor.
     func release() { _ = linux_send_descriptors(Descriptor.holder, Self.endedTag, -1, -1) }
 
     /// Whether the request that this thread has just read was given to a dead worker before.
     static var isRepeated: Bool { linux_held_is_repeated() != 0 }
 
-    /// Whether the request that this thread has just read takes set-user-ID and set-group-ID bits away.
+    /// Whether the request that this thread has just read clears set-user-ID and set-group-ID bits.
     static var dropsPrivileges: Bool { linux_held_kills_privileges() != 0 }
 
     package static let mountedTag = CChar(UInt8(ascii: "M"))

@@ -13,7 +13,8 @@ enum KernelContract {
         connection.max_readahead = largestTransfer
         connection.max_background = mostBackground
         connection.congestion_threshold = mostBackground / 4 * 3
-        // Cached pages go when we say so, not whenever a size or mtime changes: a listing may know less than we do.
+        // Cached pages are invalidated by this process, not by the kernel whenever a size or mtime changes: a listing may be
+        // older than this process's own state.
         cfuse_want(&connection, wanted)
         cfuse_refuse(&connection, refused)
     }

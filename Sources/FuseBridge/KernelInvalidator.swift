@@ -4,14 +4,16 @@ import FileSystem
 package import Metadata
 import Synchronization
 
-/// Tells the kernel what it must no longer believe, from threads that no request ever waits for while it holds what they need.
+/// Sends invalidations to the kernel, from threads for which no request ever waits while it holds a lock that they need.
 ///
-/// The invalidation of a name can wait in the kernel for a directory's lock, whose holder waits for a request of ours, which in
-/// turn may wait for the lock of a file that is written; sent from a libfuse thread or the worker pool that is a deadlock not
-/// even `kill -9` ends. What is said of an inode needs no such lock, so it goes through threads of its own, and requests may
-/// wait for those. It waits for the reads of that inode, though, and so for the store: whatever is about other inodes, or about
-/// names in other directories, goes on meanwhile. Made before the session, because the file system needs it first; what comes
-/// before the session began is dropped, as the kernel has nothing cached then.
+/// The invalidation of a name can wait in the kernel for a directory's lock. The holder of that lock waits for a request to this
+/// process, which in turn may wait for the lock of a file that is written. Sent from a libfuse thread or the worker pool, that is
+/// a deadlock not even `kill -9` ends. The invalidation of an inode needs no such lock, so it has threads of its own, and
+/// requests may wait for those. It waits for the reads of that inode, though, and so for the store: invalidations of other
+/// inodes, and of names in other directories, go on meanwhile.
+///
+/// Made before the session, because the file system needs it first; events from before the session are dropped, as the kernel has
+/// nothing cached then.
 package final class KernelInvalidator: KernelNotifier {
     private let names = Lanes(threadName: "invalidate name")
     private let inodes = Lanes(threadName: "invalidate")
@@ -39,30 +41,30 @@ package final class KernelInvalidator: KernelNotifier {
         names.attach(session)
     }
 
-    /// Drops what is queued and returns once nothing is being sent. The session must have ended, or it may wait for long.
+    /// Drops the queued events and returns once none is being sent. Requires: the session has ended, or this may wait for long.
     func detach() {
         inodes.detach()
         names.detach()
     }
 }
 
-/// A lane for each inode that something is to be said about, and the threads that send what is in them: what is in one lane in
-/// order, and one after the other. The lock is a leaf.
+/// A lane of events for each inode, and the threads that send them: the events of one lane in order, one after the other. Locks:
+/// a leaf.
 private final class Lanes: Sendable {
     enum Event: Sendable {
         case inode(InodeNumber)
         case attributes(InodeNumber)
         case name(ByteString, parent: InodeNumber)
-        /// Who has this ticket waits for those before it.
+        /// Wakes the waiter with this ticket: all events before it were sent.
         case settled(UInt64)
     }
 
     private struct State: @unchecked Sendable {
         // Sendable: libfuse takes notifications on any thread while the session lives, which `detach` ends.
         var session: OpaquePointer?
-        /// What is not being sent yet; a lane is there as long as it has something or some thread is at it.
+        /// Events that are not being sent yet; a lane exists as long as it has events or a thread sends some of it.
         var lanes: [InodeNumber: [Event]] = [:]
-        /// Lanes with something in them that no thread is at.
+        /// Lanes with events that no thread sends.
         var ready: [InodeNumber] = []
         var threads = 0
         /// Threads that wait for a lane.
@@ -70,7 +72,7 @@ private final class Lanes: Sendable {
         var lastTicket: UInt64 = 0
     }
 
-    /// What a thread sends at a time.
+    /// The events that a thread sends at a time.
     private struct Batch: @unchecked Sendable {
         // Sendable: as above.
         let session: OpaquePointer
@@ -84,11 +86,12 @@ private final class Lanes: Sendable {
         case startThread
     }
 
-    /// Files whose reads do not end, while something is to be said about them, before others have to wait for one of those.
+    /// Most threads, and so most files whose blocked reads can hold up their invalidation before those of other files have to
+    /// wait.
     private static let mostThreads = 32
 
     private let threadName: String
-    /// Who waits has a ticket in a lane, and hears that it was come by.
+    /// A waiter has a ticket in a lane and is answered when a thread reaches it.
     private let state = Monitor<State, UInt64, Bool>(State())
     private let available = Semaphore()
     private let ended = Semaphore()
@@ -134,7 +137,7 @@ private final class Lanes: Sendable {
         }
     }
 
-    /// Waits until what is in the lane now was sent; throws when the task is cancelled before.
+    /// Waits until the present events of the lane were sent; throws when the task is cancelled before.
     func settle(_ lane: InodeNumber) async throws(CancellationError) {
         let isSettled = await state.wait(whenCancelled: false) { state, _ in
             guard state.lanes[lane] != nil else { return .answer(true) }
@@ -155,7 +158,8 @@ private final class Lanes: Sendable {
         }
     }
 
-    /// Leaves the lane that a thread was at, and goes to the next. Without any the thread has to wait until there is one.
+    /// Leaves the lane that the thread has served, and returns a batch of the next. Without any, the thread has to wait until
+    /// there is one.
     private func next(after last: InodeNumber?) -> (batch: Batch?, isOver: Bool) {
         let (batch, isOver, isLast) = state.withLock { state -> (Batch?, Bool, Bool) in
             guard let session = state.session else {
@@ -178,12 +182,12 @@ private final class Lanes: Sendable {
     }
 
     private func send(_ batch: Batch) {
-        // Errors are the kernel's "I did not have that" (ENOENT), or the end of the session.
+        // Errors mean that the kernel does not have it cached (ENOENT), or that the session has ended.
         for event in batch.events {
             switch event {
             case .settled(let ticket): state.change { _, queue in queue.answer { $0 == ticket ? true : nil } }
             case .inode(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, 0, 0)
-            // Below 0 is no page.
+            // An offset below 0 invalidates the attributes and no page.
             case .attributes(let ino): fuse_lowlevel_notify_inval_inode(batch.session, ino.rawValue, -1, 0)
             case .name(let name, let parent):
                 // libfuse sends the byte behind the name too, for its zero.

@@ -2,7 +2,7 @@ import CFuse3
 import Logging
 import Synchronization
 
-/// Leads libfuse's own messages into our log and keeps the last one, which is all it tells of why a mount failed.
+/// Passes libfuse's own messages to this process's log and keeps the last one, libfuse's only explanation of a failed mount.
 ///
 /// libfuse has one log function for the process and gives it no context, so this state belongs to the process too.
 enum LibraryLog {

@@ -6,15 +6,15 @@ package struct MountEntry: Sendable, Hashable {
     /// `major:minor`, as the mount's backing device information is named in sysfs.
     package var device: String
     package var mountpoint: ByteString
-    /// `fuse.pailfs` for ours.
+    /// `fuse.pailfs` for a mount of this program.
     package var type: String
-    /// What is mounted: the bucket URL for ours.
+    /// The source of the mount: the bucket URL for a mount of this program.
     package var source: ByteString
     /// The user that made a FUSE mount; nil for others.
     package var owner: UInt32?
 }
 
-/// The mounts this process sees.
+/// The mounts that this process sees.
 package struct MountTable: Sendable {
     package let entries: [MountEntry]
 
@@ -41,10 +41,10 @@ package struct MountTable: Sendable {
         }
     }
 
-    /// What is mounted on `path` now, the last of several on one place.
+    /// The mount on `path` now, the last of several on one place.
     package func entry(at path: ByteString) -> MountEntry? { entries.last { $0.mountpoint == path } }
 
-    /// What the file at `path` belongs to: the mount on the nearest directory at or above it.
+    /// The mount that the file at `path` belongs to: the one on the nearest directory at or above it.
     package func entry(holding path: ByteString) -> MountEntry? {
         var nearest: MountEntry?
         for entry in entries {

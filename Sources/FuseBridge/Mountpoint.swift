@@ -3,7 +3,7 @@ import CFuse3
 import CLinux
 import Glibc
 
-/// The directory a bucket is mounted on: what must be true of it, and how it is freed again.
+/// The directory a bucket is mounted on: the checks before a mount, and the unmount.
 package struct Mountpoint: Sendable, Hashable {
     /// Absolute, without symlinks, as the kernel's mount table has it.
     package let path: String
@@ -26,10 +26,10 @@ package struct Mountpoint: Sendable, Hashable {
         self.path = parent == "/" ? "/\(name)" : "\(parent)/\(name)"
     }
 
-    /// One that was found before. Looking again would wait for whoever serves what is mounted there.
+    /// A mountpoint that was resolved before. Resolving it again would wait for the process that serves the mount.
     package init(resolved path: String) { self.path = path }
 
-    /// One for a command on a mount that is there: to make the directory would not help.
+    /// A mountpoint for a command on an existing mount: the error does not advise to make the directory.
     package init(existing path: String) throws(FuseError) {
         var status = stat()
         if !path.isEmpty, lstat(path, &status) != 0, errno == ENOENT || errno == ENOTDIR {
@@ -41,7 +41,7 @@ package struct Mountpoint: Sendable, Hashable {
     /// What is mounted there now.
     package var mounted: MountEntry? { MountTable.current().entry(at: ByteString(path)) }
 
-    /// Proves that a mount can be made here, and removes a dead one left by a process that died.
+    /// Checks that a mount can be made here, and removes a dead one left by a process that died.
     package func prepare(allowOther: Bool) throws(FuseError) {
         if let there = mounted {
             guard there.type.hasPrefix("fuse"), isDead else { throw Self.taken(path, by: there) }
@@ -62,8 +62,8 @@ package struct Mountpoint: Sendable, Hashable {
         FuseError("\(path) is already a mountpoint (of \(there.source)); unmount it first or use another directory")
     }
 
-    /// Detaches what is mounted here: umount2(2) as root, fusermount3(1) otherwise, which says on standard error what is wrong
-    /// unless `quietly`.
+    /// Detaches the mount here: umount2(2) as root, fusermount3(1) otherwise, which writes errors to standard error unless
+    /// `quietly`.
     package func unmount(lazily: Bool, quietly: Bool = false) throws(FuseError) {
         if geteuid() == 0 {
             let status = linux_unmount(path, lazily ? 1 : 0)
@@ -79,7 +79,7 @@ package struct Mountpoint: Sendable, Hashable {
         }
     }
 
-    /// Proves that this user can mount anything at all.
+    /// Checks that this user can mount anything at all.
     package static func checkMachine(allowOther: Bool) throws(FuseError) {
         guard access("/dev/fuse", F_OK) == 0 else {
             throw FuseError("/dev/fuse is missing; load the kernel module (modprobe fuse) or pass the device in")
@@ -105,8 +105,7 @@ package struct Mountpoint: Sendable, Hashable {
         }
     }
 
-    /// Whether nobody serves what is mounted there. The kernel answers stat(2) from what it remembers of a dead mount, but
-    /// never statvfs(3).
+    /// Whether no process serves the mount. The kernel answers stat(2) on a dead mount from its cache, but never statvfs(3).
     package var isDead: Bool {
         var space = statvfs()
         return statvfs(path, &space) != 0 && errno == ENOTCONN

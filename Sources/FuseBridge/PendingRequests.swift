@@ -3,14 +3,15 @@ import CFuse3
 import FileSystem
 import Synchronization
 
-/// The requests that are answered later: finds the one a signal interrupted, and tells when none is left.
+/// The requests that are answered later: finds the one that a signal interrupted, and signals when none is left.
 ///
-/// Lives as long as its bridge. Locked by its own mutex, a leaf; a request's task is cancelled outside it. A request is
-/// taken out before it is replied to, because libfuse reuses the memory of an answered one for the next.
+/// Lives as long as its bridge.
+/// Locks: its own mutex, a leaf; a request's task is cancelled outside it. A request is removed before it is replied to, because
+/// libfuse reuses the memory of an answered one for the next.
 final class PendingRequests: Sendable {
     private struct State {
         var waiting: [fuse_req_t: PendingRequest] = [:]
-        /// Requests not replied to yet, and work done on nobody's behalf; at least as many as wait.
+        /// Requests not replied to yet, and work that no request waits for; at least as many as `waiting` has.
         var active = 0
         var drained: Semaphore?
     }
@@ -29,14 +30,14 @@ final class PendingRequests: Sendable {
         }
     }
 
-    /// libfuse may have given the memory of one that was given up to another since.
+    /// Removes the request, unless libfuse has reused its memory: after a request was given up, the handle may be another's.
     func remove(_ request: PendingRequest, for handle: fuse_req_t) {
         table.withLock { table in
             if table.state.waiting[handle] === request { table.state.waiting[handle] = nil }
         }
     }
 
-    /// Counts work that must end before the session is destroyed and that no request waits for.
+    /// Counts work that no request waits for and that must end before the session is destroyed.
     func begin() { table.withLock { $0.state.active += 1 } }
 
     /// The reply is out, or the work of `begin` is done.
@@ -48,8 +49,8 @@ final class PendingRequests: Sendable {
         drained?.signal()
     }
 
-    /// The caller is dying: nobody wants to know any more. What changes something goes on to its end all the same, and the
-    /// caller ends before.
+    /// The caller is dying and needs no answer. A request that changes something is carried out all the same, and the caller may
+    /// end before.
     func giveUp(_ handle: fuse_req_t) {
         if let request = table.withLock({ $0.state.waiting[handle] }) { giveUp(request, for: handle) }
     }
@@ -70,7 +71,7 @@ final class PendingRequests: Sendable {
         if !isEmpty { _ = drained.wait(for: duration) }
     }
 
-    /// Gives up what only reads and waits until every request is replied to. No request may arrive any more.
+    /// Cancels the requests that only read and waits until every request is replied to. No request may arrive any more.
     func drain() {
         let drained = Semaphore()
         let (readers, isEmpty) = table.withLock { table in
@@ -104,7 +105,7 @@ final class PendingRequest: WaitingCaller {
         state = Mutex(State(request))
     }
 
-    /// The request, for the one who replies; nil the second time.
+    /// The request, for the code that replies; nil the second time.
     func take() -> FuseRequest? { state.withLock { $0.request.take() } }
 
     var isGone: Bool { state.withLock { $0.isGivenUp } }

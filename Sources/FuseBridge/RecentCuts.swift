@@ -3,28 +3,28 @@ import FileSystem
 import Metadata
 import Synchronization
 
-/// Files that were cut off a moment ago, by an open with O_TRUNC or by truncate(2).
+/// Files that were truncated a moment ago, by an open with O_TRUNC or by truncate(2).
 ///
-/// Until the kernel has worked the answer off it believes in the old length. A read in that moment is answered with fewer bytes
-/// than were asked for; the kernel takes zeros for the others, and shows them if the file has grown again when it looks at its
-/// length: bytes that nobody wrote. So such a read is asked again until the kernel has had time. A leaf lock; a crash loses
-/// nothing.
+/// Until the kernel has processed the answer it uses the old length. A read in that moment is answered with fewer bytes than the
+/// kernel has asked for; the kernel fills the rest with zeros, and shows them if the file has grown again when it checks the
+/// length: bytes that no program wrote. So such a read is repeated until the kernel has had time.
+/// Locks: a leaf. After a crash: nothing is lost.
 final class RecentCuts: Sendable {
-    /// The thread that waits for the answer has to be scheduled.
+    /// How long a read is repeated: the thread that waits for the kernel's answer has to be scheduled.
     private static let patience = Duration.milliseconds(20)
     private static let step = Duration.milliseconds(1)
 
     private let time: any TimeSource
-    /// The kernel asks for whole pages. In bytes.
+    /// The kernel reads whole pages. In bytes.
     private let page: Int
     private let cuts = Mutex(LRU<InodeNumber, Duration>(capacity: 1024))
 
     init(time: any TimeSource, page: Int = Int(MemoryPage.size)) { (self.time, self.page) = (time, page) }
 
-    /// To be called before the file system hears of it, and when the answer leaves.
+    /// Call it before the file system truncates the file, and again when the answer is sent.
     func note(_ ino: InodeNumber) { cuts.withLock { _ = $0.insert(time.uptime(), for: ino) } }
 
-    /// `read`'s answer for `count` bytes of `ino`, once that is not for the kernel to misunderstand.
+    /// `read`'s answer for `count` bytes of `ino`, once the kernel cannot misinterpret it.
     func settled(
         _ ino: InodeNumber, count: Int, _ read: @escaping @Sendable () -> Outcome<Int>
     ) -> Outcome<Int> {

@@ -2,11 +2,11 @@ import Basics
 import FileSystem
 import Metadata
 
-/// Requests that the kernel sends again because the process that took them died before it answered: it may have carried
-/// them out. Where the state is what the request asks for, it succeeds; a program whose own request would have failed
-/// because another one did the same just then is told that it did it, which it cannot tell apart.
+/// Requests that the kernel sends again because the process that read them died before it answered: that process may have carried
+/// them out. Where the state is already as the request wants it, the request succeeds. If another program has made the same
+/// change just then, the caller gets success instead of the error; it cannot see the difference.
 extension Outcome {
-    /// The same if the request is not `isRepeated`; else `recover` may turn an error into an answer.
+    /// This outcome if the request is not `isRepeated`; otherwise `recover` may turn an error into a success.
     func repeated(
         _ isRepeated: Bool, _ recover: @escaping @Sendable (FileSystemError) async -> Value?
     ) -> Outcome {
@@ -30,8 +30,9 @@ extension FuseBridge {
         return entry
     }
 
-    /// A repeated write at the end of the file, as the kernel knew it: not done twice if the bytes are there already. Of some of
-    /// them the process may have died in the middle; so it goes where the first try went, not to the end that this one left.
+    /// A repeated append, at the offset that the kernel had for the end of the file: not done twice if the bytes are there
+    /// already. The process may have died with some of them written, so the bytes go to the offset of the first try, not to the
+    /// present end.
     func appendAgain(
         _ request: consuming FuseRequest, _ ino: InodeNumber, handle: HandleID, at offset: Int64, bytes: [UInt8]
     ) {

@@ -6,17 +6,17 @@ import Synchronization
 
 /// Reads the kernel's requests from the device of a mount and has libfuse process them, on threads of its own.
 ///
-/// Stands in for fuse_session_loop_mt(3): a worker that takes a mount over has to see each request before libfuse does
-/// (`HeldConnection`), and libfuse 3.18 leaves out the hooks that it had for that. Each thread reads, calls libfuse, which
-/// calls `FuseCallbacks`, and reads again; another thread starts when none is left that reads, up to `mostThreads`.
-/// `run` occupies the calling thread until all of them have ended; `stop` may come from any thread, also before `run`.
-/// Locks: `state` is a leaf. After a crash nothing is left of this; the next worker starts its own.
+/// Replaces fuse_session_loop_mt(3): a worker that takes a mount over has to see each request before libfuse does
+/// (`HeldConnection`), and libfuse 3.18 has dropped the hooks for that. Each thread reads, calls libfuse, which calls
+/// `FuseCallbacks`, and reads again; another thread starts when none is left that reads, up to `mostThreads`. `run` occupies the
+/// calling thread until all of them have ended; `stop` may be called from any thread, also before `run`.
+/// Locks: `state` is a leaf. After a crash: nothing is left; the next worker starts its own loop.
 final class RequestLoop: Sendable {
     private struct State {
-        /// Of the threads that `stop` has to interrupt.
+        /// The threads that `stop` has to interrupt.
         var threads: Set<pthread_t> = []
         var started = 0
-        /// Why the first thread ended that did so by itself; 0 when the mount is gone.
+        /// The errno with which the first thread ended by itself; 0 when the mount is gone.
         var failure: Int32 = 0
     }
 
@@ -27,12 +27,12 @@ final class RequestLoop: Sendable {
     /// Threads that wait for a request, or are about to.
     private let readers = Atomic(0)
     private let isStopping = Atomic(false)
-    /// A thread has ended, or all are to.
+    /// Signalled when a thread has ended, or all are to end.
     private let changed = Semaphore()
 
     /// Interrupts the threads that wait in read(2), nothing else.
     private static let wakeSignal = SIGUSR1
-    /// What a request has beside the bytes of a write: its headers.
+    /// The size of a request without the bytes of a write: its headers.
     private static let headerSpace = 4096
 
     /// `device` is the descriptor of the session's connection.
@@ -53,7 +53,7 @@ final class RequestLoop: Sendable {
         return state.withLock { $0.failure }
     }
 
-    /// Has `run` return once the requests in libfuse's hands have gone their way. Returns at once.
+    /// Makes `run` return once libfuse has processed the requests it has. Returns at once.
     func stop() {
         isStopping.store(true, ordering: .sequentiallyConsistent)
         // Without this libfuse reports each reply that the kernel no longer takes.
@@ -61,7 +61,7 @@ final class RequestLoop: Sendable {
         changed.signal()
     }
 
-    /// A thread that looked at the flag before it was set and has not begun to read misses the signal: `run` repeats this.
+    /// A thread that read the flag before it was set and has not begun to read misses the signal: `run` repeats this.
     private func interrupt() {
         state.withLock { state in
             for thread in state.threads { pthread_kill(thread, Self.wakeSignal) }

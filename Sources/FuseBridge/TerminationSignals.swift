@@ -1,7 +1,8 @@
 import CFuse3
 import CLinux
 
-/// SIGTERM, SIGINT and SIGHUP, and SIGUSR2 that asks for another process to go on, taken by a thread that waits for them instead of by handlers.
+/// SIGTERM, SIGINT and SIGHUP, and SIGUSR2, which asks this process to hand over to another; a thread waits for them instead of
+/// handlers.
 ///
 /// Made on the main thread before any other thread exists: threads inherit the blocked mask, and a signal that one
 /// thread has not blocked would end the process with commits undone.
